@@ -59,9 +59,18 @@ class ValueBudget:
             ValueError: The text is not valid JSON; see `read_json`.
             ValidationError: The text has more values than are left.
         """
-        most = self._left + len(text) // self.BYTES
         if isinstance(text, bytes) and not encoding_of(text).startswith("utf-8"):
             text = decode_unicode(text)  # in which escaped quotation marks can be recognized
+        self.count(text)
+        return read_json(text)
+
+    def count(self, text: str | bytes) -> None:
+        """Count the values of a JSON text, as a string or in UTF-8, without parsing it.
+
+        Raises:
+            ValidationError: The text has more values than are left.
+        """
+        most = self._left + len(text) // self.BYTES
         self._left = most - _values_in(text, most)
         if self._left < 0:
             raise ValidationError(
@@ -69,7 +78,6 @@ class ValueBudget:
                 hint="send fewer, in several requests",
                 path="$",
             )
-        return read_json(text)
 
 
 _SLICE = 64 * 1024

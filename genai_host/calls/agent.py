@@ -38,9 +38,10 @@ from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import picture_in_words
 from genai_host.api.features import RetryWait
-from genai_host.api.models import merged_parameters
+from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.passthrough import PassedRequest
 from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import Retry, StepTrace, drained
@@ -162,6 +163,43 @@ class Agent:
             raise
         answer: Completion = self._as_asked(completion)
         return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
+
+    def passing(self, request: PassedRequest) -> list[Route]:
+        """The routes for a request that passes through; empty unless each provider of the model has
+        one, and no parameter is configured."""
+        routes = [each for route in self.routes if (each := route.passing(request)) is not None]
+        here, all = ({route.info.provider for route in each} for each in (routes, self.routes))
+        return routes if here == all and not self.parameters else []
+
+    def pass_through(
+        self, routes: Sequence[Route], request: PassedRequest, cancellation: Cancellation
+    ) -> Generator[Delta | RetryWait, None, Completion]:
+        """Send a request that passes through: yield the chunks of the answer, then return it.
+
+        Args:
+            routes: The routes, as `passing` found them.
+            request: The request.
+            cancellation: Cancels the call.
+
+        Raises:
+            GenaiError: The call failed.
+        """
+
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
+            call = ChatCall(
+                model_id=route.candidate.id,
+                variant=route.candidate.variant,
+                messages=(),
+                parameters=dict.fromkeys(request.fields.keys() - {EXTRA_BODY}),
+                stream=request.stream,
+            )
+            return route.stream(call, cancellation, report)
+
+        completion = yield from self._with_retries().stream(
+            routes, cancellation, act, middleware=self._middleware
+        )
+        answer: Completion = self._as_asked(completion)
+        return answer
 
     def _as_asked(self, result: Any) -> Any:
         """Add the name of the model configuration that selected the model."""

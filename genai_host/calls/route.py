@@ -40,6 +40,7 @@ from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.api.tool_calls import distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
+from genai_host.calls.passthrough import PassedRequest, PassThrough
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.redaction import redact, redacted_reply
 from genai_host.calls.streamed_chunks import StreamedChunks
@@ -112,6 +113,15 @@ class Route:
         valid = self.candidate.parameters
         usual = {key: v for key, v in self.candidate.defaults.items() if key in valid}
         return merged_parameters(usual, given)
+
+    def passing(self, request: PassedRequest) -> Route | None:
+        """This route for one request that passes through; None if it does not fit."""
+        if not request.fits(self.candidate, self._dialect.variant):
+            return None
+        dialect = PassThrough(self._dialect, request)
+        return Route(
+            self.candidate, dialect, self._instances, self._observers, self._clock, self._prices
+        )
 
     def is_priced(self) -> bool:
         """Whether the cost of a call will be known, as far as can be determined before it."""

@@ -31,6 +31,8 @@ from genai_host.api.models import merged_parameters
 from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.passthrough import PassedRequest
+from genai_host.calls.route import Route
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation, MakeRecord
 from genai_host.conversations.record import (
@@ -326,6 +328,43 @@ class Host(HostParts):
             if not stream and completion.text:
                 yield Delta(text=completion.text)
             return completion
+
+    def pass_through(
+        self,
+        request: PassedRequest,
+        *,
+        model: str,
+        limits: CancelToken | None = None,
+        owner: str | None = None,
+    ) -> Generator[Delta, None, Completion] | None:
+        """Send a request in the format of the service, with only the name of the model changed.
+
+        Args:
+            request: The request.
+            model: Name of the model; see `open`.
+            limits: Cancels the call.
+            owner: User whose budget is charged for the call.
+
+        Returns:
+            As `prompt`; None if the request has to be read and written: a provider of the model has
+            another format or differs from the format's defaults, or parameters are configured.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
+        agent = self._routing.agent("main", "chat", model, {}, None, self._middleware(owner))
+        routes = agent.passing(request)
+        return self._passed(agent, routes, request, limits) if routes else None
+
+    def _passed(
+        self,
+        agent: Agent,
+        routes: Sequence[Route],
+        request: PassedRequest,
+        limits: CancelToken | None,
+    ) -> Generator[Any, None, Completion]:
+        with self._until(limits) as until:
+            return (yield from agent.pass_through(routes, request, until))
 
     def embed(
         self,

@@ -2,6 +2,7 @@
 
 - `completion`: answers of models and features, complete or streamed
 - `client_tools`: tools that clients define; pairing of calls and results
+- `passthrough`: requests that pass through to a service of the same format
 - `models`: the list of models
 - `apis`: errors in the form of an API
 - `memory`: documents in memory, for hosts without a store
@@ -94,6 +95,21 @@ from genai_host.serving.models import (
 )
 from genai_host.serving.models import (
     served_models as served_models,
+)
+from genai_host.serving.passthrough import (
+    PassingFormat as PassingFormat,
+)
+from genai_host.serving.passthrough import (
+    encoded_fields as encoded_fields,
+)
+from genai_host.serving.passthrough import (
+    pass_through as pass_through,
+)
+from genai_host.serving.passthrough import (
+    sse_of as sse_of,
+)
+from genai_host.serving.passthrough import (
+    value_of as value_of,
 )
 
 __all__ = sorted(

@@ -141,6 +141,11 @@ class CompletionStream:
                 self._whole = yield from self._answer
 
     @property
+    def first(self) -> Delta | None:
+        """The first chunk, once the answer has begun; None if there is none."""
+        return self._first
+
+    @property
     def completion(self) -> Completion:
         """The complete answer, after the last chunk."""
         if self._whole is None:

@@ -13,24 +13,53 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host import Host
-from genai_host.api import RouteRequest, RouteResponse, body_of, json_response, number_in
+from genai_host.api import (
+    EncodedJson,
+    RouteRequest,
+    RouteResponse,
+    body_of,
+    json_response,
+    number_in,
+)
 from genai_host.errors import NotFound, ValidationError
 from genai_host.serving import (
     FEATURE,
+    PassingFormat,
     ServedModel,
     answer,
+    capabilities,
+    encoded_fields,
     name_in,
+    pass_through,
     served_model,
     served_models,
+    sse_of,
     streamed,
+    value_of,
     whole,
 )
-from genai_wire_anthropic.server.replies import NO_THREADS, PING, MessageWriter, problem_reply
+from genai_wire_anthropic.server.replies import (
+    NO_THREADS,
+    PING,
+    MessageWriter,
+    error_event,
+    problem_reply,
+)
 from genai_wire_anthropic.server.requests import MessagesRequest, read
+
+_SAMPLING = ("temperature", "top_k", "top_p")
+_PARAMETER_OF = {"adaptive": "reasoning_effort", "enabled": "thinking_budget"}
+"""Parameters of models that accept a kind of thinking."""
+
+_NEUTRAL = frozenset({"bound_thinking", "max_tokens", "no_thinking", "thinking"})
+"""Options of the dialect for what a client writes itself."""
 
 
 def create(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer a message, streamed if `stream` is set."""
+    passed = _passed(request, host)
+    if passed is not None:
+        return passed
     body = body_of(request)
     if "thread" in body:
         return problem_reply(NO_THREADS)
@@ -43,6 +72,40 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if asked.stream:
         return streamed(answer(host, asked, request), writer.events, silence=PING)
     return json_response(writer.whole(whole(host, asked, request)))
+
+
+def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
+    """The reply of a service that has the same format; None if there is none."""
+    fields = encoded_fields(request.body)
+    if fields is None or "thread" in fields:
+        return None
+    model, stream = value_of(fields, "model"), value_of(fields, "stream") or False
+    if not isinstance(model, str) or not isinstance(stream, bool):
+        return None
+    if not _is_native(fields, host, model):
+        return None
+    form = PassingFormat(
+        dialect="anthropic-messages",
+        neutral=_NEUTRAL,
+        headers=("anthropic-beta",),
+        write_event=sse_of,
+        write_error=error_event,
+        writer=MessageWriter(model, shows_thoughts=True),
+        keepalive=PING,
+    )
+    return pass_through(host, request, fields, form, model=model, stream=stream)
+
+
+def _is_native(fields: Mapping[str, EncodedJson], host: Host, model: str) -> bool:
+    """Whether the model accepts the request as it is, and the answer is not checked."""
+    thinking, output = value_of(fields, "thinking"), value_of(fields, "output_config")
+    if "output_format" in fields or (isinstance(output, dict) and "format" in output):
+        return False
+    kind = thinking.get("type") if isinstance(thinking, dict) else None
+    used = {name for name in _SAMPLING if name in fields}
+    if thinking is not None:
+        used.add(_PARAMETER_OF.get(str(kind), str(kind)))
+    return used <= capabilities(host, model).parameters.keys() if used else True
 
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:

@@ -75,6 +75,11 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
     return {"type": "error", "error": error}
 
 
+def error_event(error: GenaiError) -> bytes:
+    """Return an error as the last event of a stream."""
+    return sse_event("error", error_object(HttpProblem.of(error)))
+
+
 def _status(problem: HttpProblem) -> int:
     status = status_of(problem)
     return _OVERLOADED if status == 503 else status
@@ -298,7 +303,7 @@ class MessageWriter:
             completion = answering.completion
             end = {"delta": self._end(completion), "usage": _usage(completion.usage)}
         except GenaiError as error:
-            yield sse_event("error", error_object(HttpProblem.of(error)))
+            yield error_event(error)
             return
         yield from stream.end(completion)
         yield event("message_delta", end)

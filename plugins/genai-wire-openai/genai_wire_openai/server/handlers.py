@@ -15,29 +15,38 @@ from typing import Any
 from genai_host import Host
 from genai_host.api import (
     EXTRA_BODY,
+    EncodedJson,
     JsonReader,
     ModerationResult,
     RouteRequest,
     RouteResponse,
+    StreamEvent,
     body_of,
     json_response,
     merged_parameters,
+    read_json,
+    write_json,
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import (
     Capabilities,
     ChatRequest,
+    PassingFormat,
     ServedModel,
     answer,
     capabilities,
     check_schema,
+    encoded_fields,
     name_in,
+    pass_through,
     served_model,
     served_models,
+    sse_of,
     streamed,
+    value_of,
     whole,
 )
-from genai_wire_openai.server.replies import CompletionWriter
+from genai_wire_openai.server.replies import CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -71,8 +80,15 @@ _ONLY_PASSED = ("logit_bias",)
 """Fields that change an answer, and that only services of this format have."""
 
 
+_NEUTRAL_OPTIONS = frozenset({"object_root", "strict"})
+"""Options of the dialect for what a client writes itself."""
+
+
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer a chat completion, streamed if `stream` is set."""
+    passed = _passed(request, host)
+    if passed is not None:
+        return passed
     body = body_of(request)
     model = body.text("model")
     if not model:
@@ -95,6 +111,45 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
     return json_response(writer.whole(whole(host, asked, request)))
+
+
+def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
+    """The reply of a service that has the same format; None if there is none."""
+    fields = encoded_fields(request.body)
+    if fields is None or EXTRA_BODY in fields:
+        return None
+    model, stream = value_of(fields, "model"), value_of(fields, "stream") or False
+    options = value_of(fields, "stream_options") or {}
+    if not isinstance(model, str) or not isinstance(stream, bool) or not isinstance(options, dict):
+        return None
+    form = value_of(fields, "response_format")
+    if isinstance(form, dict) and form.get("type") == "json_schema":
+        return None  # the answer is checked
+    write = sse_of
+    if stream and not options.get("include_usage"):
+        # the host needs the usage, of which the client must not see a chunk
+        asked = {**options, "include_usage": True}
+        fields["stream_options"] = EncodedJson(write_json(asked))
+        write = _without_usage
+    # a client that sends the newer field needs no conversion of the other
+    newer = {"max_tokens"} if "max_tokens" not in fields else ()
+    passing = PassingFormat(
+        dialect=_DIALECT,
+        neutral=_NEUTRAL_OPTIONS.union(newer),
+        write_event=write,
+        write_error=error_event,
+        writer=CompletionWriter(model, host.clock.now(), with_usage=write is sse_of),
+    )
+    return pass_through(host, request, fields, passing, model=model, stream=stream)
+
+
+def _without_usage(event: StreamEvent) -> bytes:
+    """An event for a client that did not request the usage, which is in a chunk of its own."""
+    if b'"usage"' in event.data and not event.is_done:
+        chunk = read_json(event.data)
+        if isinstance(chunk, dict) and chunk.get("usage") and not chunk.get("choices"):
+            return b""
+    return sse_of(event)
 
 
 def schema_in(body: JsonReader) -> Mapping[str, Any] | None:

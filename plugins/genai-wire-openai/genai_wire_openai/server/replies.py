@@ -136,7 +136,7 @@ class CompletionWriter:
             completion = answering.completion
             finish = api_finish_reason(completion, _FINISH)
         except GenaiError as error:
-            yield _event(write_json(error_object(HttpProblem.of(error))))
+            yield error_event(error)
             return
         rest = {} if thought else {"reasoning_content": _thoughts(completion)}
         if rest.get("reasoning_content"):
@@ -167,6 +167,11 @@ class CompletionWriter:
 
     def _head(self, kind: str) -> _Wire:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+
+
+def error_event(error: GenaiError) -> bytes:
+    """Return an error as the last event of a stream."""
+    return _event(write_json(error_object(HttpProblem.of(error))))
 
 
 def _event(data: bytes) -> bytes:

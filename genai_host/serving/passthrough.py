@@ -1,0 +1,145 @@
+"""Requests that pass through to a service of the same API format.
+
+An API calls `pass_through` first. If it returns a reply, the bytes of the client's fields were sent
+as they were, except for the name of the model, and those of the service are returned. Otherwise the
+API reads the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from attrs import field, frozen
+
+from genai_host.api import (
+    Completion,
+    EncodedJson,
+    RouteRequest,
+    RouteResponse,
+    StreamEvent,
+    ValueBudget,
+    json_response,
+)
+from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest
+from genai_host.errors import GenaiError, ValidationError
+from genai_host.host import Host
+from genai_host.serving.completion import COMMENT, FEATURE, CompletionStream, streamed
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class ReplyWriter(Protocol):
+    """Writes answers in the format of an API."""
+
+    def whole(self, completion: Completion) -> Any:
+        """A complete answer, as JSON."""
+
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
+        """The events of a stream, including an error."""
+
+
+@frozen(kw_only=True)
+class PassingFormat:
+    """How requests of an API pass through.
+
+    Attributes:
+        dialect: Name of the dialect that has the format of the API.
+        neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
+        headers: Headers of the format that the service receives, too.
+        write_event: Writes an event of the service; empty to leave it out.
+        write_error: Writes an error as the last event of a stream.
+        writer: Writes an answer of a service that did not stream as requested.
+        keepalive: See `RouteResponse`.
+    """
+
+    dialect: str
+    neutral: frozenset[str] = frozenset()
+    headers: tuple[str, ...] = ()
+    write_event: Callable[[StreamEvent], bytes]
+    write_error: Callable[[GenaiError], bytes]
+    writer: ReplyWriter
+    keepalive: bytes = field(default=COMMENT)
+
+
+def encoded_fields(body: bytes) -> dict[str, EncodedJson] | None:
+    """The fields of a JSON object, encoded as they are; None if the body is something else, or has
+    too many values (`ValueBudget`)."""
+    try:
+        ValueBudget().count(body)
+        return {name: EncodedJson(bytes(value)) for name, value in _FIELDS.decode(body).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
+        return None
+
+
+def value_of(fields: Mapping[str, EncodedJson], name: str) -> Any:
+    """The value of a field; None if it is missing or cannot be read."""
+    try:
+        return msgspec.json.decode(fields[name].data) if name in fields else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def pass_through(
+    host: Host,
+    request: RouteRequest,
+    fields: Mapping[str, EncodedJson],
+    form: PassingFormat,
+    *,
+    model: str,
+    stream: bool,
+) -> RouteResponse | None:
+    """Answer a request with the reply of a service in the same format.
+
+    Args:
+        host: The host.
+        request: The HTTP request.
+        fields: Fields of the body, encoded.
+        form: How requests of the API pass through.
+        model: Name of the model.
+        stream: Whether the client wants a stream.
+
+    Returns:
+        The reply; None if the request must be read: a provider of the model has another format, the
+        call is recorded, or it is for a feature.
+    """
+    is_kept = host.config.server.record_api_calls and host.store is not None
+    if is_kept or model.startswith(FEATURE):
+        return None
+    headers = {name: request.headers[name] for name in form.headers if name in request.headers}
+    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral)
+    try:
+        answer = host.pass_through(passed, model=model, limits=request.limits, owner=request.user)
+    except GenaiError:  # reported with the errors of the request
+        return None
+    if answer is None:
+        return None
+    answering = CompletionStream(answer)
+    if stream:
+        return streamed(answering, lambda each: _events(each, form), silence=form.keepalive)
+    for _ in answering:
+        pass
+    completion = answering.completion
+    if isinstance(completion, PassedCompletion) and completion.body:
+        return RouteResponse(completion.body, headers={"content-type": "application/json"})
+    return json_response(form.writer.whole(completion))
+
+
+def _events(answering: CompletionStream, form: PassingFormat) -> Iterator[bytes]:
+    if not isinstance(answering.first, PassedDelta):
+        yield from form.writer.events(answering)
+        return
+    try:
+        for delta in answering:
+            if isinstance(delta, PassedDelta) and delta.event is not None:
+                yield form.write_event(delta.event)
+    except GenaiError as error:
+        yield form.write_error(error)
+
+
+def sse_of(event: StreamEvent) -> bytes:
+    """An event of a service as a server-sent event."""
+    name = f"event: {event.name}\n".encode() if event.name else b""
+    lines = event.data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    return name + b"data: " + lines + b"\n\n"

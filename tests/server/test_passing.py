@@ -1,0 +1,232 @@
+"""Requests to a service of the same format: only model and usage are looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import genai_vendor_anthropic
+import genai_vendor_openai
+import pytest
+import requests
+
+from genai_host import Config, Host, RetryPolicy
+from genai_host.api import Completion, Usage, hookimpl
+from genai_host.config import InstanceConfig, ModelConfig
+from genai_host.testing import FakeService, RouteServer
+from genai_host.testing.fake_service import CUT, json_reply, reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+# spelled as no encoder would
+CHAT = (
+    b'{ "model":"gate/m", "messages":[ {"role":"user","content":"h\\u0069","seen" : 1.50} ],'
+    b' "n":2, "logprobs":true, "response_format":{"type":"json_object"}, "tomorrow":{"a":[1e2]} }'
+)
+CHAT_REPLY = (
+    b'{"id":"x", "choices":[{"index":0,"message":{"role":"assistant","content":"one"},'
+    b'"finish_reason":"stop","logprobs":{"content":[]}},{"index":1,"message":{"role":"assistant",'
+    b'"content":"two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5},'
+    b'"new" : 1.0}'
+)
+MESSAGE = (
+    b'{"model":"claude-opus-5-5","max_tokens":9,"messages":[{"role":"user","content":[{"type":'
+    b'"text","text":"hi","cache_control":{"type":"ephemeral","ttl":"1h"}}],"tomorrow":1.0}],'
+    b'"context_management":{"edits":[{"type":"clear_thinking_20251015"}]},'
+    b'"tools":[{"type":"web_search_20250305","name":"web_search"}]}'
+)
+MESSAGE_REPLY = (
+    b'{"type":"message","role":"assistant","content":[{"type":"thinking","thinking":"","signature"'
+    b':"c2ln"},{"type":"text","text":"hello","new":1.0}],"stop_reason":"end_turn",'
+    b'"usage":{"input_tokens":3,"output_tokens":5}}'
+)
+
+
+class Observer:
+    """Notes the results of calls."""
+
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+
+    @hookimpl
+    def genai_on_call_end(self, result: Any) -> None:
+        self.results.append(result)
+
+
+class Gate:
+    """A host between a client and a service."""
+
+    def __init__(self, host: Host, url: str, service: FakeService, observer: Observer) -> None:
+        self.host = host
+        self.service = service
+        self.observer = observer
+        self._url = url
+
+    def post(self, path: str, body: bytes, **headers: str) -> requests.Response:
+        return requests.post(f"{self._url}{path}", body, headers=headers, timeout=30)
+
+    @property
+    def usage(self) -> list[Usage]:
+        results = self.observer.results
+        return [each.usage for each in results if isinstance(each, Completion)]
+
+    def sent(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.service.requests[-1].json()
+        return found
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service
+
+
+@pytest.fixture
+def gate(
+    request: pytest.FixtureRequest,
+    make_host: MakeHost,
+    service: FakeService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    observer = Observer()
+    given: Mapping[str, Any] = getattr(request, "param", {})
+    config = Config(
+        providers={
+            "gate": InstanceConfig("openai-compatible", settings={"base_url": service.url}),
+            "anthropic": InstanceConfig("anthropic", settings={"base_url": service.url}),
+        },
+        **given,
+    )
+    host = make_host(
+        config=config,
+        openai=genai_vendor_openai,
+        anthropic=genai_vendor_anthropic,
+        observer=observer,
+        patience=RetryPolicy(max_attempts=2, min_backoff=0.0),
+    )
+    with RouteServer(host) as server:
+        yield Gate(host, server.url, service, observer)
+
+
+def fields_of(body: bytes) -> list[bytes]:
+    """The spelling of what must arrive as it is."""
+    return [each for each in (b'"seen" : 1.50', b"h\\u0069", b"[1e2]", b'"n":2') if each in body]
+
+
+def test_item_3_a_chat_passes_with_all_of_its_fields(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    answer = gate.post("/v1/chat/completions", CHAT)
+    assert (answer.status_code, answer.content) == (200, CHAT_REPLY)
+    received = gate.service.requests[0].body
+    assert fields_of(received) == fields_of(CHAT)
+    assert len(fields_of(CHAT)) == 4
+    assert gate.sent() == {**json.loads(CHAT), "model": "m"}
+    assert gate.usage == [Usage(3, 5)]
+
+
+def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
+    gate.service.replies = [reply(MESSAGE_REPLY)]
+    answer = gate.post("/v1/messages", MESSAGE, **{"anthropic-beta": "new-2026"})
+    assert (answer.status_code, answer.content) == (200, MESSAGE_REPLY)
+    assert gate.service.requests[0].headers["anthropic-beta"] == "new-2026"
+    assert gate.sent() == json.loads(MESSAGE)
+    assert b'"tomorrow":1.0' in gate.service.requests[0].body
+    assert gate.usage == [Usage(3, 5)]
+
+
+def streamed(body: bytes, **more: Any) -> bytes:
+    return json.dumps({**json.loads(body), "stream": True, **more}).encode()
+
+
+PIECE = b'{"choices":[{"index":0,"delta":{"content":"so"},"finish_reason":null}],"new":1.0}'
+LAST = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+USED = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}}'
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_item_3_the_usage_is_requested_and_its_chunk_left_out(gate: Gate, asked: bool) -> None:
+    gate.service.replies = [sse_reply([PIECE, LAST, USED, b"[DONE]"])]
+    options = {"stream_options": {"include_usage": True, "x": 1}} if asked else {}
+    answer = gate.post("/v1/chat/completions", streamed(CHAT, **options))
+    events = [PIECE, LAST, *([USED] if asked else []), b"[DONE]"]
+    assert answer.content == b"".join(b"data: " + each + b"\n\n" for each in events)
+    assert gate.sent()["stream_options"]["include_usage"] is True
+    assert gate.sent()["stream_options"].get("x") == (1 if asked else None)
+    assert gate.usage == [Usage(3, 5)]
+
+
+EVENTS = (
+    b'{"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}}',
+    b'{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}',
+    b'{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c2"}}',
+    b'{"type":"content_block_stop","index":0}',
+    b'{"type":"something_new","x":1.0}',
+    b'{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}',
+    b'{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"hi"}}',
+    b'{"type":"content_block_stop","index":1}',
+    b'{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}',
+    b'{"type":"message_stop"}',
+)
+
+
+def named(events: Any) -> list[bytes]:
+    return [b"event: %b\ndata: %b\n\n" % (json.loads(e)["type"].encode(), e) for e in events]
+
+
+def test_item_3_events_pass_byte_for_byte(gate: Gate) -> None:
+    sent = b"".join(named(EVENTS))
+    gate.service.replies = [reply(sent, headers={"content-type": "text/event-stream"})]
+    answer = gate.post("/v1/messages", streamed(MESSAGE))
+    assert answer.content == sent
+    assert gate.usage == [Usage(3, 5)]
+
+
+def test_item_3_before_the_first_byte_a_call_is_repeated(gate: Gate) -> None:
+    gate.service.replies = [reply(b"{}", 503), reply(CHAT_REPLY)]
+    assert gate.post("/v1/chat/completions", CHAT).content == CHAT_REPLY
+    assert len(gate.service.requests) == 2
+
+
+def test_item_3_a_stream_that_breaks_off_ends_in_an_error(gate: Gate) -> None:
+    gate.service.replies = [sse_reply([PIECE, CUT])]
+    *before, last = gate.post("/v1/chat/completions", streamed(CHAT)).content.split(b"\n\n")[:-1]
+    assert before == [b"data: " + PIECE]
+    assert json.loads(last.removeprefix(b"data: "))["error"]["message"]
+    assert len(gate.service.requests) == 1
+
+
+def test_item_3_an_answer_that_was_not_streamed_is_written_as_events(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    events = gate.post("/v1/chat/completions", streamed(CHAT)).content
+    assert b'"content":"one"' in events
+    assert events.endswith(b"data: [DONE]\n\n")
+
+
+def test_item_3_errors_have_the_form_of_the_api(gate: Gate) -> None:
+    gate.service.replies = [reply(b'{"error":{"message":"no such field: tomorrow"}}', 400)]
+    answer = gate.post("/v1/chat/completions", CHAT)
+    assert answer.status_code == 400
+    assert "no such field: tomorrow" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "body"),
+    [
+        ({}, {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}),
+        (
+            {"model_configs": {"mine": ModelConfig("gate/m", parameters={"seed": 7})}},
+            {"model": "mine"},
+        ),
+    ],
+    ids=["the answer is checked", "parameters are configured"],
+    indirect=["gate"],
+)
+def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
+    gate.service.replies = [json_reply(json.loads(CHAT_REPLY))]
+    plain = {"model": "gate/m", "messages": [{"role": "user", "content": "hi", "seen": 1}], **body}
+    answer = gate.post("/v1/chat/completions", json.dumps(plain).encode())
+    assert answer.content != CHAT_REPLY
+    assert "seen" not in json.dumps(gate.sent())
