@@ -25,10 +25,15 @@ _NOT_BUILT = {".cache", ".git", ".tox", ".venv", "build", "dist", "node_modules"
 
 
 @pytest.fixture(scope="session")
-def wheels() -> dict[str, Path]:
-    """Return the wheels of the host and of each plugin, by name."""
+def wheels() -> Iterator[dict[str, Path]]:
+    """Return the wheels of the host and of each plugin, by name. Installers find them, for what
+    plugins require."""
     _need_uv()
-    return build_wheels()
+    found = build_wheels()
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("UV_FIND_LINKS", "PIP_FIND_LINKS"):
+            patch.setenv(variable, str(found["genai-host"].parent))
+        yield found
 
 
 def build_wheels() -> dict[str, Path]:
@@ -84,9 +89,15 @@ def _digest() -> str:
 
 @pytest.fixture(scope="session")
 def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the host, mock, chat and the open models, to be copied."""
+    """An environment with the host, mock, chat, the open models and an API format, to be copied."""
     folder = tmp_path_factory.mktemp("base") / "venv"
-    names = ("genai-host", "genai-vendor-mock", "genai-feature-chat", "genai-models-open")
+    names = (
+        "genai-host",
+        "genai-vendor-mock",
+        "genai-feature-chat",
+        "genai-models-open",
+        "genai-wire-openai",
+    )
     made = make_environment(folder, folder)
     made.install(*(str(wheels[name]) for name in names))
     return folder

@@ -124,7 +124,7 @@ class TestWheels:
         assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
         found = rows(environment, "plugins")
         assert {row["status"] for row in found.values()} == {"loaded"}
-        assert set(found) == {"chat", "dialects", "mock", "models-open"}
+        assert set(found) == {"chat", "dialects", "mock", "models-open", "wire-openai"}
         assert all(len(row["record"]) == 64 for row in found.values())
 
 

@@ -31,7 +31,14 @@ PROVIDERS: Mapping[str, set[str]] = {
     "genai-vendor-openai": {"openai", "azure-openai", "openai-compatible"},
     "genai-vendor-wordlist": {"wordlist"},
 }
-NEEDS = {"genai-vendor-local": ["genai-models-open"]}
+NEEDS = {
+    "genai-vendor-anthropic": ["genai-wire-anthropic"],
+    "genai-vendor-bedrock": ["genai-wire-anthropic"],
+    "genai-vendor-gemini": ["genai-wire-anthropic", "genai-wire-gemini"],
+    "genai-vendor-local": ["genai-models-open", "genai-wire-openai"],
+    "genai-vendor-ollama": ["genai-wire-ollama"],
+    "genai-vendor-openai": ["genai-wire-openai"],
+}
 ANY_VENDOR = "these plugins bring providers: genai-vendor-anthropic"
 CLAUDE, LLAMA = "claude-haiku-4-5", "llama-3.3-70b"
 

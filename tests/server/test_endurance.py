@@ -70,7 +70,10 @@ class Behind:
         if received.method == "GET":  # whether it is there
             return json_reply({"data": []})
         asked = received.json()
-        said = asked["messages"][-1]["content"]
+        try:
+            said = asked["messages"][-1]["content"].strip()
+        except (LookupError, TypeError, AttributeError):  # it passes through the host
+            return openai_service.failure(400)
         with self._changed:
             self._asked[said] += 1
             self._changed.notify_all()

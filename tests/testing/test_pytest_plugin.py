@@ -51,8 +51,9 @@ def test_they_are_there_where_they_are_enabled(pytester: pytest.Pytester) -> Non
 
         def test_a_host_has_the_dialects_alone(make_host, home):
             hosts.append(make_host())
-            assert [each.found.name for each in hosts[0].plugins.results] == ["dialects"]
-            assert make_host(dialects=None).plugins.results == []
+            names = [each.found.name for each in hosts[0].plugins.results]
+            assert [name for name in names if not name.startswith("wire-")] == ["dialects"]
+            assert make_host(**dict.fromkeys(names)).plugins.results == []
 
         def test_it_was_closed():
             assert hosts[0]._closed

@@ -79,6 +79,8 @@ def check_services_take(tool: Tool, host: Host) -> None:
     """Requests contain its schema unchanged."""
     schema = tool.schema
     call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
+    missing = {*_DIALECTS} - host.registry.dialects.keys()
+    assert not missing, "pip install genai-host[testing] installs an API format to test with"
     for name in _DIALECTS:
         request = host.registry.dialects[name].prepare_request(call)
         [written] = read_json(request.data())["tools"]
