@@ -169,8 +169,8 @@ class PluginSuite(Suite):
         if not inspect.ismodule(self.plugin):
             pytest.skip("the plugin is not a module")
         own = self.plugin.__name__.partition(".")[0]
-        imported = _imported_by(self.plugin.__name__, self.patience) - _MAY_BE_IMPORTED - {own}
-        imported = {each for each in imported if not each.startswith("genai_wire_")}
+        others = _imported_by(self.plugin.__name__, self.patience) - _MAY_BE_IMPORTED - {own}
+        imported = {each for each in others if not each.startswith("genai_wire_")}
         assert not imported - sys.stdlib_module_names, f"loading it imports {sorted(imported)}"
 
 
