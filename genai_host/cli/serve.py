@@ -108,7 +108,7 @@ def _read(key: ConfigKey, context: click.Context, option: click.Parameter, value
 def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
     """Start the HTTP server and web page.
 
-    It serves the APIs of OpenAI, Anthropic, Gemini and Ollama, its own API, and a page to
+    It serves its own API, those of the installed API formats (genai-wire-...), and a page to
     chat in.
 
     Without a token it listens only on this machine. Set a token in GENAI_HOST_SERVER_TOKEN, or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,26 @@ def test_no_function_takes_more_than_7_arguments_by_position() -> None:
                         f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} takes {count}"
                     )
     assert not long
+
+
+def test_item_2_no_name_in_the_host_is_that_of_a_vendor() -> None:
+    """But for the rows of a batch, which can be in the format of OpenAI's Batch API, and suites for
+    providers in widespread formats."""
+    vendors = ("anthropic", "azure", "bedrock", "claude", "gemini", "ollama", "openai", "vertex")
+    others = ("genai_host/batch/", "genai_host/testing/suites/")
+    found = []
+    for file in sorted((ROOT / "genai_host").rglob("*.py")):
+        path = file.relative_to(ROOT).as_posix()
+        with file.open("rb") as source:
+            names = {
+                each.string
+                for each in tokenize.tokenize(source.readline)
+                if each.type == tokenize.NAME
+            }
+        wrong = sorted(name for name in names if any(each in name.lower() for each in vendors))
+        if wrong and not path.startswith(others):
+            found.append((path, wrong))
+    assert not found
 
 
 def test_the_host_reads_the_time_from_a_clock() -> None:
