@@ -26,7 +26,7 @@ __all__ = ["place", "postgres_server"]
 
 pytestmark = pytest.mark.slow
 
-ROWS, KILLED_AT = 500, 200
+ROWS, KILLED_AT = 120, 40
 WORKERS, THREADS = 3, 2
 AT_ONCE = WORKERS * THREADS
 
