@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import genai_vendor_anthropic
+import genai_vendor_gemini
 import genai_vendor_openai
 import pytest
 import requests
@@ -91,12 +92,14 @@ def gate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    monkeypatch.setenv("GEMINI_API_KEY", "key")
     observer = Observer()
     given: Mapping[str, Any] = getattr(request, "param", {})
     config = Config(
         providers={
             "gate": InstanceConfig("openai-compatible", settings={"base_url": service.url}),
             "anthropic": InstanceConfig("anthropic", settings={"base_url": service.url}),
+            "gemini": InstanceConfig("gemini", settings={"base_url": service.url}),
         },
         **given,
     )
@@ -104,6 +107,7 @@ def gate(
         config=config,
         openai=genai_vendor_openai,
         anthropic=genai_vendor_anthropic,
+        gemini=genai_vendor_gemini,
         observer=observer,
         patience=RetryPolicy(max_attempts=2, min_backoff=0.0),
     )
@@ -134,6 +138,29 @@ def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert gate.service.requests[0].headers["anthropic-beta"] == "new-2026"
     assert gate.sent() == json.loads(MESSAGE)
     assert b'"tomorrow":1.0' in gate.service.requests[0].body
+    assert gate.usage == [Usage(3, 5)]
+
+
+CONTENT = (
+    b'{"contents":[{"role":"user","parts":[{"text":"hi","new":1.0}]}],"tools":[{"googleSearch":{}}],'
+    b'"generationConfig":{"maxOutputTokens":9,"thinkingConfig":{"includeThoughts":true}}}'
+)
+CONTENT_REPLY = (
+    b'{"candidates":[{"content":{"role":"model","parts":[{"text":"hello","thoughtSignature":"c2"}]},'
+    b'"finishReason":"STOP","groundingMetadata":{"x":1.0}}],'
+    b'"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":5}}'
+)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_item_3_contents_pass_with_all_of_their_fields(gate: Gate, stream: bool) -> None:
+    gate.service.replies = [sse_reply([CONTENT_REPLY]) if stream else reply(CONTENT_REPLY)]
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    answer = gate.post(f"/v1beta/models/gemini-4-neon:{method}", CONTENT)
+    written = b"data: " + CONTENT_REPLY + b"\n\n" if stream else CONTENT_REPLY
+    assert (answer.status_code, answer.content) == (200, written)
+    assert gate.sent() == json.loads(CONTENT)
+    assert gate.service.requests[0].path.endswith(f"/models/gemini-4-neon:{method}")
     assert gate.usage == [Usage(3, 5)]
 
 

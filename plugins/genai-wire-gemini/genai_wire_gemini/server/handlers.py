@@ -12,6 +12,7 @@ Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -31,17 +32,22 @@ from genai_host.errors import NotFound, ValidationError
 from genai_host.serving import (
     FEATURE,
     ChatRequest,
+    PassingFormat,
     ServedModel,
     answer,
     capabilities,
+    encoded_fields,
+    pass_through,
     served_model,
     served_models,
+    sse_of,
     streamed,
+    value_of,
     whole,
 )
-from genai_wire_gemini.server.contents import messages_in, text_of
-from genai_wire_gemini.server.replies import ContentWriter
-from genai_wire_gemini.server.requests import chosen, configured, safety, tools_in
+from genai_wire_gemini.server.contents import OWN, messages_in, text_of
+from genai_wire_gemini.server.replies import ContentWriter, error_event
+from genai_wire_gemini.server.requests import chosen, configured, is_native, safety, tools_in
 
 PREFIX = "models/"
 
@@ -224,6 +230,9 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
+    passed = _passed(model, request, host, stream=False)
+    if passed is not None:
+        return passed
     read = _read(body_of(request, camel=True), model, host, stream=False)
     return json_response(read.writer.whole(whole(host, read.asked, request)))
 
@@ -233,11 +242,38 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     form = request.query.get("alt") or request.query.get("$alt") or "json"
     if form not in ("json", "sse"):
         raise ValidationError(f"alt: {form!r} must be json or sse")
+    passed = _passed(model, request, host, stream=True) if form == "sse" else None
+    if passed is not None:
+        return passed
     read = _read(body_of(request, camel=True), model, host, stream=True)
     answering = answer(host, read.asked, request)
     if form == "sse":
         return streamed(answering, read.writer.events, silence=_EMPTY_LINE)
     return streamed(answering, read.writer.array, "application/json", silence=_EMPTY_LINE)
+
+
+def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:
+    """The reply of a service that has the same format; None if there is none."""
+    fields = encoded_fields(request.body)
+    if fields is None:
+        return None
+    fields.pop("model", None)  # it is in the path
+    config = value_of(fields, "generationConfig") or value_of(fields, "generation_config") or {}
+    if model.startswith(FEATURE) or not is_native(config, partial(_parameters_of, host, model)):
+        return None
+    form = PassingFormat(
+        dialect=OWN,
+        neutral=frozenset({"unsigned_calls"}),
+        write_event=sse_of,
+        write_error=error_event,
+        writer=ContentWriter(model, thoughts=True),
+        keepalive=_EMPTY_LINE,
+    )
+    return pass_through(host, request, fields, form, model=model, stream=stream)
+
+
+def _parameters_of(host: Host, model: str) -> Mapping[str, Any]:
+    return capabilities(host, model).parameters
 
 
 def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:

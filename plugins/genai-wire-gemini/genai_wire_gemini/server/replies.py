@@ -129,8 +129,7 @@ class ContentWriter:
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the chunks as server-sent events."""
-        for each in self._pieces(answering):
-            yield b"data: %b\r\n\r\n" % write_json(each)
+        yield from map(_event, self._pieces(answering))
 
     def array(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the chunks as a JSON array."""
@@ -173,6 +172,15 @@ class ContentWriter:
 
     def _about(self) -> _Wire:
         return {"modelVersion": self.model, "responseId": self.id}
+
+
+def error_event(error: GenaiError) -> bytes:
+    """Return an error as the last event of a stream."""
+    return _event(error_object(HttpProblem.of(error)))
+
+
+def _event(value: _Wire) -> bytes:
+    return b"data: %b\r\n\r\n" % write_json(value)
 
 
 def wire_parts(

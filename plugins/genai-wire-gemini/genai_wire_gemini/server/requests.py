@@ -157,6 +157,35 @@ class RequestSettings:
     thoughts: bool = False
 
 
+_SCHEMAS = frozenset({"responseschema", "responsejsonschema"})
+_SAMPLING = {"temperature": "temperature", "topk": "top_k", "topp": "top_p"}
+
+
+def _by_bare_name(value: Any) -> dict[str, Any] | None:
+    """Fields by their names in any spelling, `topK` or `top_k`; None if it is not an object."""
+    if not isinstance(value, Mapping):
+        return None
+    return {name.replace("_", "").lower(): each for name, each in value.items()}
+
+
+def is_native(config: Any, taken: Callable[[], Mapping[str, Any]]) -> bool:
+    """Whether a model accepts `generationConfig` as it is, and the answer is not checked.
+
+    Args:
+        config: The value of the field.
+        taken: Returns the parameters of the model.
+    """
+    fields = _by_bare_name(config)
+    if fields is None or not _SCHEMAS.isdisjoint(fields):
+        return False
+    thinking = _by_bare_name(fields.get("thinkingconfig", {}))
+    if thinking is None or "thinkinglevel" in thinking:
+        return False  # its values are those of the model
+    used = {name for field, name in _SAMPLING.items() if field in fields}
+    used |= {"thinking_budget"} if "thinkingbudget" in thinking else set()
+    return used <= taken().keys() if used else True
+
+
 def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSettings:
     """Read `generationConfig`; `taken` has the parameters of the model. Raises
     `ValidationError`."""
