@@ -7,6 +7,7 @@ import socket
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -120,6 +121,32 @@ def test_a_head_without_end_is_stopped() -> None:
     endless = [b"HTTP/1.1 200 OK\r\n", *(f"X-{n}: {'y' * 9000}\r\n".encode() for n in range(100))]
     with pytest.raises(MalformedReply, match="longer than"):
         read(*endless)
+
+
+def test_a_reply_that_fills_a_read_is_read_in_larger_blocks() -> None:
+    left, sizes = HEAD + b"Content-Length: 99000\r\n\r\n" + b"x" * 99_000, list[int]()
+
+    def recv(size: int) -> bytes:
+        nonlocal left
+        sizes.append(size)
+        data, left = left[:size], left[size:]
+        return data
+
+    found = response()
+    found._socket = mock.Mock(recv=recv)
+    found.read_head()
+    assert len(b"".join(found.read_body())) == 99_000
+    assert sizes == [2 << 10, 64 << 10, 64 << 10]
+
+
+def test_the_longest_head_is_read() -> None:
+    start = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+    lines = [start, *[b"A: %s\r\n" % (b"x" * 995)] * 262]
+    lines.append(b"B: %s\r\n" % (b"x" * ((256 << 10) - len(b"".join(lines)) - 5)))
+    found = response(*lines, b"\r\n")
+    assert found.status == 0
+    found.read_head()
+    assert found.status == 200
 
 
 @given(data=st.binary(max_size=3000), places=st.lists(st.integers(0, 3000)))

@@ -37,6 +37,8 @@ def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
             b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
             [(b'{"a":1}', None), (b'{"b":2}', None), (b"[DONE]", None)],
         ),
+        (b'data: {"a":1}\ndata: b\n\n', [(b'{"a":1}', None), (b"b", None)]),
+        (b'data: a\ndata: {"b":1}\n\n', [(b'a\n{"b":1}', None)]),
         (b'data: {\ndata: "a":1}\n\n', [(b'{\n"a":1}', None)]),
         (b'error: {"a":1}\n\n', [(b'{"a":1}', "error")]),
         (b'data: a\n\n{"error":1}\n', [(b"a", None), (b'{"error":1}', None)]),
@@ -85,9 +87,9 @@ def test_any_bytes_are_read_the_same_in_any_pieces(data: bytes, places: list[int
 
 
 def test_lines_of_json() -> None:
-    blocks = [b'{"a":', b'1}\n\n  \r\n{"b":2}\r\n', b'{"c":3}']
+    blocks = [b'{"a":', b'1}\n\n  \r\n{"b":2}\r\n', b'{"c":\r3}']
     assert list(read_ndjson(blocks)) == [
-        StreamEvent(b'{"a":1}'), StreamEvent(b'{"b":2}'), StreamEvent(b'{"c":3}')
+        StreamEvent(b'{"a":1}'), StreamEvent(b'{"b":2}'), StreamEvent(b'{"c":\r3}')
     ]  # fmt: skip
 
 
@@ -167,6 +169,13 @@ def test_a_stream_is_known_by_how_it_begins(body: bytes, parser: object, size: i
 def test_a_whole_reply_is_known_whatever_its_label(body: bytes) -> None:
     assert detect_parser(iter([body]), read_sse)[0] is None
     assert detect_parser(iter([body]), read_ndjson)[0] is read_ndjson
+
+
+def test_a_first_line_that_is_too_long_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 20)
+    body = b'{"a": "%s"}\n{}\n' % (b"x" * 20)
+    found, rest = detect_parser(iter([body]))
+    assert (found, b"".join(rest)) == (None, body)
 
 
 def test_what_begins_as_neither_is_read_by_its_label() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.transport import EventStream, Transport
+from genai_host.providers.limits import CallLimits
 from genai_host.testing.fake_service import (
     CUT,
     HANG,
@@ -153,6 +155,19 @@ class TestSending:
             assert isinstance(found, ProviderReply)
             assert (found.status, found.body) == (429, b'{"error": "x"}')
             assert found.headers["retry-after"] == "7"
+
+    @pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1])
+    def test_a_large_body_is_sent_whole(
+        self, transport: Transport, service: FakeService, size: int
+    ) -> None:
+        with Cancellation() as limits:
+            timer = threading.Timer(20, limits.cancel)
+            timer.start()
+            try:
+                transport.send(request(service, body=b"x" * size), limits)
+            finally:
+                timer.cancel()
+        assert len(service.requests[0].body) == size
 
     def test_no_redirect_is_followed(self, transport: Transport, service: FakeService) -> None:
         with FakeService([json_reply({})]) as elsewhere:
@@ -460,6 +475,25 @@ class TestReading:
         assert isinstance(found, ProviderReply)
         assert found.body == b"<html>"
 
+    @pytest.mark.parametrize(
+        ("rest", "body"),
+        [
+            (b"200 OK\r\n\r\nhello", b"hello"),
+            (b"200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+            (b"204 No Content\r\n\r\n", b""),
+            (b"200 OK\r\n\r\n", None),
+        ],
+    )
+    def test_a_reply_without_a_length_has_a_body(
+        self, transport: Transport, service: FakeService, rest: bytes, body: bytes | None
+    ) -> None:
+        service.replies = [Reply([b"HTTP/1.0 " + rest], keep=False)]
+        if body is not None:
+            assert transport.send(request(service), Cancellation()).body == body
+        else:
+            with pytest.raises(IncompleteReply, match="before its body"):
+                transport.send(request(service), Cancellation())
+
     def test_a_stream_that_nobody_reads_can_be_closed(
         self, transport: Transport, service: FakeService
     ) -> None:
@@ -498,6 +532,11 @@ class TestDeadlines:
         impatient.close()
         assert (caught.value.deadline, caught.value.retryable) == ("timeout", False)
         assert caught.value.message == "the reply took longer than 0.05 s"
+
+    def test_the_usual_ones_are_those_of_a_provider(self) -> None:
+        usual, parameters = CallLimits(), inspect.signature(Transport).parameters
+        for name in ("connect_timeout", "timeout"):
+            assert parameters[name].default == getattr(usual, name)
 
     def test_nor_is_a_stream(self, service: FakeService) -> None:
         service.replies = [sse_reply([b"1", HANG])]
