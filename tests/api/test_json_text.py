@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +33,7 @@ from genai_host.api.json_text import (
     json_as_text,
     read_json,
     write_json,
+    write_long_json,
 )
 from genai_host.errors import InvalidParameter, PluginError, ValidationError
 from genai_host.testing import FakeService, InlinePlugin
@@ -124,7 +126,7 @@ LONG: list[Any] = [
 def test_long_values_are_written_in_pieces(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = write_json(value)
     monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
-    assert write_json(value) == whole
+    assert write_long_json(value) == whole
     assert read_json(json_as_text(value)) == read_json(whole)
 
 
@@ -135,8 +137,19 @@ def test_long_values_that_are_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [circular, ["x" * 20, math.nan], ["x" * 20, object()], ["x" * 20, {(1,): 2}]]
     for value in wrong:
         with pytest.raises((ValueError, TypeError)):
-            write_json(value)
-    assert read_json(write_json(["x" * 20, "\ud83d"])) == ["x" * 20, "\ud83d"]
+            write_long_json(value)
+    assert read_json(write_long_json(["x" * 20, "\ud83d"])) == ["x" * 20, "\ud83d"]
+
+
+def test_long_values_take_less_memory() -> None:
+    value = {"a": ["x" * 10_000] * 100 + ["😀"]}
+    peaks = []
+    for write in (write_json, write_long_json):
+        tracemalloc.start()
+        write(value)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] / 2
 
 
 def test_few_characters_above_ffff_are_escaped_in_columns() -> None:
@@ -150,9 +163,11 @@ def test_few_characters_above_ffff_are_escaped_in_columns() -> None:
     [
         (f'["{"[," * 9_000}"]', True),  # what is in a string is no value
         (f"[{'0,' * 9_000}0]", False),
+        (f'["{"," * 9_000}"{",0" * 8_254}]', True),  # 8,255 values in 25,512 bytes
+        (f'["{"," * 9_000}"{",0" * 8_255}]', False),
         (f'["\\"", {"0," * 9_000}0]', False),
     ],
-    ids=["string", "list", "escaped"],
+    ids=["string", "list", "most", "more", "escaped"],
 )
 @pytest.mark.parametrize("encode", [str, str.encode])
 def test_the_values_of_a_request_are_limited(
