@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
@@ -322,6 +323,39 @@ def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
     assert stream.closed
 
 
+def test_a_close_that_fails_when_a_call_is_cancelled_is_logged(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It runs in another thread, which could not raise the error anywhere."""
+    closing = threading.Event()
+
+    def events() -> Iterator[StreamEvent]:
+        yield StreamEvent(b'{"delta": {"text": "a"}}')
+        assert closing.wait(10)
+
+    def close() -> None:
+        closing.set()
+        raise RuntimeError("it is stuck")
+
+    stream = _Stream(events())
+    stream.close = close  # type: ignore[method-assign]
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: stream  # type: ignore[method-assign]
+    conversation = host.open("chat", "mock")
+    caplog.set_level("DEBUG", "genai_host.calls.route")
+    with pytest.raises(GenaiError):
+        for event in conversation.stream("x"):
+            if event.text:
+                conversation.cancel()
+    for thread in threading.enumerate():
+        if thread.name == "genai-host-close":
+            thread.join(10)
+    assert "calling mock@mock in plain" in caplog.text
+    [logged] = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert logged.message == "close() of a stream failed"
+    assert "it is stuck" in caplog.text
+
+
 def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) -> None:
     def events() -> Iterator[StreamEvent]:
         yield StreamEvent(b'{"delta": {"text": "a"}}')
@@ -357,6 +391,17 @@ def test_the_watchdog_follows_who_runs_while_a_stream_is_decoded() -> None:
     assert seen == [["pause"], ["pause", "resume", "pause"]]
     assert [call[0] for call in streaming.mock_calls[3:]] == ["resume"]
     assert [call[0] for call in feeding.mock_calls] == ["pause", *["resume", "pause"] * 2]
+    assert [call[0] for call in attempt.watch.mock_calls] == ["received", "expect_next"] * 2
+
+
+def test_a_stream_is_read_to_its_end_after_the_end_of_the_reply() -> None:
+    """Its connection can be reused then."""
+    decoder, attempt = mock.Mock(), mock.Mock()
+    decoder.feed.return_value, decoder.done = [], True
+    events = iter([StreamEvent(data) for data in (b"1", b"2", b"3")])
+    list(StreamedChunks().decoded(_Stream(events), decoder, attempt, mock.Mock(), mock.Mock()))
+    assert next(events, None) is None
+    assert decoder.feed.call_count == 1
 
 
 def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:

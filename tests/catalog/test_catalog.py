@@ -101,6 +101,19 @@ def ways(found: list[Candidate]) -> list[tuple[str, str]]:
     return [(candidate.provider, candidate.dialect) for candidate in found]
 
 
+@pytest.mark.parametrize(
+    ("reason", "unreachable", "state"),
+    [("", False, "works"), ("no key", False, "needs"), ("no answer", True, "unreachable")],
+)
+def test_the_state_of_a_provider_is_that_of_its_routes(
+    reason: str, unreachable: bool, state: str
+) -> None:
+    served = evolve(FIRST, unavailable_reason=reason, unreachable=unreachable)
+    assert served.state == state
+    found = catalog(served, models=(CLAUDE,)).matrix()[0]
+    assert found.state == state
+
+
 LLAMA_AT_SECOND = Offering("llama", "second", "llama-3")
 
 

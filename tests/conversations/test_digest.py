@@ -206,6 +206,7 @@ def test_a_message_is_digested_once() -> None:
     first = digest(Prompt([message]))
     assert digest(Prompt([message])) == first
     digest([message, message])
+    digest(message)
     assert Counted.reads == 1
 
 

@@ -1,8 +1,16 @@
-"""The time of a turn, of which some does not count."""
+"""The time of a turn, of which some does not count, and steps in parallel."""
 
 from __future__ import annotations
 
-from genai_host.conversations.execution import TimeLimit
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from genai_host.api import Progress, Step
+from genai_host.api.cancellation import Cancellation
+from genai_host.conversations.execution import ParallelRunner, Performing, TimeLimit
 from genai_host.testing import ManualClock
 
 
@@ -42,3 +50,25 @@ def test_without_a_limit_nothing_is_set() -> None:
         with limit.paused():
             pass
         assert clock.due_in() == []
+
+
+class Interrupted(list[Step[Any]]):
+    """Ctrl-C while the steps are started."""
+
+    def __iter__(self) -> Iterator[Step[Any]]:
+        yield self[0]
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_cancels_the_steps_that_run() -> None:
+    cancelled = threading.Event()
+
+    def perform(step: Step[Any], path: object, cancellation: Cancellation) -> Performing:
+        with cancellation.on_cancel(cancelled.set):
+            assert cancelled.wait(10)
+        yield from ()
+
+    with pytest.raises(KeyboardInterrupt):
+        steps = Interrupted([Progress("a"), Progress("b")])
+        ParallelRunner(perform, 2, "x").outcomes(steps, (), Cancellation(), stop=True)
+    assert cancelled.is_set()
