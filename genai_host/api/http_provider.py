@@ -62,7 +62,8 @@ class HttpProvider(Provider):
     """Base class of providers over HTTP.
 
     Override `authorize` to sign requests, and `address` for URLs of another form. `framings` has
-    stream parsers for further content types.
+    stream parsers for further content types. `list_headers` has the names of headers whose values
+    are joined with those of a request by commas.
 
     Args:
         services: Services of the host.
@@ -79,6 +80,7 @@ class HttpProvider(Provider):
     """
 
     framings: Mapping[str, StreamParser] = {}
+    list_headers: frozenset[str] = frozenset()
     extra_body: Mapping[str, Any] | None = {}
 
     def __init__(
@@ -197,6 +199,8 @@ class HttpProvider(Provider):
                 self._addresses.clear()
             address = self._addresses[key] = self.address(request)
         headers = {**self.headers, **request.headers} if request.headers else self.headers
+        for name in self.list_headers & request.headers.keys() & self.headers.keys():
+            headers[name] = f"{self.headers[name]},{request.headers[name]}"
         return HttpRequest("POST", address, headers, request.data())
 
     def _carry(

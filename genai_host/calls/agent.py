@@ -165,11 +165,12 @@ class Agent:
         return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
 
     def passing(self, request: PassedRequest) -> list[Route]:
-        """The routes for a request that passes through; empty unless each provider of the model has
-        one, and no parameter is configured."""
-        routes = [each for route in self.routes if (each := route.passing(request)) is not None]
-        here, all = ({route.info.provider for route in each} for each in (routes, self.routes))
-        return routes if here == all and not self.parameters else []
+        """The routes for a request that passes through; empty unless the best route of each
+        provider is one, and no parameter is configured."""
+        best = {route.info.provider: route for route in reversed(self.routes)}
+        routes = [route.passing(request) for route in self.routes if route in best.values()]
+        passing = [route for route in routes if route is not None]
+        return passing if len(passing) == len(routes) and not self.parameters else []
 
     def pass_through(
         self, routes: Sequence[Route], request: PassedRequest, cancellation: Cancellation

@@ -40,6 +40,7 @@ class PassedRequest:
         headers: Headers of the format that the service receives, too.
         neutral: Options of the dialect (`Dialect.variant`) that matter only to requests that the
             host writes.
+        expected: Options that must have these values instead of their defaults.
     """
 
     dialect: str
@@ -47,6 +48,7 @@ class PassedRequest:
     stream: bool = False
     headers: Mapping[str, str] = field(factory=dict)
     neutral: frozenset[str] = frozenset()
+    expected: Mapping[str, Any] = field(factory=dict)
 
     def fits(self, candidate: Candidate, usual: Mapping[str, Any]) -> bool:
         """Whether the service takes the request as it is.
@@ -59,9 +61,13 @@ class PassedRequest:
             return False  # providers in this process have no further fields
         if self.stream and "stream" not in candidate.capabilities:
             return False
-        names = {*candidate.variant, *usual} - self.neutral
+        serve = candidate.serve
+        if serve.extra_fields or serve.omit_fields or serve.header_to_body:
+            return False
+        expected = {**usual, **self.expected}
+        names = {*candidate.variant, *expected} - self.neutral
         return not candidate.defaults and all(
-            candidate.variant.get(name) == usual.get(name) for name in names
+            candidate.variant.get(name) == expected.get(name) for name in names
         )
 
 

@@ -116,6 +116,10 @@ class ServerConfig(NamedTuple):
     record_api_calls: Annotated[
         bool, ConfigKey("save model calls of API clients as conversations", option=None)
     ] = False
+    pass_through: Annotated[
+        bool,
+        ConfigKey("send API requests unread to services of the same format", option=None),
+    ] = False
     max_concurrency: Annotated[int, ConfigKey("maximum number of concurrent requests", least=1)] = (
         64
     )

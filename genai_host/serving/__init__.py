@@ -10,6 +10,7 @@
 
 from types import ModuleType as _Module
 
+from genai_host.calls.passthrough import PassedRequest as PassedRequest
 from genai_host.conversations.recorder import warn_unrecorded as warn_unrecorded
 from genai_host.prompts.attachments import part_of as part_of
 from genai_host.serving.apis import (

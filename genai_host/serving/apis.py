@@ -16,9 +16,10 @@ from typing import Any
 
 from genai_host.api import HttpApi, HttpProblem, RouteResponse, json_response
 from genai_host.host import Host
+from genai_host.util.text import short_repr
 
 _CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""Statuses of errors that services report and the client must correct."""
+"""Codes of errors that services report and the client must correct."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,8 +58,10 @@ def error_reply(
     api = api_of(host.registry.http_apis.values(), path, headers)
     if api is not None:
         try:
-            reply: RouteResponse = load(api.write_error)(problem)
-            return reply
+            reply = load(api.write_error)(problem)
+            if isinstance(reply, RouteResponse):
+                return reply
+            _log.error("%s returned %s, no RouteResponse", api.write_error, short_repr(reply))
         except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
             _log.exception("the API %s cannot write an error", api.name)
     return problem_reply(problem)

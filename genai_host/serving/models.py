@@ -15,6 +15,7 @@ from genai_host.errors import GenaiError, NotFound
 from genai_host.host import Host
 from genai_host.serving.apis import api_of, load
 from genai_host.serving.completion import FEATURE
+from genai_host.util.names import wires_hint
 
 
 @frozen
@@ -125,6 +126,6 @@ def _answered(
 ) -> RouteResponse:
     api = api_of(host.registry.http_apis.values(), request.path, request.headers)
     if api is None or not handler(api):
-        raise NotFound("there is nothing here")
+        raise NotFound("there is nothing here", hint=wires_hint())
     reply: RouteResponse = load(handler(api))(request, host)
     return reply

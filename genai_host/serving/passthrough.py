@@ -1,8 +1,8 @@
 """Requests that pass through to a service of the same API format.
 
 An API calls `pass_through` first. If it returns a reply, the bytes of the client's fields were sent
-as they were, except for the name of the model, and those of the service are returned. Otherwise the
-API reads the request.
+as they were, except for the name of the model and the fields that the API sets, and those of the
+service are returned. Otherwise the API reads the request.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from genai_host.api import (
     ValueBudget,
     json_response,
 )
+from genai_host.api.http_routes import reported
 from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
@@ -47,6 +48,7 @@ class PassingFormat:
     Attributes:
         dialect: Name of the dialect that has the format of the API.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
+        expected: Options that must have these values.
         headers: Headers of the format that the service receives, too.
         write_event: Writes an event of the service; empty to leave it out.
         write_error: Writes an error as the last event of a stream.
@@ -56,6 +58,7 @@ class PassingFormat:
 
     dialect: str
     neutral: frozenset[str] = frozenset()
+    expected: Mapping[str, Any] = field(factory=dict)
     headers: tuple[str, ...] = ()
     write_event: Callable[[StreamEvent], bytes]
     write_error: Callable[[GenaiError], bytes]
@@ -68,6 +71,7 @@ def encoded_fields(body: bytes) -> dict[str, EncodedJson] | None:
     too many values (`ValueBudget`)."""
     try:
         ValueBudget().count(body)
+        body.decode()  # the decoder does not look into strings
         return {name: EncodedJson(bytes(value)) for name, value in _FIELDS.decode(body).items()}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
         return None
@@ -101,14 +105,15 @@ def pass_through(
         stream: Whether the client wants a stream.
 
     Returns:
-        The reply; None if the request must be read: a provider of the model has another format, the
-        call is recorded, or it is for a feature.
+        The reply; None if the request must be read: passing through is not enabled, a provider of
+        the model has another format, the call is recorded, or it is for a feature.
     """
-    is_kept = host.config.server.record_api_calls and host.store is not None
-    if is_kept or model.startswith(FEATURE):
+    settings = host.config.server
+    is_kept = settings.record_api_calls and host.store is not None
+    if not settings.pass_through or is_kept or model.startswith(FEATURE):
         return None
     headers = {name: request.headers[name] for name in form.headers if name in request.headers}
-    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral)
+    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral, form.expected)
     try:
         answer = host.pass_through(passed, model=model, limits=request.limits, owner=request.user)
     except GenaiError:  # reported with the errors of the request
@@ -133,13 +138,16 @@ def _events(answering: CompletionStream, form: PassingFormat) -> Iterator[bytes]
     try:
         for delta in answering:
             if isinstance(delta, PassedDelta) and delta.event is not None:
-                yield form.write_event(delta.event)
+                with reported():
+                    written = form.write_event(delta.event)
+                yield written
     except GenaiError as error:
         yield form.write_error(error)
 
 
 def sse_of(event: StreamEvent) -> bytes:
     """An event of a service as a server-sent event."""
-    name = f"event: {event.name}\n".encode() if event.name else b""
+    is_named = event.name and not {"\r", "\n"} & {*event.name}
+    name = f"event: {event.name}\n".encode() if is_named else b""
     lines = event.data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     return name + b"data: " + lines + b"\n\n"

@@ -29,7 +29,7 @@ from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
 from genai_host.serving.apis import error_reply
-from genai_host.util.names import wires_hint
+from genai_host.util.names import HTTP_PATHS, wires_hint
 from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
@@ -157,7 +157,9 @@ class HttpRoutes:
         exact = self._own.exact(method, segments)
         if exact is not None:
             return exact, {}
-        fitting = [*self._own.fitting(segments), *self._routes.fitting(segments)]
+        fitting = self._own.fitting(segments)
+        if not any(f"{path}/".startswith(f"{each}/") for each in HTTP_PATHS):
+            fitting = [*fitting, *self._routes.fitting(segments)]
         if not fitting:
             hint = "" if self._host.registry.http_apis else wires_hint()
             return HttpProblem(404, "not_found", "there is nothing here", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import genai_vendor_anthropic
@@ -14,7 +14,7 @@ import requests
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Completion, Usage, hookimpl
-from genai_host.config import InstanceConfig, ModelConfig
+from genai_host.config import InstanceConfig, ModelConfig, ServerConfig
 from genai_host.testing import FakeService, RouteServer
 from genai_host.testing.fake_service import CUT, json_reply, reply, sse_reply
 from genai_host_testing.fixtures import MakeHost
@@ -94,14 +94,15 @@ def gate(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     monkeypatch.setenv("GEMINI_API_KEY", "key")
     observer = Observer()
-    given: Mapping[str, Any] = getattr(request, "param", {})
+    given: dict[str, Any] = dict(getattr(request, "param", {}))
+    betas = {"betas": given.pop("betas")} if "betas" in given else {}
     config = Config(
         providers={
             "gate": InstanceConfig("openai-compatible", settings={"base_url": service.url}),
-            "anthropic": InstanceConfig("anthropic", settings={"base_url": service.url}),
+            "anthropic": InstanceConfig("anthropic", settings={"base_url": service.url, **betas}),
             "gemini": InstanceConfig("gemini", settings={"base_url": service.url}),
         },
-        **given,
+        **{"server": ServerConfig(pass_through=True), **given},
     )
     host = make_host(
         config=config,
@@ -211,6 +212,25 @@ def test_item_3_events_pass_byte_for_byte(gate: Gate) -> None:
     assert gate.usage == [Usage(3, 5)]
 
 
+def test_item_3_events_without_a_name_get_it(gate: Gate) -> None:
+    gate.service.replies = [sse_reply([*EVENTS, b"[DONE]"])]
+    assert gate.post("/v1/messages", streamed(MESSAGE)).content == b"".join(named(EVENTS))
+
+
+@pytest.mark.parametrize("body", [CHAT[:-1], CHAT.replace(b"one", b"\xff"), CHAT, CHAT + b"x"])
+def test_item_3_a_body_that_is_no_json_is_refused_here(gate: Gate, body: bytes) -> None:
+    broken = body.replace(b'"hi"', b'"\xff"').replace(b"h\\u0069", b"\xff")
+    assert gate.post("/v1/chat/completions", broken).status_code == 400
+    assert not gate.service.requests
+
+
+@pytest.mark.parametrize("gate", [{"betas": ["own-2026"]}], indirect=True)
+def test_item_3_betas_of_the_client_and_of_the_user_are_joined(gate: Gate) -> None:
+    gate.service.replies = [reply(MESSAGE_REPLY)]
+    gate.post("/v1/messages", MESSAGE, **{"anthropic-beta": "new-2026"})
+    assert gate.service.requests[0].headers["anthropic-beta"] == "own-2026,new-2026"
+
+
 def test_item_3_before_the_first_byte_a_call_is_repeated(gate: Gate) -> None:
     gate.service.replies = [reply(b"{}", 503), reply(CHAT_REPLY)]
     assert gate.post("/v1/chat/completions", CHAT).content == CHAT_REPLY
@@ -243,12 +263,14 @@ def test_item_3_errors_have_the_form_of_the_api(gate: Gate) -> None:
     ("gate", "body"),
     [
         ({}, {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}),
+        ({}, {"max_completion_tokens": 9}),
+        ({"server": ServerConfig()}, {}),
         (
             {"model_configs": {"mine": ModelConfig("gate/m", parameters={"seed": 7})}},
             {"model": "mine"},
         ),
     ],
-    ids=["the answer is checked", "parameters are configured"],
+    ids=["the answer is checked", "a limit of another name", "not enabled", "configured"],
     indirect=["gate"],
 )
 def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:

@@ -82,6 +82,7 @@ class AnthropicProvider(HttpProvider):
 
     default_models = {"chat": "claude-opus-5-5"}
     call_limits = PATIENT
+    list_headers = frozenset({"anthropic-beta"})
 
     def __init__(self, settings: AnthropicSettings, services: Services) -> None:
         by_token = settings.api_key is None and settings.auth_token is not None

@@ -86,10 +86,14 @@ def test_what_is_asked(api: Api, service: FakeService) -> None:
         "output_config": {"effort": "low"},
         "temperature": 1,
     }
-    marked = user({"type": "text", "text": "hi", **cached})
-    said(api, marked, in_pieces=False, **asked)
+    said(api, user({"type": "text", "text": "hi", **cached}), in_pieces=False, **asked)
     body = service.requests[0].json()
-    assert body == {"model": "claude-opus-4-6", "messages": [marked], **asked}
+    assert body == {
+        "model": "claude-opus-4-6",
+        "messages": [HI],
+        "cache_control": {"type": "ephemeral", "ttl": "5m"},
+        **asked,
+    }
 
 
 DISABLED, ADAPTIVE = {"type": "disabled"}, {"type": "adaptive"}

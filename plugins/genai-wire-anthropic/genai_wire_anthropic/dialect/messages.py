@@ -1,6 +1,6 @@
 """Anthropic's messages: requests and token counting.
 
-Anthropic's own service, clouds, gateways and servers use this format. `anthropic_replies` reads
+Anthropic's own service, clouds, gateways and servers use this format. `replies` reads
 the replies.
 
 Source: Claude API reference, "Create a Message" and "Count tokens in a Message", and the guides to

@@ -17,6 +17,7 @@ from genai_host.api import (
     EncodedJson,
     RouteRequest,
     RouteResponse,
+    StreamEvent,
     body_of,
     json_response,
     number_in,
@@ -51,7 +52,7 @@ _SAMPLING = ("temperature", "top_k", "top_p")
 _PARAMETER_OF = {"adaptive": "reasoning_effort", "enabled": "thinking_budget"}
 """Parameters of models that accept a kind of thinking."""
 
-_NEUTRAL = frozenset({"bound_thinking", "max_tokens", "no_thinking", "thinking"})
+_NEUTRAL = frozenset({"bound_thinking", "max_tokens", "no_thinking"})
 """Options of the dialect for what a client writes itself."""
 
 
@@ -77,35 +78,45 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = encoded_fields(request.body)
-    if fields is None or "thread" in fields:
+    if fields is None or "thread" in fields or not value_of(fields, "messages"):
         return None
-    model, stream = value_of(fields, "model"), value_of(fields, "stream") or False
-    if not isinstance(model, str) or not isinstance(stream, bool):
+    model, stream = value_of(fields, "model"), value_of(fields, "stream")
+    if not isinstance(model, str) or stream not in (None, False, True):
         return None
-    if not _is_native(fields, host, model):
+    thinking, output = value_of(fields, "thinking") or {}, value_of(fields, "output_config") or {}
+    if not isinstance(thinking, dict) or not isinstance(output, dict):
         return None
+    if "output_format" in fields or "format" in output:
+        return None  # the answer is checked
+    kind = str(thinking.get("type", ""))
+    used = {name for name in _SAMPLING if name in fields}
+    used |= {_PARAMETER_OF.get(kind, kind)} if thinking else set()
+    used |= {"reasoning_effort"} if "effort" in output else set()
+    if used and not used <= capabilities(host, model).parameters.keys():
+        return None  # something has to be adapted to the model
     form = PassingFormat(
         dialect="anthropic-messages",
-        neutral=_NEUTRAL,
+        neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
         headers=("anthropic-beta",),
-        write_event=sse_of,
+        write_event=_named_event,
         write_error=error_event,
         writer=MessageWriter(model, shows_thoughts=True),
         keepalive=PING,
     )
-    return pass_through(host, request, fields, form, model=model, stream=stream)
+    return pass_through(host, request, fields, form, model=model, stream=bool(stream))
 
 
-def _is_native(fields: Mapping[str, EncodedJson], host: Host, model: str) -> bool:
-    """Whether the model accepts the request as it is, and the answer is not checked."""
-    thinking, output = value_of(fields, "thinking"), value_of(fields, "output_config")
-    if "output_format" in fields or (isinstance(output, dict) and "format" in output):
-        return False
-    kind = thinking.get("type") if isinstance(thinking, dict) else None
-    used = {name for name in _SAMPLING if name in fields}
-    if thinking is not None:
-        used.add(_PARAMETER_OF.get(str(kind), str(kind)))
-    return used <= capabilities(host, model).parameters.keys() if used else True
+def _named_event(event: StreamEvent) -> bytes:
+    """An event with its name, by which clients distinguish events: some services send none."""
+    if event.is_done:
+        return b""
+    return sse_of(event if event.name else StreamEvent(event.data, _type_of(event)))
+
+
+def _type_of(event: StreamEvent) -> str | None:
+    kind = value_of({"event": EncodedJson(event.data)}, "event")
+    name = kind.get("type") if isinstance(kind, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:

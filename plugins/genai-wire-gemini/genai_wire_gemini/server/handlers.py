@@ -255,7 +255,7 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = encoded_fields(request.body)
-    if fields is None:
+    if fields is None or not value_of(fields, "contents"):
         return None
     fields.pop("model", None)  # it is in the path
     config = value_of(fields, "generationConfig") or value_of(fields, "generation_config") or {}

@@ -1,6 +1,6 @@
 """OpenAI's chat completions: requests and token counting.
 
-Most services and servers use this format. `openai_chat_replies` reads the replies.
+Most services and servers use this format. `chat_replies` reads the replies.
 
 Source: OpenAI API reference, "Create chat completion", OpenAPI document 2.3.0.
 

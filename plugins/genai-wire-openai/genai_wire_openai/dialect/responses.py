@@ -1,6 +1,6 @@
 """OpenAI's Responses: requests and token counting.
 
-The format is the successor of chat completions. `openai_response_replies` reads the replies.
+The format is the successor of chat completions. `response_replies` reads the replies.
 
 Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0; "Get input token
 counts", as of November 2026.

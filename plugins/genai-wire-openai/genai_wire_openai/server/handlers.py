@@ -116,37 +116,41 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = encoded_fields(request.body)
-    if fields is None or EXTRA_BODY in fields:
+    if fields is None or EXTRA_BODY in fields or not value_of(fields, "messages"):
         return None
-    model, stream = value_of(fields, "model"), value_of(fields, "stream") or False
-    options = value_of(fields, "stream_options") or {}
-    if not isinstance(model, str) or not isinstance(stream, bool) or not isinstance(options, dict):
+    model, stream = value_of(fields, "model"), value_of(fields, "stream")
+    if not isinstance(model, str) or stream not in (None, False, True):
         return None
     form = value_of(fields, "response_format")
     if isinstance(form, dict) and form.get("type") == "json_schema":
         return None  # the answer is checked
-    write = sse_of
-    if stream and not options.get("include_usage"):
-        # the host needs the usage, of which the client must not see a chunk
-        asked = {**options, "include_usage": True}
-        fields["stream_options"] = EncodedJson(write_json(asked))
-        write = _without_usage
-    # a client that sends the newer field needs no conversion of the other
-    newer = {"max_tokens"} if "max_tokens" not in fields else ()
+    options = value_of(fields, "stream_options") or {}
+    fields.pop("stream_options", None)
+    if not isinstance(options, dict):
+        return None
+    with_usage = options.get("include_usage") is True
+    if stream:  # the host needs the usage
+        fields["stream_options"] = EncodedJson(write_json({**options, "include_usage": True}))
+    # the two names of the limit: a client that sends neither needs no conversion
+    limits = {"max_tokens", "max_completion_tokens"} & fields.keys()
     passing = PassingFormat(
         dialect=_DIALECT,
-        neutral=_NEUTRAL_OPTIONS.union(newer),
-        write_event=write,
+        neutral=_NEUTRAL_OPTIONS.union(() if limits else {"max_tokens"}),
+        expected={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
+        write_event=sse_of if with_usage else _without_usage,
         write_error=error_event,
-        writer=CompletionWriter(model, host.clock.now(), with_usage=write is sse_of),
+        writer=CompletionWriter(model, host.clock.now(), with_usage=with_usage),
     )
-    return pass_through(host, request, fields, passing, model=model, stream=stream)
+    return pass_through(host, request, fields, passing, model=model, stream=bool(stream))
 
 
 def _without_usage(event: StreamEvent) -> bytes:
     """An event for a client that did not request the usage, which is in a chunk of its own."""
     if b'"usage"' in event.data and not event.is_done:
-        chunk = read_json(event.data)
+        try:
+            chunk = read_json(event.data)
+        except ValueError:
+            return sse_of(event)
         if isinstance(chunk, dict) and chunk.get("usage") and not chunk.get("choices"):
             return b""
     return sse_of(event)
