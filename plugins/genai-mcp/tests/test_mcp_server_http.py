@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import queue
@@ -475,6 +476,31 @@ MESSAGES = st.fixed_dictionaries(
         "result": st.just({}),
     },
 )
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_exchange_that_outlives_its_endpoint_closes_its_streams(
+    make_host: MakeHost, begun: bool
+) -> None:
+    endpoint = McpEndpoint(make_host(mcp=genai_mcp))
+    meta: Any = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    request = RouteRequest(
+        "POST",
+        "/mcp",
+        headers={**HEADERS, "mcp-protocol-version": NEW, "mcp-method": "tools/list"},
+        body=json.dumps(message).encode(),
+        limits=Cancellation(),
+    )
+    reply: Any = endpoint.post(request)
+    if begun:
+        reply.begin()
+    endpoint.close()
+    if not begun:
+        assert reply.begin().status == 500
+    reply.body.close()
+    del reply, endpoint
+    gc.collect()  # a stream that is left open is a warning, and an error here
 
 
 @given(MESSAGES | st.lists(MESSAGES, max_size=3), HEADERS_GIVEN)

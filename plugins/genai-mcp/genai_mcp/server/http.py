@@ -145,6 +145,7 @@ class _Exchange:
         """Wait for the head of the reply, and for its body unless that is events."""
         head = self._next()
         if head is None:
+            self.finish()
             return _error(500, INTERNAL_ERROR, "internal error; see the log of the server")
         given = {name.decode(): value.decode("latin-1") for name, value in head["headers"]}
         headers = {name: given[name] for name in given if name not in _OF_CONNECTION}
@@ -164,9 +165,12 @@ class _Exchange:
     def finish(self) -> None:
         """Stop reading; a self-contained request is cancelled, if it is in progress."""
         self._registration.release()
-        with contextlib.suppress(RuntimeError):  # the endpoint is closed
-            self._leave()
+        self._leave()
+        try:
             self._portal.call(self._read.close)
+        except (CancelledError, RuntimeError):  # the endpoint is closed, and so is its loop
+            self._read.close()
+            self._write.close()
 
     def __iter__(self) -> Iterator[bytes]:
         """The body, if the headers have been sent as those of events before `begin` returned."""
