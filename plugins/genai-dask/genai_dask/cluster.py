@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import dask
 from distributed import Client, LocalCluster
 from distributed.cfexecutor import ClientExecutor
+from distributed.comm import resolve_address
 
 from genai_dask import Settings
 from genai_host.errors import ConfigurationError, ServiceUnavailable
@@ -93,6 +94,8 @@ def _local(settings: Settings) -> LocalCluster:
 
 def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
     try:
+        if cluster is None:
+            resolve_address(settings.address)  # a client prints a traceback for an invalid one
         return Client(
             settings.address if cluster is None else cluster,
             timeout=settings.patience,
