@@ -33,6 +33,32 @@ exclude_also =
     raise NotImplementedError
     ^\\s*\\.\\.\\.$
 """
+# Such a process is killed once it has answered, and may be unable to write files.
+_SAVE_IN_CHILD = """
+import os, resource, coverage
+from genai_host.api import child_process
+os.environ.pop("COVERAGE_PROCESS_CONFIG")
+
+def save(asked, answer=child_process.answer):
+    written = answer(asked)
+    measured = coverage.Coverage.current()
+    measured.stop()
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY:
+        measured.save()
+    else:
+        measured.erase()
+    return written
+
+child_process.answer = save
+"""
+
+
+def pytest_configure() -> None:
+    """Measure the processes of `run_in_child`, which get few environment variables."""
+    from genai_host.api import child_process
+
+    child_process._ENVIRONMENT |= {"COVERAGE_PROCESS_CONFIG"}
+    child_process._MAIN = child_process._MAIN.replace("main()", f"{_SAVE_IN_CHILD}main()")
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +70,8 @@ def main(arguments: list[str]) -> int:
         config.write_text(_CONFIG.format(folder=folder, source=source), encoding="utf-8")
         coverage = [sys.executable, "-m", "coverage"]
         option = f"--rcfile={config}"
-        code = subprocess.run([*coverage, "run", option, "-m", "pytest", *arguments]).returncode
+        pytest = [*coverage, "run", option, "-m", "pytest", "-p", "tests.measure"]
+        code = subprocess.run([*pytest, *arguments], cwd=ROOT).returncode
         subprocess.run([*coverage, "combine", "--quiet", option], check=True)
         report = Path(folder, "report.json")
         subprocess.run([*coverage, "json", "--quiet", option, "-o", report], check=True)
