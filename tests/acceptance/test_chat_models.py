@@ -21,7 +21,6 @@ from genai_vendor_mock import MockProvider, ScriptedReply
 from genai_host import Config, Conversation, Host, Message
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
 from genai_host.api.settings import describe
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     BadRequest,
     Cancelled,
@@ -39,6 +38,7 @@ from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply
 from genai_host.testing.fake_service import Reply as ServiceReply
 from genai_host_testing import gemini_service, ollama_service, openai_service
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
 
@@ -108,8 +108,7 @@ def mocks(make_host: MakeHost, clock: ManualClock) -> MakeHost:
 
     def make(**replies: list[Any]) -> Host:
         providers = {
-            name: InstanceConfig("mock", settings={"replies": given})
-            for name, given in replies.items()
+            name: provider_config("mock", replies=given) for name, given in replies.items()
         }
         return make_host(config=Config(providers=providers), clock=clock)
 
@@ -311,7 +310,7 @@ def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: Make
 def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
-    mock = InstanceConfig("mock", settings={"replies": [JSON, JSON, JSON]})
+    mock = provider_config("mock", replies=[JSON, JSON, JSON])
     with Store(tmp_path / "x.db") as store:
         host = make_host(store=store, config=Config(providers={"one": mock}))
         first = host.open("chat-model", "mock@one", output_type=AttrsTrip)
@@ -533,7 +532,7 @@ def test_item_07_two_that_would_collide_do_not(mocks: MakeHost, tmp_path: Path) 
 def test_item_07_what_is_forked_has_a_file_of_its_own(
     make_host: MakeHost, clock: ManualClock, tmp_path: Path
 ) -> None:
-    providers = {"one": InstanceConfig("mock", settings={"replies": ["1", "2", "3"]})}
+    providers = {"one": provider_config("mock", replies=["1", "2", "3"])}
     with Store(tmp_path / "x.db") as store:
         host = make_host(config=Config(providers=providers), clock=clock, store=store)
         conversation = host.open("chat-model", "mock@one", settings=kept(tmp_path, agent_id="a"))

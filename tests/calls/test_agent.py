@@ -30,9 +30,9 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.calls.retry import RetryPolicy
-from genai_host.config import InstanceConfig
 from genai_host.errors import NoRoute, OutputValidationError, ServiceUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.configs import provider_config
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TOOL = ToolSchema("look", "looks", {"type": "object"})
@@ -200,7 +200,7 @@ def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
         offerings=[Offering("m", "failing", "m"), Offering("m", "strict", "m")],
         features=[asking()],
     )
-    failing = InstanceConfig("mock", settings={"replies": [{"status": 503}], "repeat": True})
+    failing = provider_config("mock", replies=[{"status": 503}], repeat=True)
     config = Config(providers={"failing": failing}, provider_order=("failing",))
     host = make_host(
         config=config, plugin=plugin, patience=RetryPolicy(max_attempts=1, max_total_attempts=2)

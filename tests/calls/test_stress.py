@@ -29,6 +29,7 @@ from genai_host.errors import Cancelled
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, ReplyStep
 from genai_host_testing import openai_service
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -198,9 +199,7 @@ def run(
 
     def instance(service: FakeService) -> InstanceConfig:
         settings = {"base_url": f"{service.url}/v1"}
-        return InstanceConfig(
-            "service", settings=settings, limits={**PATIENT, "ca_file": str(file)}
-        )
+        return provider_config("service", limits={**PATIENT, "ca_file": str(file)}, **settings)
 
     def run(enough: Callable[[int], bool]) -> Counter[str]:
         before = set(threading.enumerate())

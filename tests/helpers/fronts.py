@@ -12,10 +12,10 @@ import requests
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import KEY
 from genai_host_testing.serving import served
@@ -254,10 +254,8 @@ def place(
         key = folder / "key"
         key.write_text(KEY)
         settings = {"base_url": f"{service.url}/v1", "api_key": {"file": str(key)}}
-        remote = InstanceConfig(
-            "openai-compatible",
-            settings=settings,
-            limits={"breaker_threshold": 10**9, **(limits or {})},
+        remote = provider_config(
+            "openai-compatible", limits={"breaker_threshold": 10**9, **(limits or {})}, **settings
         )
         host = make_host(
             openai=genai_vendor_openai,

@@ -17,7 +17,6 @@ import pytest
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
 from genai_host.testing.fake_service import FakeService, Reply, stream_reply
 from genai_host_testing import (
     anthropic_service,
@@ -26,6 +25,7 @@ from genai_host_testing import (
     ollama_service,
     openai_service,
 )
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING
 
@@ -155,5 +155,5 @@ def with_mine(service: FakeService) -> Config:
     """Return a configuration with an OpenAI-compatible service named `mine`."""
     settings = {"base_url": f"{service.url}/v1", "api_key": {"env": "MINE_API_KEY"}}
     models = {"llama-3.3-70b": "llama"}
-    mine = InstanceConfig("openai-compatible", models=models, settings=settings)
+    mine = provider_config("openai-compatible", models=models, **settings)
     return Config(providers={"mine": mine})

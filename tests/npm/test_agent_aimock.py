@@ -20,9 +20,9 @@ from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Host
 from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
-from genai_host.config import InstanceConfig
 from genai_host.errors import LimitExceeded, TurnPaused, ValidationError
 from genai_host.testing import InlinePlugin
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 ADDED = {"type": "writeback", "message": "the group has changed"}
@@ -153,7 +153,7 @@ def hosts(
 
     def with_agent(**given: Any) -> Host:
         return make(
-            providers={"bedrock": InstanceConfig("bedrock")},
+            providers={"bedrock": provider_config("bedrock")},
             bedrock=genai_vendor_bedrock,
             agent=genai_feature_agent,
             office=office.plugin,

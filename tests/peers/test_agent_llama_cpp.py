@@ -25,9 +25,9 @@ from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Conversation, Host, RetryPolicy
 from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
-from genai_host.config import InstanceConfig
 from genai_host.errors import LimitExceeded, TurnPaused
 from genai_host.testing import InlinePlugin
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
@@ -90,7 +90,7 @@ def hosts(
     use_ministack(bedrock_url, monkeypatch)
     instances = {
         **llama_instances(between.url, monkeypatch),
-        "bedrock": InstanceConfig("bedrock"),
+        "bedrock": provider_config("bedrock"),
     }
 
     def make(**config: Any) -> Host:

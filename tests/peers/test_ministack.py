@@ -20,9 +20,9 @@ from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Cancellation
-from genai_host.config import InstanceConfig
 from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING, chat
 
@@ -54,7 +54,7 @@ def host(
     behind.requests.clear()
     use_ministack(url, monkeypatch)
     return make_host(
-        config=Config(providers={"bedrock": InstanceConfig("bedrock")}),
+        config=Config(providers={"bedrock": provider_config("bedrock")}),
         bedrock=genai_vendor_bedrock,
         claude=genai_vendor_anthropic,
         look=LOOKING,

@@ -16,6 +16,7 @@ from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, usi
 from genai_host.api import CountTokens, Embed, Message, Moderate, Prompt
 from genai_host.config import InstanceConfig
 from genai_host.testing.fake_service import Reply, json_reply
+from genai_host_testing.configs import provider_config
 from genai_host_testing.openai_service import KEY, chat, embeddings, responses
 
 pytestmark = pytest.mark.peers
@@ -285,6 +286,6 @@ class TestOpenAI(Oracle):
     def instances(self, url: str) -> Mapping[str, InstanceConfig]:
         gate = {"base_url": f"{url}/v1", "api_key": {"env": "OPENAI_API_KEY"}}
         return {
-            "mine": InstanceConfig("azure-openai", models=DEPLOYMENTS),
-            "gate": InstanceConfig("openai-compatible", settings=gate),
+            "mine": provider_config("azure-openai", models=DEPLOYMENTS),
+            "gate": provider_config("openai-compatible", **gate),
         }

@@ -19,7 +19,7 @@ from page.chromium import missing
 
 from genai_host import Config
 from genai_host.api import ToolOutput
-from genai_host.config import SetConfig
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 
 _SIMULATED = ("apt-get", "install", "--no-install-recommends", "--simulate", "searx")
@@ -194,7 +194,7 @@ class TestSearx:
         self.make = make_host
 
     def search(self, url: str, query: str, **arguments: Any) -> ToolOutput:
-        config = Config(tools={"searxng": SetConfig({"base_url": url})})
+        config = Config(tools={"searxng": tools_config(base_url=url)})
         host = self.make(config=config, web=genai_search_web)
         return host.call_tool("searxng__search", {"query": query, **arguments})
 

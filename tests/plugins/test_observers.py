@@ -34,13 +34,13 @@ from genai_host.api import (
     tool,
 )
 from genai_host.api import hooks as hookspecs
-from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 from genai_host.util.names import GROUP
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import chat
 from genai_host_testing.serving import served
@@ -397,7 +397,7 @@ def test_what_a_plugin_adds_to_the_headers_is_sent(
     adding = Adding()
     said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
     with FakeService([json_reply(said)]) as service:
-        instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+        instance = provider_config("openai", base_url=f"{service.url}/v1")
         config = Config(providers={"openai": instance})
         host = make_host(config=config, openai=genai_vendor_openai, adding=adding)
         host.open("chat", "openai/gpt-x").say("hi")
@@ -593,7 +593,7 @@ def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
     clock, slow = ManualClock(), kind()
     with FakeService() as service, ThreadPoolExecutor(1) as pool:
         service.replies = [chat("hello")]
-        remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
+        remote = provider_config("openai-compatible", base_url=f"{service.url}/v1")
         config = Config(providers={"remote": remote})
         host = make_host(slow=slow, openai=genai_vendor_openai, config=config)
         host.observers = Observers(host.plugins.manager, Watchdog(clock))

@@ -10,7 +10,6 @@ import genai_tools_sandbox
 import pytest
 from genai_tools_sandbox.process import can_run
 
-from genai_host.config import SetConfig
 from genai_host.testing import RecordedPrompt
 from genai_host_testing.assistants_api import (
     CODE,
@@ -21,6 +20,7 @@ from genai_host_testing.assistants_api import (
     outputs_in,
     says,
 )
+from genai_host_testing.configs import tools_config
 from genai_host_testing.sandboxes import pyodide
 
 __all__ = ["make_api", "pyodide"]
@@ -55,7 +55,7 @@ def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyo
         code = {"add": PLOT, "again": AGAIN, "out": OUT}[heard.text]
         return calls(("c1", "code_interpreter", {"input": code}))
 
-    tools = {"sandbox": SetConfig({"folder": str(pyodide)})}
+    tools = {"sandbox": tools_config(folder=str(pyodide))}
     config = CONFIG._replace(tools=tools)
     api = make_api(answer, sandbox=genai_tools_sandbox, config=config)
     resources = {"code_interpreter": {"file_ids": [api.upload("data.csv", b"1\n2\n3\n")]}}

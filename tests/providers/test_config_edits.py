@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Provider, ProviderType, Secret, Services, about
-from genai_host.config import InstanceConfig, edit_config, read_config
+from genai_host.config import edit_config, read_config
 from genai_host.config.reader import parse
 from genai_host.errors import ConfigurationError
 from genai_host.providers.config_edits import (
@@ -29,6 +29,7 @@ from genai_host.providers.config_edits import (
     split_key,
     unset_keys,
 )
+from genai_host_testing.configs import provider_config
 
 _BEFORE = [
     "",
@@ -237,11 +238,8 @@ class TestInstances:
         with edit_config() as document:
             add_instance(document, TYPES, "own", "made", values)
         assert read_config().providers == {
-            "own": InstanceConfig(
-                "made",
-                models={"m.1": "id"},
-                settings={"text": "x", "count": 3},
-                limits={"read_timeout": 5},
+            "own": provider_config(
+                "made", models={"m.1": "id"}, limits={"read_timeout": 5}, text="x", count=3
             )
         }
 
@@ -288,7 +286,9 @@ class TestInstances:
         with edit_config() as document:
             set_keys(document, TYPES, {"providers.made.text": "x"})
             enable_instance(document, TYPES, "made", enabled=False)
-        assert read_config().providers == {"made": InstanceConfig("made", False, {}, {"text": "x"})}
+        assert read_config().providers == {
+            "made": provider_config("made", enabled=False, models={}, text="x")
+        }
         with edit_config() as document:
             enable_instance(document, {}, "made", enabled=True)
         assert read_config().providers["made"].enabled
@@ -311,7 +311,7 @@ class TestInstances:
         with edit_config() as document:
             unset_keys(document, keys)
         config = read_config()
-        assert config.providers == {"made": InstanceConfig("made")}
+        assert config.providers == {"made": provider_config("made")}
         assert config.models == {}
         for key, says in (
             ("defaults.model", "is not set"),

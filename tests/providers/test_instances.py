@@ -25,10 +25,11 @@ from genai_host.api import (
     about,
     hookimpl,
 )
-from genai_host.config import InstanceConfig, read_config
+from genai_host.config import read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.providers.instance import ProviderUnavailable
 from genai_host.testing import InlinePlugin
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 
@@ -94,8 +95,7 @@ def test_each_type_has_an_instance_of_its_name(answering: Any) -> None:
 
 def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> None:
     providers = {
-        name: InstanceConfig("answering", settings={"answer": name, **_KEY})
-        for name in ("one", "two")
+        name: provider_config("answering", **{"answer": name, **_KEY}) for name in ("one", "two")
     }
     host = answering(Config(providers=providers))
     for name in providers:
@@ -117,14 +117,14 @@ def test_settings_come_from_configuration_then_environment_then_default(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSWERING_TEXT", "from environment")
-    own = {"own": InstanceConfig("answering", settings={"answer": "from file", **_KEY})}
+    own = {"own": provider_config("answering", **{"answer": "from file", **_KEY})}
     host = answering(Config(providers=own))
     assert host.open("chat", "m@answering").say("x").text == "from environment"
     assert host.open("chat", "m@own").say("x").text == "from file"
 
 
 def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
-    own = {"own": InstanceConfig("answering", settings={"key": "in the open"})}
+    own = {"own": provider_config("answering", key="in the open")}
     host = answering(Config(providers=own))
     with pytest.raises(NoRoute, match="is a secret") as caught:
         host.open("chat", "m@own")
@@ -216,7 +216,7 @@ class TestConfigured:
 def test_an_instance_that_cannot_be_opened_disturbs_no_other(
     answering: Any, settings: dict[str, Any], reason: str
 ) -> None:
-    host = answering(Config(providers={"bad": InstanceConfig("answering", settings=settings)}))
+    host = answering(Config(providers={"bad": provider_config("answering", **settings)}))
     assert host.open("chat", "m").say("x").text == "yes"
     with pytest.raises(NoRoute) as caught:
         host.open("chat", "m@bad")
@@ -224,7 +224,7 @@ def test_an_instance_that_cannot_be_opened_disturbs_no_other(
 
 
 def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
-    host = answering(Config(providers={"odd": InstanceConfig("nonexistent")}))
+    host = answering(Config(providers={"odd": provider_config("nonexistent")}))
     why = "the provider 'odd' cannot run: unknown provider type 'nonexistent'"
     for name, provider in (("m", "odd"), ("m@odd", None), ("odd/m", None)):
         with pytest.raises(NoRoute, match=f"^{why}$"):
@@ -335,7 +335,7 @@ class TestWhileRunning:
         host.instances.remove("more")
 
     def test_what_never_was_is_not_said_to_be_removed(self, make_host: MakeHost) -> None:
-        config = Config(providers={"mine": InstanceConfig("gone")})
+        config = Config(providers={"mine": provider_config("gone")})
         instances = make_host(config=config).instances
         for ask in (instances.__getitem__, instances.remove, instances.disable, instances.enable):
             with pytest.raises(NoRoute, match=r"^unknown provider 'moc'$") as caught:

@@ -9,7 +9,6 @@ import pytest
 
 from genai_host import Config, Host
 from genai_host.api import Cost, Pause, Usage
-from genai_host.config import InstanceConfig
 from genai_host.errors import ValidationError
 from genai_host.serializers.conversations import (
     answer_row,
@@ -21,6 +20,7 @@ from genai_host.serializers.conversations import (
 )
 from genai_host.serializers.listings import feature_row, model_rows, provider_rows, route_row
 from genai_host.testing.pytest_plugin import MakeHost
+from genai_host_testing.configs import provider_config
 
 
 def test_a_cost_of_which_nothing_is_known_is_null() -> None:
@@ -60,7 +60,7 @@ def test_what_a_turn_waits_for_is_json() -> None:
 
 def test_lists_are_json(make_host: MakeHost) -> None:
     """A provider whose type no plugin brings is in them as well."""
-    absent = InstanceConfig("nobodys")
+    absent = provider_config("nobodys")
     host = make_host(config=Config(providers={"gone": absent}, aliases={"mine": "mock"}))
     rows = {
         "features": [feature_row(host, each) for each in host.registry.features.values()],

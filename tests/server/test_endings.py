@@ -19,7 +19,6 @@ from talking import dial, heard, until
 
 from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
-from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
@@ -27,6 +26,7 @@ from genai_host.store import Store
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -110,7 +110,7 @@ def host(make_host: MakeHost, service: FakeService) -> Host:
     import genai_vendor_openai
 
     settings = {"base_url": f"{service.url}/v1"}
-    remote = InstanceConfig("openai-compatible", settings=settings)
+    remote = provider_config("openai-compatible", **settings)
     return make_host(
         mine=InlinePlugin(http_routes=ROUTES),
         openai=genai_vendor_openai,

@@ -15,10 +15,11 @@ from support import Terminal
 
 from genai_host import Config, Host
 from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource, about
-from genai_host.config import SetConfig, read_config
+from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
 from genai_host.testing import InlinePlugin, make_distribution
 from genai_host.tools.sources import MOST
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 
 
@@ -233,7 +234,7 @@ def test_an_endless_set_is_cut(make: Callable[..., Host]) -> None:
 def test_a_set_and_a_source_of_one_name_are_an_error(make: Callable[..., Host]) -> None:
     source = Watched()
     source.name = "shop"
-    host = make(SHOP, source, config=Config(tools={"shop": SetConfig()}))
+    host = make(SHOP, source, config=Config(tools={"shop": tools_config()}))
     [broken] = host.plugins.broken
     assert "declares the source of tools 'shop' twice" in broken.line()
 

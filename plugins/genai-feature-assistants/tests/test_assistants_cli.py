@@ -29,13 +29,13 @@ from genai_host.api import (
 )
 from genai_host.cli.app import App
 from genai_host.cli.main import run
-from genai_host.config import InstanceConfig
 from genai_host.errors import BadRequest
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.assistants_api import SEARCH, until
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part  # stores
@@ -55,7 +55,7 @@ class Line:
     ) -> None:
         self.model = FakeModel()
         config = Config(
-            providers={"fake": InstanceConfig("fake")}, models={"embed": "fake-embed@fake"}
+            providers={"fake": provider_config("fake")}, models={"embed": "fake-embed@fake"}
         )
         self.host = make_host(
             config=config, store=store, fake=self.model, assistants=genai_feature_assistants

@@ -15,9 +15,9 @@ from genai_vendor_mock import MockProvider
 
 from genai_host import Config, Conversation, Host, InMemoryRecord, Message
 from genai_host.api import ToolCall, ToolResult
-from genai_host.config import InstanceConfig
 from genai_host.errors import StepChanged
 from genai_host.testing import replay_from_every_entry
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 SCHEMA = {
@@ -40,7 +40,7 @@ PER_PROMPT = 2
 def answering(make_host: MakeHost) -> Host:
     """A host that answers equal prompts equally: `mock` echoes, `mock@json` is JSON."""
     replies = {"replies": [JSON], "repeat": True}
-    return make_host(config=Config(providers={"json": InstanceConfig("mock", settings=replies)}))
+    return make_host(config=Config(providers={"json": provider_config("mock", **replies)}))
 
 
 def _plain(host: Host) -> Conversation:
@@ -141,7 +141,7 @@ def test_a_conversation_from_its_record_has_the_same_history(
 
 def test_a_step_that_is_on_record_is_not_sent_again(make_host: MakeHost) -> None:
     def of(replies: list[str]) -> Host:
-        instances = {"mock": InstanceConfig("mock", settings={"replies": replies})}
+        instances = {"mock": provider_config("mock", replies=replies)}
         return make_host(config=Config(providers=instances))
 
     first = of(["Three days in Oslo.", JSON])

@@ -10,7 +10,6 @@ from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Config, Host, Message, Usage
 from genai_host.api import schema_of
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     GenerationError,
     NoRoute,
@@ -19,6 +18,7 @@ from genai_host.errors import (
     UnexpectedFinish,
     ValidationError,
 )
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
 
@@ -52,8 +52,8 @@ def two(make_host: MakeHost) -> MakeHost:
 
     def make(main: list[Any], helper: list[Any]) -> Host:
         providers = {
-            "main": InstanceConfig("mock", settings={"replies": main}),
-            "helper": InstanceConfig("mock", settings={"replies": helper}),
+            "main": provider_config("mock", replies=main),
+            "helper": provider_config("mock", replies=helper),
         }
         return make_host(config=Config(providers=providers))
 

@@ -11,7 +11,7 @@ import genai_tools_pages
 import pytest
 
 from genai_host import Config
-from genai_host.config import SetConfig
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.made_pdf import pdf
 from genai_host_testing.page_site import Answer, PageSite, redirect, reply, wait_for_end
@@ -62,7 +62,7 @@ def site() -> Iterator[PageSite]:
 def scene_of(make_host: MakeHost, *, private: bool, seconds: float = 60) -> Scene:
     settings = {"private": private, "seconds": seconds, "megabytes": 1}
     return Scene(
-        make_host, pages=genai_tools_pages, config=Config(tools={"pages": SetConfig(settings)})
+        make_host, pages=genai_tools_pages, config=Config(tools={"pages": tools_config(**settings)})
     )
 
 

@@ -15,8 +15,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
 from genai_host.errors import GenaiError
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 
@@ -98,7 +98,7 @@ def test_errors_are_told_apart(scripted: MakeHost, measured: Measured) -> None:
 
 
 def test_names_that_nobody_declared_are_no_labels(make_host: MakeHost, measured: Measured) -> None:
-    config = Config(providers={"mock": InstanceConfig("mock")})
+    config = Config(providers={"mock": provider_config("mock")})
     host = make_host(config=config, otel=measured.plugin)
     for number in range(5):
         host.open("chat", f"mock/any-{number}").say("hi")

@@ -36,10 +36,10 @@ from genai_host.api import (
     Turn,
     tool,
 )
-from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host.testing import FakeModel, FakeService, InlinePlugin
 from genai_host.testing.fake_service import json_reply
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -150,8 +150,8 @@ def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
     make_host: MakeHost, traced: Traced
 ) -> None:
     mocks = {
-        "one": InstanceConfig("mock", settings={"replies": [{"status": 500}], "repeat": True}),
-        "two": InstanceConfig("mock", settings={"replies": ["well"], "repeat": True}),
+        "one": provider_config("mock", replies=[{"status": 500}], repeat=True),
+        "two": provider_config("mock", replies=["well"], repeat=True),
     }
     host = make_host(
         config=Config(providers=mocks, provider_order=("one", "two")),
@@ -319,7 +319,7 @@ def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
     traced = Traced({"GENAI_OTEL_PROPAGATE": asked})
     said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
     service.replies = [json_reply(said)]
-    instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+    instance = provider_config("openai", base_url=f"{service.url}/v1")
     config = Config(providers={"openai": instance})
     host = make_host(config=config, openai=genai_vendor_openai, otel=traced.plugin)
     host.open("chat", "openai/gpt-x").say("hi")
@@ -373,7 +373,7 @@ class TestContent:
         traced = Traced(captured)
         told = {"error": {"message": f"the key {KEY} is wrong"}}
         service.replies = [json_reply(told, 401)]
-        instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+        instance = provider_config("openai", base_url=f"{service.url}/v1")
         host = make_host(
             config=Config(providers={"openai": instance}),
             openai=genai_vendor_openai,

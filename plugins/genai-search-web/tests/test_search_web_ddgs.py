@@ -16,8 +16,8 @@ from genai_search_web.by_ddgs import Outcomes
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation, ToolOutput
-from genai_host.config import SetConfig
 from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 
 from .search_engines import (
@@ -52,7 +52,7 @@ class _Asking:
             "proxy": self.engines.proxy,
             "certificates": str(self.engines.certificates),
         }
-        config = Config(tools={"ddgs": SetConfig({**usual, **settings})})
+        config = Config(tools={"ddgs": tools_config(**{**usual, **settings})})
         return self.make(config=config, web=genai_search_web)
 
     def search(self, query: str = "hens", *, given: Any = None, **arguments: Any) -> ToolOutput:

@@ -17,7 +17,6 @@ from genai_search_web.tools import search_apart
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation
-from genai_host.config import SetConfig
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -39,6 +38,7 @@ from genai_host.testing.fake_service import (
     reply,
     stream_reply,
 )
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -101,7 +101,7 @@ class TestApart(_Asking):
     @pytest.fixture
     def host(self, make_host: MakeHost) -> Host:
         settings = {"base_url": self.service.url}
-        config = Config(tools={"searxng": SetConfig(settings)})
+        config = Config(tools={"searxng": tools_config(**settings)})
         return make_host(config=config, web=genai_search_web)
 
     @pytest.mark.process

@@ -22,7 +22,6 @@ from genai_tools_pages.settings import PagesSettings
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation
-from genai_host.config import SetConfig
 from genai_host.errors import (
     BadRequest,
     Cancelled,
@@ -31,6 +30,7 @@ from genai_host.errors import (
     ProviderTimeout,
     ValidationError,
 )
+from genai_host_testing.configs import tools_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.made_pdf import pdf
 from genai_host_testing.page_site import PageSite, reply, wait_for_end
@@ -203,7 +203,7 @@ def test_what_is_cancelled_before_is_not_read(site: PageSite) -> None:
 class TestTool:
     @pytest.fixture
     def host(self, make_host: MakeHost) -> Host:
-        tables = {"pages": SetConfig({"private": True})}
+        tables = {"pages": tools_config(private=True)}
         return make_host(config=Config(tools=tables), pages=genai_tools_pages)
 
     @pytest.mark.process

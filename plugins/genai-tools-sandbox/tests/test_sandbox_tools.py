@@ -16,9 +16,9 @@ from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation, Image, Text
-from genai_host.config import SetConfig
 from genai_host.errors import ValidationError
 from genai_host.testing.suites.tool import Run
+from genai_host_testing.configs import tools_config
 
 ANSWER: dict[str, Any] = {
     "error": False,
@@ -66,7 +66,7 @@ def test_it_is_not_offered_elsewhere(made: SandboxTools, monkeypatch: pytest.Mon
 
 
 def test_a_host_says_that_there_is_none(tmp_path: Path) -> None:
-    table = {"sandbox": SetConfig({"folder": str(tmp_path)})}
+    table = {"sandbox": tools_config(folder=str(tmp_path))}
     with Host(config=Config(tools=table)) as host:
         assert "sandbox__run" not in host.tools()
 

@@ -19,7 +19,6 @@ from genai_host.api import (
     Usage,
     http_provider,
 )
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -35,6 +34,7 @@ from genai_host.errors import (
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, failure
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING
 
@@ -65,7 +65,7 @@ class Hosts:
     def __call__(self, key: str = "ANTHROPIC_API_KEY", **settings: Any) -> Host:
         self._monkeypatch.setenv(key, KEY)
         self._monkeypatch.setenv("ANTHROPIC_BASE_URL", self._service.url)
-        instance = InstanceConfig("anthropic", settings=settings)
+        instance = provider_config("anthropic", **settings)
         made = self._make_host(
             config=Config(providers={"anthropic": instance}),
             anthropic=genai_vendor_anthropic,

@@ -21,7 +21,6 @@ from botocore.credentials import Credentials
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Cancellation, ListedModel, ProviderRequest, Usage
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -33,6 +32,7 @@ from genai_host.errors import (
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
 from genai_host_testing.anthropic_service import claude
 from genai_host_testing.bedrock_service import CALLED, KEY, THOUGHT, chunk, converse, refusal
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING
 
@@ -72,7 +72,7 @@ class Hosts:
         for name, value in variables.items():
             if value:
                 self._monkeypatch.setenv(name, value)
-        instance = InstanceConfig("bedrock", settings=settings, models=models or {})
+        instance = provider_config("bedrock", models=models or {}, **settings)
         made = self._make_host(
             config=Config(providers={"bedrock": instance}),
             bedrock=genai_vendor_bedrock,

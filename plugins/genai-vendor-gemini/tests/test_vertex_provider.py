@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -34,6 +33,7 @@ from genai_host.testing import InlinePlugin
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService, Received, json_reply, reply
 from genai_host_testing.anthropic_service import claude
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.gemini_service import embeddings, failure, gemini
 
@@ -68,7 +68,7 @@ def vertex(
     feature = Feature("vectors", NoSettings, _vectors, roles={"main": "embed"})
 
     def make(clock: Any = None, **settings: Any) -> Host:
-        instance = InstanceConfig("vertex", settings={"base_url": service.url, **settings})
+        instance = provider_config("vertex", **{"base_url": service.url, **settings})
         return make_host(
             config=Config(providers={"vertex": instance}),
             clock=clock,

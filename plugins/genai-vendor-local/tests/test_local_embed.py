@@ -34,7 +34,6 @@ from genai_host.api import (
     Services,
     Turn,
 )
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     BadRequest,
     ConfigurationError,
@@ -44,6 +43,7 @@ from genai_host.errors import (
     ProviderRemoved,
 )
 from genai_host.testing import InlinePlugin, ManualClock
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import NO_HTTP, MakeHost
 
 Background = Callable[..., Future[Any]]
@@ -308,7 +308,7 @@ def gguf_host(make_host: MakeHost, weights: Path) -> Host:
         local=genai_vendor_local,
         declared=InlinePlugin(models=declared),
         embed=EMBEDDING.plugin,
-        config=Config(providers={"local": InstanceConfig("local", True, models, settings)}),
+        config=Config(providers={"local": provider_config("local", models=models, **settings)}),
     )
 
 

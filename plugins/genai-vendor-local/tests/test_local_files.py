@@ -12,8 +12,8 @@ import pytest
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, NoRoute
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 
@@ -75,7 +75,7 @@ def file(tmp_path: Path) -> Path:
 def file_host(make_host: MakeHost, file: Path) -> Host:
     """A host that has the file under the name `mine`."""
     settings = {"threads": 1, "window": 256}
-    mine = InstanceConfig("local", models={"mine": str(file)}, settings=settings)
+    mine = provider_config("local", models={"mine": str(file)}, **settings)
     return make_host(local=genai_vendor_local, config=Config(providers={"local": mine}))
 
 

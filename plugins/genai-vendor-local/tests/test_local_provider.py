@@ -19,11 +19,11 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
 from genai_host.api import FREE, Cancellation, ProviderRequest, Services, read_settings
-from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.providers.limits import CallLimits
 from genai_host.serializers.listings import model_rows
 from genai_host.testing import ManualClock
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import NO_HTTP, MakeHost
 
 REQUEST = ProviderRequest(
@@ -261,7 +261,7 @@ def test_it_takes_the_parameters_of_its_dialect_and_its_own(
 def test_an_instance_may_name_files_of_its_own(make_host: MakeHost, tmp_path: Path) -> None:
     file = tmp_path / "my.gguf"
     file.touch()
-    mine = InstanceConfig("local", models={"my-model": str(file)})
+    mine = provider_config("local", models={"my-model": str(file)})
     host = make_host(local=genai_vendor_local, config=Config(providers={"mine": mine}))
     conversation = host.open("chat", "my-model")
     assert conversation.models == {"main": "my-model@mine"}

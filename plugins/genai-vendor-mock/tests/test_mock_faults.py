@@ -12,7 +12,6 @@ from genai_vendor_mock import ScriptedReply
 from genai_vendor_mock.script import Fault
 
 from genai_host import Answer, Config, InMemoryRecord, TurnLimits
-from genai_host.config import InstanceConfig
 from genai_host.conversations.record import TurnEnded
 from genai_host.errors import (
     AuthenticationFailed,
@@ -28,6 +27,7 @@ from genai_host.errors import (
     UnexpectedFinish,
 )
 from genai_host.testing import ManualClock
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
@@ -245,8 +245,8 @@ def test_a_fault_of_one_instance_disturbs_no_other(
     make_host: MakeHost, background: Callable[..., Future[Answer]], fault: Fault
 ) -> None:
     providers = {
-        "faulty": InstanceConfig("mock", settings={"replies": [ScriptedReply("x", fault=fault)]}),
-        "sound": InstanceConfig("mock", settings={"replies": ["fine", "still fine"]}),
+        "faulty": provider_config("mock", replies=[ScriptedReply("x", fault=fault)]),
+        "sound": provider_config("mock", replies=["fine", "still fine"]),
     }
     host = make_host(config=Config(providers=providers))
     faulty, sound = host.open(model="mock@faulty"), host.open(model="mock@sound")

@@ -15,8 +15,9 @@ from genai_vendor_mock import MockProvider, Script, ScriptedReply, Settings
 
 from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
-from genai_host.config import InstanceConfig, read_config
+from genai_host.config import read_config
 from genai_host.errors import ConfigurationError, NoRoute, ServiceUnavailable
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 
@@ -165,7 +166,7 @@ def test_a_bad_script_is_why_the_model_cannot_run(scripted: MakeHost) -> None:
 def test_wrong_settings_are_an_error_of_the_configuration(
     make_host: MakeHost, settings: dict[str, Any], message: str
 ) -> None:
-    providers = {"tester": InstanceConfig("mock", settings=settings)}
+    providers = {"tester": provider_config("mock", **settings)}
     host = make_host(config=Config(providers=providers))
     with pytest.raises(ConfigurationError, match="provider tester: ") as caught:
         _ = host.instances["tester"].provider
@@ -174,8 +175,8 @@ def test_wrong_settings_are_an_error_of_the_configuration(
 
 def test_instances_of_a_configuration_have_scripts_of_their_own(make_host: MakeHost) -> None:
     providers = {
-        "left": InstanceConfig("mock", settings={"replies": ["l1", {"text": "l2"}]}),
-        "right": InstanceConfig("mock", settings={"replies": ["r1"], "repeat": True}),
+        "left": provider_config("mock", replies=["l1", {"text": "l2"}]),
+        "right": provider_config("mock", replies=["r1"], repeat=True),
     }
     host = make_host(config=Config(providers=providers))
     left, right = host.open(model="mock@left"), host.open(model="mock@right")

@@ -7,7 +7,7 @@ import genai_vendor_ollama
 import pytest
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 OFFERINGS = list(genai_vendor_ollama.genai_offerings())
@@ -16,7 +16,7 @@ OFFERINGS = list(genai_vendor_ollama.genai_offerings())
 @pytest.fixture
 def host(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
-    gpu = InstanceConfig("ollama", models={"qwen3-8b": "mine:latest"})
+    gpu = provider_config("ollama", models={"qwen3-8b": "mine:latest"})
     return make_host(
         config=Config(providers={"gpu": gpu}),
         models=genai_models_open,

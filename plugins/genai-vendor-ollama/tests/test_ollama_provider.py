@@ -23,7 +23,6 @@ from genai_host.api import (
     Turn,
     Usage,
 )
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -38,6 +37,7 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.ollama_service import KEY, chat, embeddings, failure
 from genai_host_testing.openai_service import LOOKING
@@ -69,7 +69,7 @@ class Hosts:
         self._url = url
 
     def __call__(self, **settings: Any) -> Host:
-        given = InstanceConfig("ollama", settings={"base_url": self._url, **settings})
+        given = provider_config("ollama", **{"base_url": self._url, **settings})
         return self._make_host(
             config=Config(providers={"ollama": given}),
             patience=ONCE,
@@ -260,7 +260,7 @@ def cloud(make_host: MakeHost) -> MakeCloud:
     """Makes hosts whose `ollama` is Ollama's own service."""
 
     def make(**settings: Any) -> Host:
-        own = InstanceConfig("ollama", settings={"base_url": "ollama.com", **settings})
+        own = provider_config("ollama", **{"base_url": "ollama.com", **settings})
         return make_host(config=Config(providers={"ollama": own}), ollama=genai_vendor_ollama)
 
     return make
@@ -289,7 +289,7 @@ def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
     "address", ["ftp://x", "http://user:secret@x", "user:secret@x", "http://x?a=b"]
 )
 def test_what_is_no_address_is_told(make_host: MakeHost, address: str) -> None:
-    bad = InstanceConfig("ollama", settings={"base_url": address})
+    bad = provider_config("ollama", base_url=address)
     host = make_host(config=Config(providers={"ollama": bad}), ollama=genai_vendor_ollama)
     with pytest.raises((ConfigurationError, NoRoute)) as caught:
         host.open("chat", "ollama/m")

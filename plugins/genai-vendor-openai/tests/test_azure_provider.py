@@ -12,7 +12,6 @@ from genai_vendor_openai import AzureProvider
 
 from genai_host import Config, Host
 from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -24,6 +23,7 @@ from genai_host.errors import (
 )
 from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
@@ -51,7 +51,7 @@ def azure(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyP
 
     def make(**settings: Any) -> Host:
         models = {"gpt-5.4": "my-five", "gpt-4.1": "my four", "text-embedding-3-small": "vectors"}
-        mine = InstanceConfig("azure-openai", models=models, settings=settings)
+        mine = provider_config("azure-openai", models=models, **settings)
         feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
         return make_host(
             config=Config(

@@ -16,10 +16,10 @@ import genai_vendor_openai
 import pytest
 
 from genai_host import Config, Host
-from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError, NoRoute
 from genai_host.testing import ManualClock
 from genai_host.testing.fake_service import FakeService
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import KEY, chat, failure
 
@@ -74,7 +74,7 @@ def azure(
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
 
     def make(command: list[str]) -> Host:
-        mine = InstanceConfig("azure-openai", settings={"token_command": command})
+        mine = provider_config("azure-openai", token_command=command)
         return make_host(
             config=Config(providers={"mine": mine}), openai=genai_vendor_openai, clock=clock
         )

@@ -22,6 +22,7 @@ from npm.packages import NODE, install
 from genai_host import Config, Host
 from genai_host.api import Approval
 from genai_host.config import InstanceConfig
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 KEY = "sk-canary-51fe"
@@ -137,9 +138,9 @@ class Hosts:
         return self._make_host(
             config=Config(
                 providers={
-                    "gate": InstanceConfig("openai-compatible", settings=gate),
-                    "azure": InstanceConfig("azure-openai"),
-                    "dated": InstanceConfig("azure-openai", settings=dated),
+                    "gate": provider_config("openai-compatible", **gate),
+                    "azure": provider_config("azure-openai"),
+                    "dated": provider_config("azure-openai", **dated),
                     **(providers or {}),
                 },
                 approvals=approvals or {},

@@ -10,6 +10,7 @@ import pytest
 import xllamacpp
 
 from genai_host.config import InstanceConfig
+from genai_host_testing.configs import provider_config
 
 KEY = "sk-canary-77ab"
 WINDOW = 1024
@@ -53,23 +54,19 @@ def llama_instances(
     """`chat`, `responses`, `embed` and `messages`, each of which serves that dialect."""
     monkeypatch.setenv("LLAMA_KEY", key)
     instances = {
-        name: InstanceConfig(
+        name: provider_config(
             "openai-compatible",
-            settings={
-                "base_url": f"{url}{path}",
-                "api_key": {"env": "LLAMA_KEY"},
-                "serves": [f"openai-{name}"],
-            },
+            base_url=f"{url}{path}",
+            api_key={"env": "LLAMA_KEY"},
+            serves=[f"openai-{name}"],
         )
         for name in ("chat", "responses", "embed")
     }
-    instances["messages"] = InstanceConfig(
+    instances["messages"] = provider_config(
         "anthropic",
-        settings={
-            "base_url": f"{url}{path.removesuffix('/v1')}",
-            "api_key": {"env": "LLAMA_KEY"},
-            "version": "2023-06-01",
-            "lacks": ["schema"],
-        },
+        base_url=f"{url}{path.removesuffix('/v1')}",
+        api_key={"env": "LLAMA_KEY"},
+        version="2023-06-01",
+        lacks=["schema"],
     )
     return instances

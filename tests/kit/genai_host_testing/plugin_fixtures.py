@@ -15,8 +15,8 @@ import pytest
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Model, Offering
-from genai_host.config import InstanceConfig
 from genai_host.testing import InlinePlugin, installed_wires
+from genai_host_testing.configs import provider_config
 from genai_host_testing.fixtures import MakeHost
 
 __all__ = ["IN_ONE_PIECE", "background", "local_host", "make_local_host", "scripted"]
@@ -37,7 +37,7 @@ def scripted(make_host: MakeHost) -> MakeHost:
     """
 
     def make(*replies: Any, clock: Any = None, plugins: Any = None, **settings: Any) -> Host:
-        mock = InstanceConfig("mock", settings={"replies": list(replies), **settings})
+        mock = provider_config("mock", **{"replies": list(replies), **settings})
         config = Config(providers={"mock": mock})
         return make_host(config=config, clock=clock, whole=IN_ONE_PIECE, **(plugins or {}))
 
@@ -134,7 +134,7 @@ def _real_host(
         "local": genai_vendor_local,
     }
     return Host(
-        config=Config(providers={"local": InstanceConfig("local", settings=settings)}),
+        config=Config(providers={"local": provider_config("local", **settings)}),
         discovery=StaticPlugins({**usual, **(plugins or {})}),
         store=store,
     )
