@@ -245,6 +245,7 @@ def test_the_prefix_of_a_proxy(host: Host, client: requests.Session) -> None:
 
 
 HELD = threading.Event()
+HOLDS = threading.Event()  # the body is in its second chunk
 
 
 def holds(request: RouteRequest, host: Host) -> RouteResponse:
@@ -252,6 +253,7 @@ def holds(request: RouteRequest, host: Host) -> RouteResponse:
 
     def made() -> Iterator[bytes]:
         yield b"one"
+        HOLDS.set()
         HELD.wait(60)
 
     return RouteResponse(made())
@@ -261,6 +263,7 @@ def test_a_body_that_hangs_once_its_client_has_gone_is_named(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     HELD.clear()
+    HOLDS.clear()
     clock = ManualClock()
     host = make_host(mine=InlinePlugin(http_routes=[route("GET", "/holds", "holds")]))
     host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
@@ -268,6 +271,7 @@ def test_a_body_that_hangs_once_its_client_has_gone_is_named(
         with dial(server.url) as client:
             client.sendall(b"GET /holds HTTP/1.1\r\nhost: localhost\r\n\r\n")
             until(client, b"one")
+            assert HOLDS.wait(60)
             clock.advance(HANGS)
             assert "mine" not in caplog.text  # it may take as long as its client waits
         while "plugin mine has not returned from body of the HTTP route" not in caplog.text:
