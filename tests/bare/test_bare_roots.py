@@ -28,6 +28,8 @@ ROOMS = ("api", "calls", "catalog", "config", "conversations", "errors", "tools"
 TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-feature-assistants"]
 TOOLS += [
     "./plugins/genai-vendor-mock",
+    "./plugins/genai-wire-anthropic",
+    "./plugins/genai-wire-ollama",
     "./plugins/genai-wire-openai",
     "./tests/kit",
     "genai-prices",
