@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from genai_vendor_ollama import OllamaChat
+from genai_wire_ollama.dialect.chat import OllamaChat
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from genai_vendor_ollama import OllamaChat
+from genai_wire_ollama.dialect.chat import OllamaChat
 
 from genai_host.api import (
     ChatCall,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_vendor_ollama import OllamaEmbed
+from genai_wire_ollama.dialect.embed import OllamaEmbed
 
 from genai_host.api import EmbedCall, ProviderReply, Usage
 from genai_host.errors import ContextOverflow, MalformedReply

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from genai_vendor_gemini import GenerateContent
+from genai_wire_gemini.dialect.generate_content import GenerateContent
 from hypothesis import given
 
 from genai_host.api import (

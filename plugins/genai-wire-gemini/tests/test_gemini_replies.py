@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from genai_vendor_gemini import EmbedContent, GenerateContent
+from genai_wire_gemini.dialect.embed_content import EmbedContent
+from genai_wire_gemini.dialect.generate_content import GenerateContent
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from attrs import evolve
-from genai_vendor_ollama import OllamaChat
+from genai_wire_ollama.dialect.chat import OllamaChat
 from hypothesis import given
 from hypothesis import strategies as st
 
