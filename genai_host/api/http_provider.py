@@ -62,8 +62,8 @@ class HttpProvider(Provider):
     """Base class of providers over HTTP.
 
     Override `authorize` to sign requests, and `address` for URLs of another form. `framings` has
-    stream parsers for further content types. `list_headers` has the names of headers whose values
-    are joined with those of a request by commas.
+    stream parsers for further content types. `list_headers` has the names of headers that can have
+    several values: if a request has such a header too, its value is appended after a comma.
 
     Args:
         services: Services of the host.

@@ -307,9 +307,11 @@ _ADDRESS_OR_EMPTY = Must(
 class HttpApi:
     """A declaration of an API of the server: the form of its errors and of its list of models.
 
-    A request belongs to the API whose `paths` match its path; else to the one whose `shared_paths`
-    match, if it has one of its `headers`; else to one whose `shared_paths` match and that names no
-    headers.
+    A request belongs to the first of these APIs:
+
+    - one whose `paths` match the path of the request
+    - one whose `shared_paths` match it, if the request has one of its `headers`
+    - one whose `shared_paths` match it and that has no `headers`
 
     Attributes:
         name: Unique among all plugins; `[a-z0-9-]+`.
