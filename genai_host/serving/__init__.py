@@ -101,7 +101,7 @@ from genai_host.serving.passthrough import (
     PassingFormat as PassingFormat,
 )
 from genai_host.serving.passthrough import (
-    encoded_fields as encoded_fields,
+    fields_to_pass as fields_to_pass,
 )
 from genai_host.serving.passthrough import (
     pass_through as pass_through,

@@ -1,8 +1,8 @@
 """Requests that pass through to a service of the same API format.
 
-An API calls `pass_through` first. If it returns a reply, the bytes of the client's fields were sent
-as they were, except for the name of the model and the fields that the API sets, and those of the
-service are returned. Otherwise the API reads the request.
+An API calls `fields_to_pass`, then `pass_through`. If that returns a reply, the bytes of the
+client's fields were sent as they were, except for the name of the model and the fields that the API
+sets, and those of the service are returned. Otherwise the API reads the request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from genai_host.api.http_routes import reported
 from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
-from genai_host.serving.completion import COMMENT, FEATURE, CompletionStream, streamed
+from genai_host.serving.completion import COMMENT, FEATURE, CompletionStream, capabilities, streamed
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -47,6 +47,8 @@ class PassingFormat:
 
     Attributes:
         dialect: Name of the dialect that has the format of the API.
+        parameters: Parameters in the request that a model may not have: it is read for a model
+            without them.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
         expected: Options that must have these values.
         headers: Headers of the format that the service receives, too.
@@ -57,6 +59,7 @@ class PassingFormat:
     """
 
     dialect: str
+    parameters: frozenset[str] = frozenset()
     neutral: frozenset[str] = frozenset()
     expected: Mapping[str, Any] = field(factory=dict)
     headers: tuple[str, ...] = ()
@@ -66,15 +69,23 @@ class PassingFormat:
     keepalive: bytes = field(default=COMMENT)
 
 
-def encoded_fields(body: bytes) -> dict[str, EncodedJson] | None:
-    """The fields of a JSON object, encoded as they are; None if the body is something else, or has
-    too many values (`ValueBudget`)."""
+def fields_to_pass(host: Host, request: RouteRequest) -> dict[str, EncodedJson] | None:
+    """The fields of a request that may pass through, encoded as they are.
+
+    Returns:
+        None if passing through is not enabled, calls are recorded, or the body is not a JSON object
+        or has too many values (`ValueBudget`).
+    """
+    settings = host.config.server
+    if not settings.pass_through or (settings.record_api_calls and host.store is not None):
+        return None
     try:
-        ValueBudget().count(body)
-        body.decode()  # the decoder does not look into strings
-        return {name: EncodedJson(bytes(value)) for name, value in _FIELDS.decode(body).items()}
+        ValueBudget().count(request.body)
+        request.body.decode()  # the decoder does not look into strings
+        fields = _FIELDS.decode(request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
         return None
+    return {name: EncodedJson(bytes(value)) for name, value in fields.items()}
 
 
 def value_of(fields: Mapping[str, EncodedJson], name: str) -> Any:
@@ -99,22 +110,22 @@ def pass_through(
     Args:
         host: The host.
         request: The HTTP request.
-        fields: Fields of the body, encoded.
+        fields: What `fields_to_pass` returned, as it is to be sent.
         form: How requests of the API pass through.
         model: Name of the model.
         stream: Whether the client wants a stream.
 
     Returns:
-        The reply; None if the request must be read: passing through is not enabled, a provider of
-        the model has another format, the call is recorded, or it is for a feature.
+        The reply; None if the request must be read: a provider of the model has another format, or
+        the model is a feature, unknown, or without some of the parameters.
     """
-    settings = host.config.server
-    is_kept = settings.record_api_calls and host.store is not None
-    if not settings.pass_through or is_kept or model.startswith(FEATURE):
+    if model.startswith(FEATURE):
         return None
     headers = {name: request.headers[name] for name in form.headers if name in request.headers}
     passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral, form.expected)
     try:
+        if form.parameters and form.parameters - capabilities(host, model).parameters.keys():
+            return None
         answer = host.pass_through(passed, model=model, limits=request.limits, owner=request.user)
     except GenaiError:  # reported with the errors of the request
         return None

@@ -279,3 +279,12 @@ def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     answer = gate.post("/v1/chat/completions", json.dumps(plain).encode())
     assert answer.content != CHAT_REPLY
     assert "seen" not in json.dumps(gate.sent())
+
+
+@pytest.mark.parametrize("gate", [{}, {"server": ServerConfig()}], indirect=True)
+def test_item_3_tools_of_an_unknown_model_are_refused_first(gate: Gate) -> None:
+    """Gemini CLI asks a model with a fixed name to search, and repeats that on 404."""
+    body = {**json.loads(CONTENT), "generationConfig": {"temperature": 0}}
+    answer = gate.post("/v1beta/models/nobody:generateContent", json.dumps(body).encode())
+    assert answer.status_code == 400
+    assert "googleSearch" in answer.json()["error"]["message"]

@@ -268,7 +268,11 @@ class TestTools:
 
     def test_one_of_google_is_refused_before_the_model_is_looked_up(self, api: Api) -> None:
         """Gemini CLI asks a model with a fixed name to search, and repeats that on 404."""
-        body = {"contents": [HI], "tools": [{"googleSearch": {}}]}
+        body = {
+            "contents": [HI],
+            "tools": [{"googleSearch": {}}],
+            "generationConfig": {"temperature": 0, "topP": 1},
+        }
         assert api.call("generateContent", body, "nobody").status_code == 400
 
     @pytest.mark.parametrize(

@@ -28,8 +28,7 @@ from genai_host.serving import (
     PassingFormat,
     ServedModel,
     answer,
-    capabilities,
-    encoded_fields,
+    fields_to_pass,
     name_in,
     pass_through,
     served_model,
@@ -77,7 +76,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
-    fields = encoded_fields(request.body)
+    fields = fields_to_pass(host, request)
     if fields is None or "thread" in fields or not value_of(fields, "messages"):
         return None
     model, stream = value_of(fields, "model"), value_of(fields, "stream")
@@ -92,10 +91,9 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     used = {name for name in _SAMPLING if name in fields}
     used |= {_PARAMETER_OF.get(kind, kind)} if thinking else set()
     used |= {"reasoning_effort"} if "effort" in output else set()
-    if used and not used <= capabilities(host, model).parameters.keys():
-        return None  # something has to be adapted to the model
     form = PassingFormat(
         dialect="anthropic-messages",
+        parameters=frozenset(used),
         neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
         headers=("anthropic-beta",),
         write_event=_named_event,

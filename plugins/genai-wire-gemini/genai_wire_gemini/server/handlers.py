@@ -12,7 +12,6 @@ Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -36,7 +35,7 @@ from genai_host.serving import (
     ServedModel,
     answer,
     capabilities,
-    encoded_fields,
+    fields_to_pass,
     pass_through,
     served_model,
     served_models,
@@ -47,7 +46,13 @@ from genai_host.serving import (
 )
 from genai_wire_gemini.server.contents import OWN, messages_in, text_of
 from genai_wire_gemini.server.replies import ContentWriter, error_event
-from genai_wire_gemini.server.requests import chosen, configured, is_native, safety, tools_in
+from genai_wire_gemini.server.requests import (
+    chosen,
+    configured,
+    safety,
+    tools_in,
+    used_parameters,
+)
 
 PREFIX = "models/"
 
@@ -254,15 +259,17 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 
 def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
-    fields = encoded_fields(request.body)
+    fields = fields_to_pass(host, request)
     if fields is None or not value_of(fields, "contents"):
         return None
     fields.pop("model", None)  # it is in the path
     config = value_of(fields, "generationConfig") or value_of(fields, "generation_config") or {}
-    if model.startswith(FEATURE) or not is_native(config, partial(_parameters_of, host, model)):
+    used = used_parameters(config)
+    if used is None:
         return None
     form = PassingFormat(
         dialect=OWN,
+        parameters=used,
         neutral=frozenset({"unsigned_calls"}),
         write_event=sse_of,
         write_error=error_event,
@@ -270,10 +277,6 @@ def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> R
         keepalive=_EMPTY_LINE,
     )
     return pass_through(host, request, fields, form, model=model, stream=stream)
-
-
-def _parameters_of(host: Host, model: str) -> Mapping[str, Any]:
-    return capabilities(host, model).parameters
 
 
 def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:

@@ -168,22 +168,23 @@ def _by_bare_name(value: Any) -> dict[str, Any] | None:
     return {name.replace("_", "").lower(): each for name, each in value.items()}
 
 
-def is_native(config: Any, taken: Callable[[], Mapping[str, Any]]) -> bool:
-    """Whether a model accepts `generationConfig` as it is, and the answer is not checked.
+def used_parameters(config: Any) -> frozenset[str] | None:
+    """The parameters of `generationConfig` that a model may not have.
 
     Args:
         config: The value of the field.
-        taken: Returns the parameters of the model.
+
+    Returns:
+        None if the answer is checked, or values have to be adapted to the model.
     """
     fields = _by_bare_name(config)
     if fields is None or not _SCHEMAS.isdisjoint(fields):
-        return False
+        return None
     thinking = _by_bare_name(fields.get("thinkingconfig", {}))
     if thinking is None or "thinkinglevel" in thinking:
-        return False  # its values are those of the model
+        return None  # its values are those of the model
     used = {name for field, name in _SAMPLING.items() if field in fields}
-    used |= {"thinking_budget"} if "thinkingbudget" in thinking else set()
-    return used <= taken().keys() if used else True
+    return frozenset(used | ({"thinking_budget"} if "thinkingbudget" in thinking else set()))
 
 
 def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSettings:

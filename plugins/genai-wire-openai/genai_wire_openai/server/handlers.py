@@ -36,7 +36,7 @@ from genai_host.serving import (
     answer,
     capabilities,
     check_schema,
-    encoded_fields,
+    fields_to_pass,
     name_in,
     pass_through,
     served_model,
@@ -115,7 +115,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
 
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
-    fields = encoded_fields(request.body)
+    fields = fields_to_pass(host, request)
     if fields is None or EXTRA_BODY in fields or not value_of(fields, "messages"):
         return None
     model, stream = value_of(fields, "model"), value_of(fields, "stream")
