@@ -15,6 +15,7 @@ import pytest
 from genai_dask import Settings
 
 from genai_host.errors import ConfigurationError, ServiceUnavailable
+from genai_host_testing.several import wait_until
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -49,7 +50,7 @@ def cluster(workers: int) -> Iterator[LocalCluster]:
         processes=False,
         protocol="tcp://",
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # None is the default port, which can be in use
     ) as started:
         yield started
 
@@ -97,12 +98,22 @@ def test_workers_without_the_host_are_an_error(monkeypatch: pytest.MonkeyPatch) 
             open_executor(Settings(address=external.scheduler_address))
 
 
-def test_workers_that_do_not_respond_are_an_error() -> None:
+def test_workers_that_do_not_respond_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dask
+    from distributed import Client
+    from genai_dask import cluster as tested
+
+    def connected(*arguments: Any, timeout: float, **more: Any) -> Client:
+        with dask.config.set({"distributed.comm.timeouts.connect": 60}):
+            return Client(*arguments, timeout=60, **more)
+
+    monkeypatch.setattr(tested, "Client", connected)
     end, given = os.pipe()
     with cluster(1) as external, external.get_client() as client:
         running = client.submit(os.read, end, 1, pure=False)
+        wait_until(lambda: any(client.processing().values()))
         with pytest.raises(ServiceUnavailable, match=r"^no worker of tcp://.* responded$"):
-            open_executor(Settings(address=external.scheduler_address, patience=3.0))
+            open_executor(Settings(address=external.scheduler_address, patience=0.5))
         os.write(given, b"x")
         assert running.result(60) == b"x"
     os.close(end)
