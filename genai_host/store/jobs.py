@@ -80,7 +80,6 @@ class JobQueue:
             "ends": False,
             "worker": self.owner if taken else "",
             "tries": job.tries if taken else 0,
-            "after": 0.0,
         }
         try:
             self._jobs.put(job.id, value, expect=0)

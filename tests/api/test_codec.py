@@ -299,6 +299,8 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     ({"type": "tool_result", "id": "1", "content": [{"type": "file"}]}, Part, "$.content[0]"),
     ({"type": "tool_call", "id": "1", "name": "x", "arguments": [1]}, Part, "$.arguments"),
     ({"tool_call": {"type": "text", "text": "x"}}, Delta, "$.tool_call"),
+    ({"code": 1, "message": "x"}, GenaiError, "$"),
+    ({"code": "x", "message": 1}, GenaiError, "$"),
 ]  # fmt: skip
 
 
@@ -309,6 +311,21 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
     assert (caught.value.path or "$") == path
     assert caught.value.message.endswith(f"(at {path})" if path != "$" else "")
     assert not caught.value.message.startswith("unknown error")
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "message"),
+    [
+        (1.5, int | str, "expected an integer or a string, not a number"),
+        ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
+        (5, str | None, "expected a string, not an integer"),
+    ],
+    ids=repr,
+)
+def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        usual_codec().from_json(data, form)
+    assert caught.value.message == message
 
 
 FORMS = [

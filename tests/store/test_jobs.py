@@ -77,8 +77,12 @@ def join(worker: JobWorker) -> None:
 class TestLeases:
     def test_a_job_is_taken_by_one_worker(self, make_queue: MakeQueue) -> None:
         one, other = make_queue(), make_queue()
+        second = Job("j2", "work", "", {})
         assert one.add(JOB, taken=False)
-        assert take(one, 5) == [JOB]
+        assert one.add(second, taken=False)
+        assert take(one, 1) == [JOB]  # the oldest
+        assert take(one, 1) == [second]
+        other.renew()
         assert take(other, 5) == []
         assert take(one, 5) == []
 
@@ -88,6 +92,8 @@ class TestLeases:
         assert not other.add(JOB, taken=True)
         assert list(one.mine()) == [JOB.id]
         assert other.mine() == {}
+        assert other.find(JOB.id) == Job(JOB.id, "work", "ann", {"number": 1}, tries=JOB.tries)
+        assert other.find("unknown") is None
 
     def test_the_jobs_of_a_killed_worker_are_taken_when_its_lease_has_expired(
         self, make_queue: MakeQueue, clock: ManualClock
@@ -111,11 +117,29 @@ class TestLeases:
             one.renew()
             assert take(other, 5) == []
 
+    @pytest.mark.parametrize(
+        ("seconds", "is_due"), [(0, False), (4, False), (5, True), (LEASE, True), (-1, True)]
+    )
+    def test_a_lease_is_renewed_when_ten_seconds_are_left(
+        self, make_queue: MakeQueue, clock: ManualClock, store: Store, seconds: float, is_due: bool
+    ) -> None:
+        queue = make_queue()
+        queue.renew()
+        clock.advance(seconds)
+        queue.renew()
+        [lease] = store.documents("jobs/workers").list()
+        assert lease.version == 1 + is_due
+        assert lease.value["until"] == clock.now().timestamp() + LEASE - (0 if is_due else seconds)
+
     def test_a_clock_that_is_set_back_a_day_does_not_keep_a_job_for_a_day(
         self, make_queue: MakeQueue, clock: ManualClock
     ) -> None:
         killed, other = make_queue(), make_queue()
         killed.add(JOB, taken=True)
+        clock.advance(-LEASE)
+        assert take(other, 5) == []
+        clock.advance(-1)
+        assert len(other.free()) == 1
         clock.advance(-86400)
         [taken] = take(other, 5)
         other.give_back(taken.id, counts=True, seconds=5.0)
@@ -188,9 +212,12 @@ class TestLeases:
     def test_leases_of_workers_that_are_gone_are_removed(
         self, make_queue: MakeQueue, clock: ManualClock, store: Store
     ) -> None:
-        make_queue().add(JOB, taken=True)
-        clock.advance(3 * LEASE)
-        one = make_queue()
+        gone, one = make_queue(), make_queue()
+        gone.add(JOB, taken=True)
+        clock.advance(2 * LEASE)
+        one.free()
+        assert [each.id for each in store.documents("jobs/workers").list()] == [gone.owner]
+        clock.advance(1)
         take(one, 1)
         assert [each.id for each in store.documents("jobs/workers").list()] == [one.owner]
 
@@ -201,6 +228,16 @@ class TestLeases:
         one.add(JOB, taken=True)
         one.leave()
         assert [job.id for job in take(other, 5)] == [JOB.id]
+
+    def test_a_worker_without_a_lease_leaves_without_the_store(
+        self, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unused, one = make_queue(), make_queue()
+        one.add(JOB, taken=True)
+        one.leave()
+        monkeypatch.setattr(Documents, "delete", None)
+        unused.leave()
+        one.leave()
 
 
 class TestTries:
@@ -289,6 +326,57 @@ class TestWorker:
         assert sorted(here) == [False] * 4 + [True] * 4
         assert worker.queue.count() == 8
 
+        assert len(worker._under_way) == 4
+
+    def test_a_job_takes_one_slot_however_often_it_is_submitted(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        for number in [0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]:
+            worker.submit(Job(f"j{number}", "work", "", {}))
+        assert list(worker._under_way) == ["j0", "j1", "j2", "j3"]
+        worker.submit(Job("j8", "work", "", {}), here=True)
+        assert list(worker._under_way) == ["j0", "j1", "j2", "j3", "j8"]
+        assert worker.queue.count() == 9
+
+    def test_a_job_that_another_worker_takes_first_takes_no_slot(
+        self, worker: JobWorker, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other, held, queue_take = make_queue(), Held(), worker.queue.take
+        monkeypatch.setattr(worker, "_works", {"work": held})
+
+        def take_late(found: Any) -> Job | None:
+            other.take(found)
+            return queue_take(found)
+
+        for number in range(10):
+            other.add(Job(f"j{number}", "work", "", {}), taken=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.queue, "take", take_late)
+            worker._take()
+        assert len(other.mine()) == 10
+        for number in range(10, 20):
+            other.add(Job(f"j{number}", "work", "", {}), taken=False)
+        worker._take()
+        assert list(worker._under_way) == ["j10", "j11", "j12", "j13"]
+
+    def test_the_end_of_a_job_starts_the_next_one(
+        self, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It does not wait for the next beat."""
+        monkeypatch.setattr("genai_host.store.jobs._BEAT", 3600.0)
+        queue, held = make_queue(), Held()
+        for number in range(2):
+            queue.add(Job(f"j{number}", "work", "", {}), taken=False)
+        worker = queue.worker(at_once=1)
+        worker.start({"work": held})
+        held.wait()
+        held.may_end.set()
+        held.wait()
+        worker.close()
+        assert not worker._beating.is_alive()
+
     def test_a_beat_does_not_take_a_new_job_for_lost(
         self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -340,6 +428,51 @@ class TestWorker:
         worker._take()
         assert [job.tries for job in held.begun] == [2]
 
+    def test_a_job_that_cannot_be_returned_is_taken_again(
+        self,
+        worker: JobWorker,
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fail(*given: Any, **more: Any) -> None:
+            raise StoreError("the store is away")
+
+        monkeypatch.setattr(worker, "_works", {"work": fail})
+        with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
+            patch.setattr(worker.queue, "give_back", fail)
+            worker.submit(JOB)
+            join(worker)
+        assert [record.getMessage() for record in caplog.records] == [
+            "the job j1 will be retried: the store is away",
+            "the job j1 will be retried when the lease expires",
+        ]
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker._take()
+        held.wait()
+
+    def test_a_job_whose_thread_cannot_start_is_queued_again(
+        self,
+        worker: JobWorker,
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            worker.submit(JOB)
+        assert [record.getMessage() for record in caplog.records] == [
+            "the job j1 is queued again: cannot start a thread"
+        ]
+        assert (worker._under_way, worker._threads) == ({}, set())
+        assert take(worker.queue, 1) == []
+        clock.advance(5)
+        assert take(worker.queue, 1) == [JOB]
+
     def test_a_look_for_jobs_takes_no_room_from_those_that_come(
         self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -365,8 +498,24 @@ class TestWorker:
         held.wait()
         assert not make_queue().worker().cancel(JOB.id)
         worker._keep()
-        worker.close()
+        join(worker)
         assert [type(error) for error in held.ended_with] == [Cancelled]
+
+    def test_a_job_is_cancelled_in_this_process(
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        assert worker.cancel(JOB.id)
+        join(worker)
+        assert not worker.cancel(JOB.id)
+        worker.queue.add(Job("j2", "work", "", {}), taken=False)
+        worker.cancel("j2")
+        worker._take()
+        join(worker)
+        assert [type(error) for error in held.ended_with] == [Cancelled, Cancelled]
 
     def test_a_job_that_waits_can_be_cancelled(self, make_queue: MakeQueue) -> None:
         queue = make_queue()
@@ -390,38 +539,100 @@ class TestWorker:
         clock.advance(LEASE)
         assert [job.tries for job in take(other, 1)] == [2]
         worker._keep()
-        worker.close()
+        join(worker)
         assert [type(error) for error in held.ended_with] == [Interrupted]
         assert list(other.mine()) == [JOB.id]
 
     def test_a_worker_that_is_closed_gives_its_jobs_back_at_once_and_they_count_as_no_try(
-        self, worker: JobWorker, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+        self,
+        worker: JobWorker,
+        make_queue: MakeQueue,
+        store: Store,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         held = Held()
         monkeypatch.setattr(worker, "_works", {"work": held})
         worker.submit(JOB)
         held.wait()
         worker.close()
+        assert not worker._threads
+        assert store.documents("jobs/workers").list() == []
         assert take(make_queue(), 1) == [JOB]
 
+    def test_a_worker_that_is_closed_while_it_adds_a_job_leaves_it_to_others(
+        self, worker: JobWorker, make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        add = worker.queue.add
+
+        def add_and_close(job: Job, *, taken: bool) -> bool:
+            is_new = add(job, taken=taken)
+            worker.close()
+            return is_new
+
+        monkeypatch.setattr(worker.queue, "add", add_and_close)
+        worker.submit(JOB)
+        assert take(make_queue(), 1) == [JOB]
+
+    def test_a_lease_that_cannot_be_released_expires(
+        self,
+        worker: JobWorker,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fail() -> None:
+            raise StoreError("the store is away")
+
+        monkeypatch.setattr(worker.queue, "leave", fail)
+        with caplog.at_level(logging.INFO):
+            worker.close()
+        assert [record.getMessage() for record in caplog.records] == [
+            "cannot release the lease of a worker; it will expire: the store is away"
+        ]
+
+    def test_only_a_worker_with_jobs_renews_its_lease(
+        self,
+        worker: JobWorker,
+        clock: ManualClock,
+        store: Store,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        leases = store.documents("jobs/workers")
+        worker._keep()
+        assert leases.list() == []
+        held = Held()
+        monkeypatch.setattr(worker, "_works", {"work": held})
+        worker.submit(JOB)
+        held.wait()
+        clock.advance(LEASE - 1)
+        worker._keep()
+        assert [lease.version for lease in leases.list()] == [2]
+
     def test_a_job_that_comes_when_the_worker_is_closed_is_left_to_others(
-        self, worker: JobWorker, make_queue: MakeQueue
+        self, worker: JobWorker, make_queue: MakeQueue, store: Store
     ) -> None:
         worker.close()
         worker.submit(JOB)
         worker.submit(Job("j2", "work", "", {}), here=True)
+        assert store.documents("jobs/workers").list() == []
         assert len(take(make_queue(), 5)) == 2
 
     @pytest.mark.parametrize("error", [StoreError("away"), ConversationBusy("busy")])
     def test_what_cannot_be_done_now_is_no_try(
-        self, worker: JobWorker, clock: ManualClock, error: Exception
+        self,
+        worker: JobWorker,
+        clock: ManualClock,
+        caplog: pytest.LogCaptureFixture,
+        error: Exception,
     ) -> None:
         assert self._tried(worker, clock, error, 3 * MOST_TRIES) == [1] * 3 * MOST_TRIES
+        messages = {record.getMessage() for record in caplog.records}
+        assert messages == {f"the job j1 will be retried: {error}"}
 
     def test_a_job_whose_work_is_broken_is_tried_for_a_while_and_removed(
-        self, worker: JobWorker, clock: ManualClock
+        self, worker: JobWorker, clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         tries = self._tried(worker, clock, SystemExit(3), 5 * MOST_TRIES)
+        assert {record.getMessage() for record in caplog.records} == {"the job j1 failed"}
         assert tries == list(range(1, 2 * MOST_TRIES + 2))
         assert worker.queue.count() == 0
 
@@ -448,25 +659,33 @@ class TestWorker:
             clock.advance(60)
         return tries
 
-    def test_a_store_that_fails_is_told_of_once(
+    @pytest.mark.parametrize(
+        ("error", "has_traceback"), [(StoreError("away"), False), (ValueError("a bug"), True)]
+    )
+    def test_each_failure_of_the_store_is_logged_once(
         self,
         worker: JobWorker,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
+        error: Exception,
+        has_traceback: bool,
     ) -> None:
         beats = threading.Semaphore(0)
+        fails = iter([True, True, True, False, True, True])
 
-        def fail(*given: Any) -> list[Job]:
+        def look(*given: Any) -> list[Job]:
             beats.release()
             worker._wake.set()
-            raise StoreError("the store is away")
+            if next(fails, True):
+                raise error
+            return []
 
-        monkeypatch.setattr(worker.queue, "free", fail)
+        monkeypatch.setattr(worker.queue, "free", look)
         with caplog.at_level(logging.WARNING):
             worker.start({})
-            for _ in range(3):
+            for _ in range(7):
                 assert beats.acquire(timeout=30)
             worker.close()
-        assert [record.getMessage() for record in caplog.records] == [
-            "background jobs: the store is away"
-        ]
+        assert [(record.getMessage(), bool(record.exc_info)) for record in caplog.records] == [
+            (f"background jobs: {error}", has_traceback)
+        ] * 2
