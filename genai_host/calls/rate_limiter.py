@@ -86,7 +86,6 @@ class _Line:
                         return
                     with self._clock.call_later(seconds, first.set):
                         first.wait()
-                    first.set()
         finally:
             self._leave(first)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -78,6 +77,5 @@ class RawReplies:
             descriptor = os.open(file, os.O_RDONLY | _NO_LINKS | _NO_WAITING)
         except OSError:
             return False
-        with os.fdopen(descriptor, "rb") as stream, contextlib.suppress(OSError):
+        with os.fdopen(descriptor, "rb") as stream:
             return stream.readline().endswith(f" {self._tag}\n".encode())
-        return False

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from genai_host.api import Codec, Cost, Secret
 from genai_host.api.json_text import json_as_text, read_json, text_of_json
@@ -87,11 +87,11 @@ class Summary:
     created: float
     updated: float
     status: Status
-    turns: int = 0
-    entries: int = 0
-    models: Mapping[str, str] = field(factory=dict)
-    forked_from: str = ""
-    cost: Cost = field(factory=Cost)
+    turns: int
+    entries: int
+    models: Mapping[str, str]
+    forked_from: str
+    cost: Cost
 
 
 @frozen

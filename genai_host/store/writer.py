@@ -217,7 +217,7 @@ class EntryWriter:
             cursor.executemany(self._statement("entries", _COLUMNS, len(rows)), [values])
             return
         try:
-            cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
+            cursor.execute("BEGIN")
             for conversation in begun:
                 statement = self._statement("conversations", tuple(conversation))
                 cursor.execute(statement, list(conversation.values()))

@@ -79,6 +79,7 @@ def sent(host: Host, provider: str) -> list[dict[str, Any]]:
         (set(), {}, "hi", "poor"),
         ({"tools"}, {}, "hi", "poor"),
         ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
+        ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
         ({"images"}, {}, "hi", "poor"),
         ({"images"}, {}, Image(b"x", "image/png"), "rich"),
         ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -61,8 +62,16 @@ def rates(clock: ManualClock) -> RateLimiter:
 
 
 def test_calls_over_the_rate_wait_until_the_first_is_old(
-    rates: RateLimiter, clock: ManualClock
+    rates: RateLimiter, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    alarms: list[float] = []
+    call_later = clock.call_later
+
+    def note(seconds: float, callback: Callable[[], None]) -> Any:
+        alarms.append(seconds)
+        return call_later(seconds, callback)
+
+    monkeypatch.setattr(clock, "call_later", note)
     rates.wait(A, TWO, Cancellation())
     clock.advance(0.25)
     rates.wait(A, TWO, Cancellation())
@@ -76,6 +85,7 @@ def test_calls_over_the_rate_wait_until_the_first_is_old(
     assert fourth.is_alive()
     clock.advance(0.25)
     assert fourth.is_through()
+    assert alarms == [0.75, 0.25]  # it does not poll
 
 
 def test_who_gives_up_leaves_the_place_to_the_next(rates: RateLimiter, clock: ManualClock) -> None:

@@ -211,6 +211,14 @@ class TestParameters:
         with pytest.raises(InvalidParameter, match=why):
             host.open("chat", "m", parameters={"extra_body": extra})
 
+    def test_the_hint_for_a_bad_value_describes_the_parameter(self, host: Host) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            host.open("chat", "m", parameters={"temperature": 3})
+        assert caught.value.hint.startswith("temperature: randomness")
+        with pytest.raises(InvalidParameter) as caught:
+            host.open("chat", "m", parameters={"min_p": "x"})
+        assert caught.value.hint == ""
+
     def test_an_unknown_name_is_refused_with_how_it_is_sent_all_the_same(self, host: Host) -> None:
         host.instances["echo"].provider.extra_body = {}
         host.refresh()

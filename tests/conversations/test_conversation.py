@@ -13,7 +13,17 @@ from attrs import field, frozen
 from genai_vendor_mock import MockProvider
 
 from genai_host import Conversation, Detail, Host, Image, InMemoryRecord, Message, Text
-from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn, Usage, about
+from genai_host.api import (
+    Answer,
+    Feature,
+    FeatureSteps,
+    NoSettings,
+    Pause,
+    Prompt,
+    Turn,
+    Usage,
+    about,
+)
 from genai_host.conversations.replay import replay
 from genai_host.errors import (
     ConfigurationError,
@@ -26,6 +36,7 @@ from genai_host.errors import (
     OutputValidationError,
     PluginError,
     ReplayError,
+    TurnPaused,
     ValidationError,
 )
 from genai_host.testing import InlinePlugin
@@ -337,6 +348,27 @@ class TestReturns:
         host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         with pytest.raises(OutputValidationError, match="the answer of f does not match"):
             host.open("f").say("hi", output_type=City)
+
+    @pytest.mark.parametrize(
+        ("of_conversation", "of_turn", "expected"),
+        [
+            (City, None, City("Oslo", "Norway")),
+            (None, City, {"name": "Oslo", "country": "Norway"}),
+            (Town, City, {"name": "Oslo", "country": "Norway"}),
+        ],
+    )
+    def test_a_resumed_turn_has_the_class_of_its_conversation_if_the_schema_is_the_same(
+        self, make_host: Callable[..., Host], of_conversation: Any, of_turn: Any, expected: object
+    ) -> None:
+        def respond(turn: Turn[None]) -> FeatureSteps:
+            country = yield from Pause("country")
+            return Answer("found", data={"name": "Oslo", "country": country})
+
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        conversation = host.open("f", output_type=of_conversation)
+        with pytest.raises(TurnPaused):
+            conversation.say("hi", output_type=of_turn)
+        assert conversation.resume("Norway").data == expected
 
     def test_a_class_without_a_schema_is_refused_before_the_call(self, host: Host) -> None:
         conversation = scripted(host, "x")

@@ -104,6 +104,12 @@ def test_what_is_small_stays_in_its_entry(store: Store) -> None:
     assert "attached" not in bodies(store)
 
 
+def test_base64_of_4096_characters_is_a_blob(store: Store) -> None:
+    for size in (3072, 3071, 3070, 3069):
+        converse(store, Image(data=b"x" * size, media_type="image/png"))
+    assert blobs(store)[:4] == [3070, 3071, 3072, len(PICTURE.data)]
+
+
 def test_text_alone_is_not_looked_into(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "blobs", None)
     record = begin(store, history=(Message("user", "x" * 100_000),))

@@ -311,7 +311,7 @@ class TestExport:
             (lambda entries: entries[2].update(turn=1), "it is of another turn"),
             *[
                 (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")
-                for number in (-1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
+                for number in (-1, 10**9 + 1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
             ],
             *[
                 (lambda entries, at=at: entries[1].update(at=at), "with its time in")
@@ -336,6 +336,14 @@ class TestExport:
                 store.import_conversation(data, CODEC)
             loaded = store.import_conversation(EXPORTED, CODEC)
             assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
+
+    def test_the_largest_number_of_a_turn_is_loaded(self, tmp_path: Path) -> None:
+        data = copy.deepcopy(EXPORTED)
+        for entry in data["entries"][1:]:
+            entry["turn"] = 10**9
+        with Store(tmp_path / "x.db") as store:
+            loaded = store.import_conversation(data, CODEC)
+            assert store.summary(loaded).turns == 10**9 + 1
 
     def test_a_name_that_no_database_takes_is_loaded_as_text(self, store: Store) -> None:
         id = store.import_conversation({**EXPORTED, "name": "a\ud83c\0b"}, CODEC)

@@ -29,7 +29,7 @@ from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
 from genai_host.store.database import Database, Liveness, lock_beside
-from genai_host.store.engines import failing
+from genai_host.store.engines import failing, read_url
 from genai_host.store.store import StoredRecord
 from genai_host_testing.stores import (
     CODEC,
@@ -352,7 +352,7 @@ def test_a_failure_is_told_in_the_words_of_the_database_alone() -> None:
     assert caught.value.message == "disk I/O error"
 
 
-def test_what_dead_writers_left_is_removed(tmp_path: Path) -> None:
+def test_what_dead_writers_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "x.db.writers"
     living, looking = (Liveness(Database(str(tmp_path / "x.db"), 1.0)) for _ in range(2))
     assert looking.there() == set()
@@ -361,9 +361,31 @@ def test_what_dead_writers_left_is_removed(tmp_path: Path) -> None:
     assert looking.there() == {living.token}
     assert [each.name for each in folder.iterdir()] == [f"{living.token:x}"]
     assert living.there() == {living.token}
+    monkeypatch.setattr(os, "listdir", lambda _: [f"{living.token:x}", "1f"])
+    (folder / "1f").touch()
+    assert living.there() == {living.token}
+    assert not (folder / "1f").exists()
+    monkeypatch.undo()
     living.end()
     assert looking.there() == set()
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "driver"),
+    [
+        ("postgresql://ann:secret@host/db", "postgresql+psycopg"),
+        ("postgres://ann:secret@host/db", "postgresql+psycopg"),
+        ("postgresql+psycopg://ann:secret@host/db", "postgresql+psycopg"),
+        ("sqlite:////x/y.db", "sqlite"),
+    ],
+)
+def test_an_address_may_omit_the_driver(address: str, driver: str) -> None:
+    url = read_url(address)
+    assert (url.drivername, url.database) == (driver, "/x/y.db" if driver == "sqlite" else "db")
+    with Store(address) as store:
+        location = "/x/y.db" if driver == "sqlite" else "postgresql+psycopg://ann:***@host/db"
+        assert store.location == location
 
 
 @pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://host", "nonsense://x", "://"])

@@ -17,6 +17,7 @@ from genai_host.usage.metering import (
     UsageKey,
     UsageRecorder,
     UsageTotals,
+    amount,
     bucket_of,
     day_of,
     middle_of,
@@ -58,9 +59,19 @@ def test_calls_that_have_all_in_common_are_one_sum() -> None:
 def test_numbers_of_elsewhere_break_nothing() -> None:
     for value in (-1.0, float("inf"), float("nan"), 1e300, "x", None, True):
         recorded(started=value, seconds=value)
+    [(key, sums)] = recorded(seconds=-1.0)
+    assert (key.bucket, sums.seconds) == (0, 0.0)
     [(key, _)] = recorded(started=1e300)
     assert key.day == "1970-01-01"
     assert day_of(1e18) == "1970-01-01"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [(0, True), (1.5, True), (1e12, True), (1e12 + 1, False), (-1, False), (True, False)],
+)
+def test_amounts_are_from_zero_to_a_limit(value: float, is_valid: bool) -> None:
+    assert amount(value) == (value if is_valid else None)
 
 
 def test_buckets() -> None:

@@ -1,0 +1,111 @@
+"""Requests that pass through, and what their answers have of the reply of the service."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    DialectEndpoint,
+    EncodedJson,
+    Message,
+    Model,
+    ProviderReply,
+    StreamEvent,
+)
+from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest, PassThrough
+from genai_host.catalog.join import Candidate
+from genai_host.errors import BadRequest
+
+REQUEST = PassedRequest("wire", {"model": EncodedJson(b'"x"'), "seed": EncodedJson(b"1")})
+CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body": {}})
+
+
+@pytest.mark.parametrize(
+    ("request_", "candidate", "fits"),
+    [
+        ({}, {}, True),
+        ({}, {"dialect": "other"}, False),
+        ({}, {"parameters": {}}, False),
+        ({}, {"defaults": {"seed": 1}}, False),
+        ({"stream": True}, {}, False),
+        ({"stream": True}, {"capabilities": frozenset({"stream"})}, True),
+        ({}, {"serve": DialectEndpoint(path="/v1/other")}, True),
+        ({}, {"serve": DialectEndpoint(extra_fields={"a": 1})}, False),
+        ({}, {"serve": DialectEndpoint(omit_fields=("a",))}, False),
+        ({}, {"serve": DialectEndpoint(header_to_body={"a": "b"})}, False),
+        ({}, {"variant": {"form": "usual", "more": 1}}, False),
+        ({}, {"variant": {"form": "other"}}, False),
+        ({}, {"variant": {}}, False),
+        ({"neutral": frozenset({"form"})}, {"variant": {"form": "other"}}, True),
+        ({"expected": {"form": "other"}}, {"variant": {"form": "other"}}, True),
+        ({"expected": {"form": "other"}}, {}, False),
+    ],
+    ids=str,
+)
+def test_a_request_passes_if_the_host_need_not_change_it(
+    request_: dict[str, Any], candidate: dict[str, Any], fits: bool
+) -> None:
+    given = evolve(CANDIDATE, **{"variant": {"form": "usual"}, **candidate})
+    assert evolve(REQUEST, **request_).fits(given, {"form": "usual"}) is fits
+
+
+@pytest.fixture
+def dialect() -> Any:
+    """A dialect for which the test sets the results."""
+    return mock.Mock(price_parameters=frozenset({"tier"}), reserved=frozenset({"model"}))
+
+
+CALL = ChatCall(model_id="model-1", messages=[Message("user", "x")], stream=True)
+RESULT = Completion(Message("assistant", "a"), "length", value=1, vendor_finish="cut")
+
+
+def test_a_request_has_its_own_fields_and_the_models_id(dialect: Any) -> None:
+    passed = evolve(REQUEST, headers={"x-beta": "on"})
+    request = PassThrough(dialect, passed).prepare_request(CALL)
+    assert (request.operation, request.dialect, request.model_id) == ("chat", "wire", "model-1")
+    assert (request.stream, request.headers) == (True, {"x-beta": "on"})
+    assert request.body == {"model": "model-1", "seed": REQUEST.fields["seed"]}
+    without = PassThrough(dialect, evolve(REQUEST, fields={})).prepare_request(CALL)
+    assert without.body == {}
+
+
+def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:
+    through = PassThrough(dialect, REQUEST)
+    assert (through.price_parameters, through.reserved) == ({"tier"}, {"model"})
+    dialect.extract_result.return_value = RESULT
+    found = through.extract_result(CALL, ProviderReply(b"whole"))
+    assert isinstance(found, PassedCompletion)
+    assert (found.body, found.message, found.finish) == (b"whole", RESULT.message, "length")
+    assert (found.usage, found.value, found.vendor_finish) == (RESULT.usage, 1, "cut")
+    dialect.map_error.return_value = error = BadRequest("no")
+    assert through.map_error(ProviderReply(b"", 400)) is error
+
+
+def test_each_event_is_in_one_chunk(dialect: Any) -> None:
+    through = PassThrough(dialect, REQUEST)
+    inner = dialect.decoder.return_value
+    decoder = through.decoder(CALL)
+    assert decoder is not None
+    event = StreamEvent(b"1")
+    for decoded, texts in (([], [""]), ([Delta("a"), Delta("b")], ["a", "b"])):
+        inner.feed.return_value = decoded
+        first, *others = decoder.feed(event)
+        assert isinstance(first, PassedDelta)
+        assert first.event is event
+        assert [first.text, *(each.text for each in others)] == texts
+        assert not any(isinstance(each, PassedDelta) for each in others)
+    inner.done = True
+    assert decoder.done is True
+    inner.finish.return_value = RESULT
+    found = decoder.finish()
+    assert isinstance(found, PassedCompletion)
+    assert (found.body, found.message) == (b"", RESULT.message)
+    dialect.decoder.return_value = None
+    assert through.decoder(CALL) is None
