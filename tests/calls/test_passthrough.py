@@ -78,7 +78,8 @@ def test_a_request_has_its_own_fields_and_the_models_id(dialect: Any) -> None:
 
 def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:
     through = PassThrough(dialect, REQUEST)
-    assert (through.price_parameters, through.reserved) == ({"tier"}, {"model"})
+    assert through.price_parameters == {"tier"}
+    assert through.reserved == {"model"}
     dialect.extract_result.return_value = RESULT
     found = through.extract_result(CALL, ProviderReply(b"whole"))
     assert isinstance(found, PassedCompletion)

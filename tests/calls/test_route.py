@@ -9,11 +9,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from attrs import fields
+from attrs import evolve, fields
 
 from genai_host import Host
 from genai_host.api import (
     Answer,
+    Cancellation,
     CancelToken,
     ChatCall,
     Completion,
@@ -32,8 +33,10 @@ from genai_host.api import (
     ReplyStream,
     Services,
     StreamEvent,
+    ToolCall,
     standard_parameters,
 )
+from genai_host.calls.retry import RetryPolicy
 from genai_host.calls.streamed_chunks import StreamedChunks
 from genai_host.errors import (
     AuthenticationFailed,
@@ -45,8 +48,10 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
+from genai_host.plugins.observers import CallRecord
+from genai_host.plugins.watchdog import Watchdog, Watched
 from genai_host.providers.instances import ProviderInstances
-from genai_host.testing import InlinePlugin
+from genai_host.testing import InlinePlugin, ManualClock
 
 
 class Wire(Dialect[ChatCall, Completion]):
@@ -104,7 +109,11 @@ class Echo(Provider):
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         if isinstance(self.reply, Exception):
             raise self.reply
-        sent = {"headers": dict(request.headers), "id": request.model_id}
+        sent = {
+            "headers": dict(request.headers),
+            "id": request.model_id,
+            "stream": request.stream,
+        }
         return self.reply or ProviderReply(json.dumps({**request.body, **sent}).encode())
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
@@ -157,6 +166,11 @@ def test_how_the_provider_serves_the_dialect_is_applied_to_the_request(host: Hos
     assert (sent["from_dialect"], sent["version"], sent["beta"]) == (1, 2, "on")
     assert sent["headers"] == {}
     assert sent["id"] == "eu.m-1"
+
+
+def test_a_dialect_without_a_decoder_is_asked_for_a_whole_reply(host: Host) -> None:
+    [answer] = [event.text for event in host.open("chat", "m").stream("hi") if event.text]
+    assert json.loads(answer)["stream"] is False
 
 
 def test_the_variant_is_merged_from_all_who_have_a_say(host: Host) -> None:
@@ -289,6 +303,37 @@ class TestErrors:
         assert type(caught.value) is kind
         assert (caught.value.model, caught.value.provider) == ("m", "echo")
 
+    @pytest.mark.parametrize(
+        ("headers", "seconds"),
+        [
+            ({}, None),
+            ({"Retry-After": "5"}, 5.0),
+            ({"retry-after": "-1"}, 0.0),
+            ({"retry-after": "inf"}, None),
+            ({"retry-after": "soon"}, None),
+            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
+            ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
+            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0000"}, None),
+            ({"retry-after": "5", "retry-after-ms": "1500"}, 1.5),
+            ({"retry-after": "5", "retry-after-ms": "x"}, 5.0),
+        ],
+        ids=str,
+    )
+    def test_the_wait_that_a_service_requests_is_read(
+        self,
+        make_host: Callable[..., Host],
+        clock: ManualClock,
+        headers: dict[str, str],
+        seconds: float | None,
+    ) -> None:
+        host = make_host(clock=clock, patience=RetryPolicy(max_attempts=1))
+        mock = host.instances["mock"].provider
+        reply = ProviderReply(b"", 429, headers)
+        mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+        with pytest.raises(RateLimited) as caught:
+            host.open("chat", "mock").say("x")
+        assert caught.value.retry_after == seconds
+
     @pytest.mark.parametrize("raised", [KeyError("x"), OSError("disk"), TypeError("no")])
     def test_what_a_plugin_raises_is_its_own_fault(self, host: Host, raised: Exception) -> None:
         provider(host).reply = raised
@@ -364,6 +409,62 @@ def test_a_close_that_fails_when_a_call_is_cancelled_is_logged(
     assert "it is stuck" in caplog.text
 
 
+def test_the_time_until_the_first_chunk_is_reported(
+    make_host: Callable[..., Host], clock: ManualClock
+) -> None:
+    def events() -> Iterator[StreamEvent]:
+        for text in ("a", "b"):
+            clock.advance(1.0)
+            yield StreamEvent(b'{"delta": {"text": "%s"}}' % text.encode())
+        yield StreamEvent(b'{"end": {"message": {"role": "assistant", "content": "ab"}}}')
+
+    host = make_host(clock=clock)
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: _Stream(events())  # type: ignore[method-assign]
+    [route] = host.open("chat", "mock")._log.agents.main.routes
+    report = CallRecord()
+    call = ChatCall(model_id="", messages=[Message("user", "x")], stream=True)
+    assert [piece.text for piece in route.stream(call, Cancellation(), report)] == ["a", "b"]
+    assert report.first == 1.0
+
+
+def test_only_a_provider_may_wait_until_the_call_is_cancelled(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watchdog reports other code that does not return, and a stuck `close`."""
+    watched: list[tuple[str, str, bool]] = []
+    watch = Watchdog.watch
+
+    def note(self: Watchdog, kind: str, name: str, method: str = "", **more: Any) -> Watched:
+        watched.append((kind, method, more.get("limits") is not None))
+        return watch(self, kind, name, method, **more)
+
+    conversation = host.open("chat", "mock")
+    monkeypatch.setattr(Watchdog, "watch", note)
+    list(conversation.stream("x"))
+    assert [each for each in watched if each[0] in ("dialect", "provider")] == [
+        ("dialect", "decoder", False),
+        ("dialect", "prepare_request", False),
+        ("provider", "stream", True),
+        ("provider", "stream", True),
+        ("dialect", "feed", False),
+        ("provider", "close", False),
+        ("dialect", "finish", False),
+    ]
+    watched.clear()
+    monkeypatch.setattr(
+        host.instances["mock"].provider, "send", lambda request, limits: ProviderReply(b"", 400)
+    )
+    with pytest.raises(BadRequest):
+        conversation.say("x")
+    assert [each for each in watched if each[0] in ("dialect", "provider")] == [
+        ("dialect", "prepare_request", False),
+        ("provider", "send", True),
+        ("provider", "map_error", True),
+        ("dialect", "map_error", False),
+    ]
+
+
 def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) -> None:
     def events() -> Iterator[StreamEvent]:
         yield StreamEvent(b'{"delta": {"text": "a"}}')
@@ -431,6 +532,34 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     calls = [each.tool_call for each in pieces if each.tool_call]
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
     assert len({call.id for call in calls}) == 2
+
+
+def _call(number: int, malformed: str = "") -> ToolCall:
+    return ToolCall("1", "f", {"n": number} if number else {}, malformed)
+
+
+@pytest.mark.parametrize(
+    ("streamed", "result", "rest"),
+    [
+        ([], [_call(1)], [_call(1)]),
+        ([_call(1)], [_call(1)], []),
+        ([_call(0)], [_call(1)], []),  # the chunk may have less of it
+        ([_call(1), _call(2)], [_call(1)], []),
+        ([_call(1)], [_call(2), _call(1)], [_call(2)]),
+        ([_call(0, "x")], [_call(0, "y"), _call(0, "x")], [_call(0, "y")]),
+        ([_call(1)], [_call(1), _call(1)], [_call(1)]),
+    ],
+)
+def test_calls_that_were_not_streamed_are_found_by_their_content(
+    streamed: list[ToolCall], result: list[ToolCall], rest: list[ToolCall]
+) -> None:
+    chunks = StreamedChunks()
+    for call in streamed:
+        chunks.add(Delta(tool_call=call))
+    pieces = list(chunks.rest(Completion(Message("assistant", result))))
+    found = [piece.tool_call for piece in pieces if piece.tool_call]
+    assert [evolve(call, id="1") for call in found] == rest
+    assert len(found) == len(pieces)
 
 
 def test_the_call_that_was_not_streamed_is_given(host: Host) -> None:

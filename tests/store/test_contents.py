@@ -338,7 +338,7 @@ class TestExport:
             assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
 
     def test_the_largest_number_of_a_turn_is_loaded(self, tmp_path: Path) -> None:
-        data = copy.deepcopy(EXPORTED)
+        data: Any = copy.deepcopy(EXPORTED)
         for entry in data["entries"][1:]:
             entry["turn"] = 10**9
         with Store(tmp_path / "x.db") as store:

@@ -66,8 +66,10 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
         assert [message.text for message in again.history] == ["before", "before"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="makes links")
+@pytest.mark.parametrize("is_link", [False, True])  # SQLite refuses to open links
 def test_where_nothing_can_be_written_what_is_there_can_be_read(
-    make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_link: bool
 ) -> None:
     file = tmp_path / "x.db"
     with Store(file) as store:
@@ -77,7 +79,11 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
         late = make_host(store=store).open("chat", "mock")
         late.say("the second")
     beside = tmp_path / "x.db-shm"
-    beside.mkdir()  # SQLite cannot make its files, as on a full disk, or in a folder of others
+    # SQLite cannot make its files, as on a full disk, or in a folder of others
+    if is_link:
+        beside.symlink_to("nowhere")
+    else:
+        beside.mkdir()
     with Store(file) as store:
         assert {each.id for each in store.conversations()} == {derived.id, late.id}
         assert [each.turn for each in store.search("first")] == [0, 0]
@@ -90,9 +96,27 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
             store.delete(late.id)
         with pytest.raises(StoreError):
             store.delete_expired(number=0)
-        beside.rmdir()
+        if is_link:
+            beside.unlink()
+        else:
+            beside.rmdir()
         assert [each.turn for each in store.search("second")] == [0, 0]
         store.delete(late.id)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="makes links")
+def test_a_store_with_a_log_is_not_read_without_it(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    with Store(file) as store:
+        begin(store)
+        store.conversations()
+        copied = tmp_path / "copy.db"
+        for end in ("", "-wal"):  # as of a process that was killed
+            Path(f"{copied}{end}").write_bytes(Path(f"{file}{end}").read_bytes())
+    (tmp_path / "copy.db-shm").symlink_to("nowhere")
+    with Store(copied) as store, pytest.raises(StoreError, match="unable to open") as caught:
+        store.find("0")
+    assert "readable and writable" in caught.value.hint
 
 
 @pytest.mark.smoke
