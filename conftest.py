@@ -18,7 +18,8 @@ pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "genai_host_te
 # tested: the machine may be busy, and the first text of a new clone waits until hypothesis has made
 # its tables of Unicode. In CI the examples are the same in each run.
 settings.register_profile(
-    "untimed",
+    "quick",
+    max_examples=25,
     deadline=None,
     derandomize="CI" in os.environ,
     print_blob=True,
@@ -29,7 +30,9 @@ settings.register_profile(
         HealthCheck.function_scoped_fixture,
     ],
 )
-settings.load_profile("untimed")
+# tox -e slow, and make.py test --mutate
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=200)
+settings.load_profile("quick")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

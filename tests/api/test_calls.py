@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import EncodedJson, ProviderReply, ProviderRequest, StreamEvent
@@ -51,7 +51,6 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return mixed, plain
 
 
-@settings(max_examples=200)
 @given(both=bodies())
 def test_the_data_is_the_body_with_what_was_encoded_in_its_place(
     both: tuple[dict[str, Any], dict[str, Any]],

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from garbage import WEIRD
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import SchemaValidator, schema_of
@@ -151,7 +151,6 @@ schemas: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=150)
 @given(schema=schemas, data=st.data())
 def test_whatever_satisfies_the_schema_and_has_no_other_names_satisfies_what_is_held_to(
     schema: Any, data: st.DataObject

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 import pytest
 from attrs import frozen
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -112,7 +112,6 @@ def is_json(value: Any) -> bool:
     return value is None or type(value) in (str, int, float, bool)
 
 
-@settings(max_examples=150)
 @given(message=messages)
 def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
     codec = usual_codec()
@@ -124,7 +123,6 @@ def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
     assert codec.from_json(again, Message) == message
 
 
-@settings(max_examples=50)
 @given(
     completion=st.builds(
         Completion,
@@ -341,7 +339,6 @@ FORMS = [
 ]
 
 
-@settings(max_examples=200)
 @given(data=json_values, form=st.sampled_from(FORMS))
 def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -232,7 +232,6 @@ def test_an_opaque_part_keeps_what_it_is_given() -> None:
 counts = st.builds(Usage, *[st.integers(0, 10**9)] * 4)
 
 
-@settings(max_examples=50)
 @given(used=st.lists(counts, max_size=5))
 def test_usage_adds_up(used: list[Usage]) -> None:
     total = sum(used, Usage())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -175,7 +175,6 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=100)
 @given(value=json_values, indent=st.none() | st.integers(0, 4), fence=st.booleans())
 def test_every_value_is_read_as_it_was_written(value: Any, indent: int | None, fence: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
@@ -184,7 +183,6 @@ def test_every_value_is_read_as_it_was_written(value: Any, indent: int | None, f
     assert with_value(said(text), ANYTHING).value == value
 
 
-@settings(max_examples=100)
 @given(text=st.text(st.sampled_from('`json \n{}[]":,1eaN\\u')))
 def test_no_text_raises_anything_else(text: str) -> None:
     try:

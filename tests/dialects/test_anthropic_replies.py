@@ -27,7 +27,7 @@ from anthropic_form import (
     tool_use,
 )
 from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -414,7 +414,6 @@ def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
     return message(*blocks, reason=reason, usage=usage), [*events, finishes(reason, **usage)]
 
 
-@settings(max_examples=150)
 @given(answer=answers())
 def test_an_answer_is_the_same_in_one_piece_and_in_many(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -428,7 +427,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
     assert tuple(each.tool_call for each in pieces if each.tool_call) == found.tool_calls
 
 
-@settings(max_examples=60)
 @given(answer=answers(), places=cuts)
 def test_a_stream_is_the_same_however_its_bytes_come(
     answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
@@ -441,7 +439,6 @@ def test_a_stream_is_the_same_however_its_bytes_come(
     assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
 
 
-@settings(max_examples=100)
 @given(answer=answers(), end=st.integers(0, 1_000))
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
@@ -457,7 +454,6 @@ def test_a_stream_that_is_cut_is_no_answer(
     assert caught.value.text == said
 
 
-@settings(max_examples=60)
 @given(answer=answers())
 def test_what_a_model_says_can_be_sent_again(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -530,7 +526,6 @@ def again(completion: Completion) -> None:
     sent_again(completion)
 
 
-@settings(max_examples=300)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=b'{"content": ' + NESTED + b"}")
 @example(data=b'{"error": {"type": ["x"]}}')

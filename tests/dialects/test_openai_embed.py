@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from garbage import NESTED, WEIRD, json_values, leak
 from genai_wire_openai.dialect.embeddings import OpenAIEmbed
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -261,7 +261,6 @@ def test_nothing_in_an_error_raises_anything_else(place: ValuePath) -> None:
 KEYS = ("data", "index", "embedding", "usage", "error", "code", "type", "message")
 
 
-@settings(max_examples=200)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from garbage import leak
 from genai_wire_openai.dialect.embeddings import OpenAIModerate
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Host, InMemoryRecord
@@ -83,7 +83,6 @@ def test_what_is_no_verdict_is_malformed(reply: Any) -> None:
         read(reply)
 
 
-@settings(max_examples=100)
 @given(data=st.binary() | st.text().map(str.encode))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))

@@ -13,7 +13,7 @@ import pytest
 from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import ChatDecoder
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -449,7 +449,6 @@ def test_a_chunk_with_only_text_is_read_as_any_other(level: int, name: str) -> N
         assert outcomes(chunk, quick=True) == outcomes(chunk, quick=False), chunk
 
 
-@settings(max_examples=150)
 @given(answer=answers())
 def test_an_answer_is_the_same_in_one_piece_and_in_many(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -462,7 +461,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
         assert tuple(piece.tool_call for piece in pieces if piece.tool_call) == found.tool_calls
 
 
-@settings(max_examples=60)
 @given(answer=answers(), places=cuts)
 def test_a_stream_is_the_same_however_its_bytes_come(
     answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
@@ -472,7 +470,6 @@ def test_a_stream_is_the_same_however_its_bytes_come(
     assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
 
 
-@settings(max_examples=100)
 @given(answer=answers(), end=st.integers(0, 1_000))
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
@@ -488,7 +485,6 @@ def test_a_stream_that_is_cut_is_no_answer(
     assert caught.value.text == text
 
 
-@settings(max_examples=40)
 @given(answer=answers())
 def test_what_a_model_says_can_be_sent_again(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -560,7 +556,6 @@ def again(completion: Completion) -> None:
     sent_again(completion)
 
 
-@settings(max_examples=300)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=b'{"choices": ' + NESTED + b"}")
 @example(data=b'{"error": {"code": ["x"]}}')

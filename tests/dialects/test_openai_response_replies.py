@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from garbage import NESTED, WEIRD, json_values, leak
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from responses_form import (
     DIALECT,
@@ -246,7 +246,6 @@ def again(completion: Completion) -> None:
     sent_again(completion)
 
 
-@settings(max_examples=200)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=b'{"output": ' + NESTED + b"}")
 def test_no_bytes_raise_anything_else(data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from garbage import cut, cuts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from responses_form import (
     CALL,
@@ -226,7 +226,6 @@ def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
     return whole, events
 
 
-@settings(max_examples=100)
 @given(answer=answers(), places=cuts)
 def test_an_answer_is_the_same_in_one_piece_and_in_many_however_they_come(
     answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
@@ -240,7 +239,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many_however_they_come(
     assert stream(list(read_sse(cut(data, places)))) == (pieces, found)
 
 
-@settings(max_examples=60)
 @given(answer=answers())
 def test_the_pieces_alone_give_the_same(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -250,7 +248,6 @@ def test_the_pieces_alone_give_the_same(
     assert stream([*events[:-1], event("response.completed", response=usage)])[1] == read(whole)
 
 
-@settings(max_examples=60)
 @given(answer=answers(), end=st.integers(0, 1_000))
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
@@ -263,7 +260,6 @@ def test_a_stream_that_is_cut_is_no_answer(
     assert (decoder.done, caught.value.text) == (False, text)
 
 
-@settings(max_examples=60)
 @given(answer=answers())
 def test_what_a_model_says_can_be_sent_again(
     answer: tuple[dict[str, Any], list[StreamEvent]],

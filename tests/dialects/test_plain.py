@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from garbage import NESTED, WEIRD, json_values, leak
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -128,7 +128,6 @@ completions = st.builds(
 )
 
 
-@settings(max_examples=100)
 @given(said=st.lists(messages, max_size=3))
 def test_a_provider_reads_the_messages_that_were_meant(said: list[Message]) -> None:
     request = DIALECT.prepare_request(ChatCall(model_id="m", messages=said))
@@ -151,7 +150,6 @@ def cut(text: str, places: list[int]) -> list[str]:
 places = st.lists(st.integers(0, 1_000), max_size=4)
 
 
-@settings(max_examples=100)
 @given(completion=completions, text=st.text(), at=places, name=st.none() | st.text())
 def test_an_answer_is_the_same_in_one_piece_and_in_many(
     completion: Completion, text: str, at: list[int], name: str | None
@@ -166,7 +164,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
     assert decoder.finish() == read(written) == completion
 
 
-@settings(max_examples=50)
 @given(text=st.text(), at=places, end=st.integers(0, 1_000))
 def test_a_stream_that_is_cut_is_no_answer(text: str, at: list[int], end: int) -> None:
     pieces = cut(text, at)
@@ -307,7 +304,6 @@ def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
 KEYS = ["message", "role", "content", "type", "text", "delta", "end", "vectors"]
 
 
-@settings(max_examples=200)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import errors
@@ -224,7 +224,6 @@ def test_causes_and_notes_make_no_difference() -> None:
     assert error.fields() == other.fields()
 
 
-@settings(max_examples=200)
 @given(error=any_error())
 def test_an_error_survives_pickle_copy_and_json(error: GenaiError) -> None:
     codec = Codec()

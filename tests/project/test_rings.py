@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process  # each is a run of pytest of its own
 
 _TESTS = """
 import pathlib, socket, sqlite3, subprocess, sys, threading, time
-import pytest
+import hypothesis, pytest
 
 def test_nothing(): pass
 
@@ -68,6 +68,10 @@ def test_of(engine): pass
 @pytest.mark.slow
 def test_far():
     test_starts()
+
+@pytest.mark.slow
+@hypothesis.given(hypothesis.strategies.none())
+def test_generated(_): pass
 """
 _SLEEPS_ARE_SEEN = sys.version_info >= (3, 13)
 _MARKERS = ("part", "process", "smoke", "weights", "slow")
@@ -101,7 +105,11 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
 
 
 @pytest.mark.parametrize(
-    ("ring", "count"), [("unit", 9), ("part", 3), ("process", 2), ("far", 1), ("unit,smoke", 10)]
+    ("ring", "count"),
+    [
+        *(("unit", 9), ("part", 3), ("process", 2), ("far", 2)),
+        *(("unit,smoke", 10), ("unit,hypothesis", 10)),
+    ],
 )
 def test_item_1_a_ring_is_chosen_by_its_name(
     project: pytest.Pytester, ring: str, count: int
@@ -111,7 +119,7 @@ def test_item_1_a_ring_is_chosen_by_its_name(
 
 
 def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=15)
+    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=16)
     lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
     used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
     assert used["test_starts"]["starts"] >= 1

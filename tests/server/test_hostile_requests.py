@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Config
@@ -226,11 +226,6 @@ def test_the_samples_are_valid(routes: HttpRoutes, conversation: str, name: str)
 
 
 @pytest.mark.parametrize("name", APIS)
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 @given(data=st.data())
 def test_whatever_is_sent_is_answered(
     routes: HttpRoutes, conversation: str, name: str, data: st.DataObject

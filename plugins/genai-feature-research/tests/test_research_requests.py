@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from genai_feature_research.assistant import read_request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import read_json
@@ -70,7 +70,6 @@ def load(ids: Any, path: str) -> list[Any]:
     raise NotFound(f"there is none of {ids}: {path}")
 
 
-@settings(max_examples=400, deadline=None)
 @given(REQUESTS)
 def test_no_request_is_anything_but_taken_or_refused(request: Any) -> None:
     sent = read_json(json.dumps(request))

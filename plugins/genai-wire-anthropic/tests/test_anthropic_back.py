@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve
 from genai_wire_anthropic.dialect.messages import AnthropicMessages, wire_id
-from hypothesis import given, settings
+from hypothesis import given
 
 from genai_host.api import (
     ChatCall,
@@ -85,7 +85,6 @@ def is_text(part: Part) -> bool:
     return True
 
 
-@settings(max_examples=200)
 @given(messages=conversations(texts | images))
 def test_messages_can_be_read_back(messages: list[Message]) -> None:
     messages = [Message(each.role, [*filter(is_text, each.content)]) for each in messages]

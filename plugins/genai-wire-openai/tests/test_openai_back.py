@@ -8,7 +8,7 @@ from typing import Any
 
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.responses import OpenAIResponses
-from hypothesis import given, settings
+from hypothesis import given
 
 from genai_host.api import ChatCall, File, Image, Message, Part, Text, ToolCall, ToolResult
 from genai_host_testing.sayings import Said, conversations, images, joined, texts
@@ -73,7 +73,6 @@ def read_responses(items: Any) -> Said:
     return said
 
 
-@settings(max_examples=150)
 @given(messages=conversations(texts))
 def test_chat_completions_can_be_read_back(messages: list[Message]) -> None:
     call = ChatCall(model_id="m", messages=messages)
@@ -94,7 +93,6 @@ def test_chat_completions_can_be_read_back(messages: list[Message]) -> None:
     ]
 
 
-@settings(max_examples=150)
 @given(messages=conversations(texts | images))
 def test_responses_can_be_read_back(messages: list[Message]) -> None:
     call = ChatCall(model_id="m", messages=messages)

@@ -11,7 +11,7 @@ from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.common import fit, strict_form, unwrapped
 from genai_wire_openai.dialect.responses import OpenAIResponses
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -167,7 +167,6 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=100)
 @given(schema=schemas, value=values)
 def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, value: Any) -> None:
     strict = strict_form(schema)

@@ -9,7 +9,8 @@ Resources of fixtures of a module or a session are not counted.
 
 A test is in the ring of its directory, markers, fixtures, parameters and name, or else in `unit`. A
 test that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings;
-`smoke` adds the tests with this marker. `--usage=FILE` writes the resources of each test, one JSON
+`smoke` adds the tests with this marker, and `hypothesis` those with generated examples.
+`--usage=FILE` writes the resources of each test, one JSON
 object per line: test, ring, cpu and wall (seconds), starts, sockets, databases, sleeps.
 """
 
@@ -121,7 +122,7 @@ class Rings:
 
     def __init__(self, chosen: str, file: str | None) -> None:
         self._chosen = frozenset(filter(None, chosen.split(",")))
-        if wrong := self._chosen - {*RINGS, "smoke"}:
+        if wrong := self._chosen - {*RINGS, "smoke", "hypothesis"}:
             raise pytest.UsageError(f"--rings: unknown ring {', '.join(sorted(wrong))}")
         self._usage = Usage()
         self._watched = float("-inf")
@@ -166,7 +167,10 @@ class Rings:
 
     def _is_chosen(self, item: pytest.Item) -> bool:
         is_smoke = "smoke" in self._chosen and item.get_closest_marker("smoke") is not None
-        return is_smoke or item.stash[_RING] in self._chosen
+        is_generated = "hypothesis" in self._chosen and hypothesis.is_hypothesis_test(
+            getattr(item, "obj", None)
+        )
+        return is_smoke or is_generated or item.stash[_RING] in self._chosen
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

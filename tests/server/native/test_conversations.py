@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from native_form import Api, native_api, served
 
@@ -373,9 +373,6 @@ fields = some.sampled_from(
 )  # fmt: skip
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(body=some.dictionaries(fields, values, max_size=5) | values)
 def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None:
     path = api.opened()
