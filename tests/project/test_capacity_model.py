@@ -67,7 +67,7 @@ def queue(places: int, rate: float, seconds: float, until: float) -> tuple[Stati
 class TestAQueue:
     @pytest.mark.parametrize(("places", "load"), [(1, 0.5), (2, 1.4), (4, 3.2), (8, 6.0)])
     def test_has_those_wait_whom_erlang_has_wait(self, places: int, load: float) -> None:
-        station, waited = queue(places, rate=load, seconds=1.0, until=40_000 / load)
+        station, waited = queue(places, rate=load, seconds=1.0, until=10_000 / load)
         expected = erlang_c(places, load)
         assert sum(each > 0 for each in waited) / len(waited) == pytest.approx(expected, rel=0.08)
         mean = expected / (places - load)
@@ -175,7 +175,7 @@ class TestACell:
 
     def test_has_as_many_streams_open_as_little_says(self) -> None:
         whole = Cell(evolve(LOAD, conversations=20.0), Deployment(3), COSTS)
-        whole.run(15.0, 60.0)
+        whole.run(15.0, 20.0)
         streams = whole.streams.utilisation * whole.streams.places
         expected = 20.0 * LOAD.turns * LOAD.mean_stream
         assert streams == pytest.approx(expected, rel=0.08)
@@ -183,7 +183,7 @@ class TestACell:
     def test_keeps_its_cores_as_busy_as_what_it_does_takes(self) -> None:
         load = evolve(LOAD, conversations=20.0)
         whole = Cell(load, Deployment(3), COSTS)
-        whole.run(15.0, 60.0)
+        whole.run(15.0, 20.0)
         turn = COSTS.turn_cpu + COSTS.piece_cpu * load.mean_tokens
         expected = 20.0 * (COSTS.open_cpu + load.turns * turn)
         busy = sum(worker.core.utilisation for worker in whole.workers)
@@ -191,7 +191,7 @@ class TestACell:
 
     def test_adds_more_where_more_come(self) -> None:
         late = []
-        for conversations in (5.0, 60.0):
+        for conversations in (5.0, 40.0):
             each = Cell(evolve(LOAD, conversations=conversations), Deployment(1, workers=2), COSTS)
             each.run(5.0, 20.0)
             first = sorted(turn.first for turn in each.taken)

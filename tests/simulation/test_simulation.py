@@ -22,11 +22,17 @@ def failures(*simulations: Simulation) -> list[str]:
     ]
 
 
-@pytest.mark.part
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", [1, 100])  # 300 turns
-def test_kills_lose_nothing_and_repeat_nothing(first: int) -> None:
-    assert failures(*run_seeds(first, 150, ("kill",))) == []
+@pytest.mark.parametrize(
+    ("first", "turns"),
+    [
+        pytest.param(1, 50, marks=pytest.mark.part),
+        pytest.param(5, 100, marks=pytest.mark.slow),
+        pytest.param(100, 150, marks=pytest.mark.slow),
+    ],
+)
+def test_kills_lose_nothing_and_repeat_nothing(first: int, turns: int) -> None:
+    assert failures(*run_seeds(first, turns, ("kill",))) == []
 
 
 @pytest.mark.slow

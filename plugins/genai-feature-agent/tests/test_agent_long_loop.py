@@ -21,7 +21,7 @@ from genai_host.errors import LimitExceeded
 from genai_host.testing import InlinePlugin
 from genai_host_testing.fixtures import MakeHost
 
-ROUNDS, FEWER = 200, 50
+ROUNDS, FEWER = 200, 25
 NAMES = ("first", "second", "third")
 """Tools that are asked for in each round trip."""
 
@@ -161,24 +161,26 @@ def test_a_round_trip_encodes_what_is_new_however_long_the_turn(
     digest = counted("digested", genai_host.conversations.digests._of_message)
     monkeypatch.setattr(genai_host.conversations.digests, "_of_message", digest)
     costs = {}
-    for rounds in (FEWER, ROUNDS):
+    compared = (FEWER, 4 * FEWER)
+    for rounds in compared:
         counts.clear()
         opened(scripted(*script(rounds), plugins=Tools().plugins), rounds).say("go")
         costs[rounds] = dict(counts)
     # the answer and the results of its tools; a digest is also taken of these without marks
     for name, each in {"written": 2, "digested": 3}.items():
-        for rounds in (FEWER, ROUNDS):
+        for rounds in compared:
             assert costs[rounds][name] == each * rounds + 2, (name, costs)
 
 
 def test_the_record_of_a_long_turn_is_read_again(scripted: MakeHost) -> None:
-    host = scripted(*script(ROUNDS), plugins=Tools().plugins)
-    conversation = opened(host)
+    rounds = 2 * FEWER
+    host = scripted(*script(rounds), plugins=Tools().plugins)
+    conversation = opened(host, rounds)
     conversation.say("go")
     tools = Tools()
     again = scripted(plugins=tools.plugins)
     kept = again.reopen(InMemoryRecord.from_json(written(conversation, host), again.codec))
-    assert list(kept.history) == expected(ROUNDS)
+    assert list(kept.history) == expected(rounds)
     assert tools.ran == []
     assert not provider(again).requests
 

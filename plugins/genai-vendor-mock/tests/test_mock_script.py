@@ -224,7 +224,7 @@ def _restless() -> Iterator[None]:
 @pytest.mark.usefixtures("_restless")
 @pytest.mark.parametrize("repeat", [False, True])
 def test_threads_share_a_script_and_lose_no_reply(repeat: bool) -> None:
-    threads, each = 32, 400
+    threads, each = 16, 200
     length = threads * each // (2 if repeat else 1)
     script = Script([str(number) for number in range(length)], repeat)
     at_once = threading.Barrier(threads)
