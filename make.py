@@ -46,6 +46,7 @@ _WORKERS = ("-n", "2", "--dist=worksteal")  # same as in tox.ini
 _NOT_FAR = (*_WORKERS, "--rings=unit,part,process")
 _DEFAULT = (*_WORKERS, "--rings=unit,part,smoke")
 _KIT = ROOT / "tests" / "kit"
+# two cores, of which tests often use one, or none while they wait; all run even after a failure
 _TWO_AT_A_TIME = ["run-parallel", "--parallel", "2", "--parallel-no-spinner"]
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
@@ -109,13 +110,9 @@ def test(options: list[str]) -> int:
     if options and options[0] in _plugins():
         variables["GENAI_HOST_TEST_REQUIRES"] = "\n".join(_to_test(options[0]))
     chosen, further = _chosen(options, tests)
-    single = [each for each in chosen if each in _labels()["single"]]
-    others = [each for each in chosen if each not in single]
-    codes = []  # run all, even after a failure
-    for command, names in ((_TWO_AT_A_TIME, single), (["run"], others)):
-        if names:
-            codes.append(_run_tox(command, names, further, variables))
-    return max(codes)
+    # the whole output of an environment when it ends, for those who read it later
+    live = [] if "--all" in options else ["--parallel-live"]
+    return _run_tox([*_TWO_AT_A_TIME, *live], chosen, further, variables)
 
 
 def _run_tox(
@@ -140,9 +137,10 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
     if options and (folder := _plugins().get(options[0])):
         return ["plugin"], ["--", str(folder), *_NOT_FAR, *options[1:]]
     labels = _labels()
-    chosen = [each.replace(f"py{IN_CI[0]}{IN_CI[1]}", tests) for each in labels["default"]]
+    chosen = labels["default"]
     if "--all" in options:
-        chosen += labels["second"]
+        chosen = [*labels["second"], *chosen]  # the longest first, beside all others
+    chosen = [each.replace(f"py{IN_CI[0]}{IN_CI[1]}", tests) for each in chosen]
     return chosen, [option for option in options if option != "--all"]
 
 

@@ -326,7 +326,6 @@ class TestEditing:
         assert target.read_text().startswith("# mine\n" if exists else "version = 2")
         assert read_config().feature == "x"
 
-    @pytest.mark.smoke
     @pytest.mark.process
     def test_processes_that_change_it_at_once_lose_nothing(self, home: Path) -> None:
         code = (

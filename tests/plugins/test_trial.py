@@ -82,7 +82,6 @@ class TestTrial:
         faults = try_plugins(found, seconds)
         return {each.name: faults[each.key].reason for each in found if each.key in faults}
 
-    @pytest.mark.smoke
     @pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
     def test_what_ends_the_process_is_named_and_the_others_pass(self, site: Path) -> None:
         install(

@@ -225,7 +225,6 @@ class TestFile:
         assert keys.kept() == {}
         assert json.loads(Path(keys.path).read_text()) == {"version": 1, "keys": {}}
 
-    @pytest.mark.smoke
     @pytest.mark.process
     def test_processes_that_set_keys_at_once_lose_none(self) -> None:
         code = (

@@ -72,7 +72,6 @@ def read(scene: Scene, *links: str) -> dict[str, object]:
     return assistant.answer({"input_text": "Where do rivers run to?", "settings": settings})
 
 
-@pytest.mark.smoke
 def test_item_5_html_and_pdf_are_read_by_the_real_reader(
     make_host: MakeHost, site: PageSite
 ) -> None:

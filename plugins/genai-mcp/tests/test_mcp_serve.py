@@ -309,7 +309,6 @@ class TestStrangers:
         assert process.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert process.end() == 0
 
-    @pytest.mark.smoke
     def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
         assert process.process.stdin is not None

@@ -165,7 +165,6 @@ def test_cancelling_ends_the_reading_of_a_long_prompt(
     assert_answers(local_host)
 
 
-@pytest.mark.smoke
 def test_what_is_cancelled_is_computed_no_further(
     make_local_host: MakeHost, overheard: Overheard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

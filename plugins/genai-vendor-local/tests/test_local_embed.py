@@ -312,7 +312,6 @@ def gguf_host(make_host: MakeHost, weights: Path) -> Host:
     )
 
 
-@pytest.mark.smoke
 @pytest.mark.weights
 def test_a_gguf_file_can_embed_as_well(gguf_host: Host) -> None:
     vectors = embed(gguf_host, "a cat", "a dog", "a cat", model="mine")
