@@ -220,7 +220,7 @@ class TurnUsage:
         self._lock = threading.Lock()
         self._round_trips = 0
         self._steps = 0
-        self._unpriced = 0
+        self._has_unknown_cost = False
         self._details: dict[StepPath, Detail] = {}
         self._costs: dict[StepPath, Cost] = {}
         self._completions: dict[StepPath, Completion] = {}
@@ -297,7 +297,8 @@ class TurnUsage:
             for call in calls:
                 if not isinstance(call, (TokenCount, ModerationResult)):
                     self.usage += call.usage
-            self._unpriced += isinstance(result, _RESULTS) and result.cost is None
+            if isinstance(result, _RESULTS) and result.cost is None:
+                self._has_unknown_cost = True
             if calls:
                 costs = [cost_of_call(call.cost) for call in calls]
                 self._costs[path] = costs[0] if len(costs) == 1 else sum(costs, Cost())
@@ -320,7 +321,7 @@ class TurnUsage:
                 limit="cost",
                 hint="raise the limit, or ask for less in one turn",
             )
-        if self._unpriced and not self._limits.allow_unknown_cost:
+        if self._has_unknown_cost and not self._limits.allow_unknown_cost:
             raise LimitExceeded(
                 f"turn stopped: limit {most:g} US dollars, and the cost of a call is unknown",
                 limit="cost",

@@ -147,7 +147,6 @@ class Driver:
         watching = self._watchdog.watch("feature", self._feature.name, "respond")
         with watching as watched:
             steps = self._feature_steps()
-            watched.pause()
             with self._time:
                 try:
                     answer = yield from self._follow(steps, watched)

@@ -137,7 +137,7 @@ class ConversationQueries:
             )
         return str(found[0])
 
-    def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
+    def conversations(self, *, limit: int | None, after: str | None) -> list[Summary]:
         self._indexer.catch_up_if_possible(self._mine())
         chosen = select(conversations, *_COSTS).where(self._mine())
         if after is not None:
@@ -174,7 +174,7 @@ class ConversationQueries:
             rows = connection.execute(chosen.order_by(tries.c.started, tries.c.number))
             return [StoredTry(**row._mapping) for row in rows]
 
-    def search(self, words: str, *, limit: int = 20) -> list[SearchMatch]:
+    def search(self, words: str, *, limit: int) -> list[SearchMatch]:
         self._indexer.catch_up_if_possible(self._mine())
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
@@ -217,18 +217,18 @@ class ConversationQueries:
             connection.execute(delete(conversations).where(conversations.c.id == id))
             self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 
-    def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
+    def delete_expired(self, *, days: float | None, number: int | None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
         self._indexer.catch_up(self._mine())  # otherwise conversations in use would look expired
         deleted = 0
-        for place, each in enumerate(self.conversations(limit=None)):
+        for place, each in enumerate(self.conversations(limit=None, after=None)):
             old = oldest is not None and each.updated < oldest
             if each.status != "running" and (old or (number is not None and place >= number)):
                 self.delete(each.id)
                 deleted += 1
         return deleted
 
-    def fork(self, id: str, *, turn: int | None = None) -> str:
+    def fork(self, id: str, *, turn: int | None) -> str:
         id = self.find(id)
         rows = self._rows(id)
         begun = {row.turn: n for n, row in enumerate(rows) if row.kind == "turn_started"}

@@ -97,10 +97,10 @@ def _limited(sums: UsageTotals) -> dict[str, Any]:
 def read_usage(
     connection: Connection,
     by: Sequence[str],
-    since: str = "",
-    until: str = "",
-    user: str | None = None,
-    most: int = 1000,
+    since: str,
+    until: str,
+    user: str | None,
+    most: int,
 ) -> list[UsageRow]:
     """See `Store.usage`."""
     for name in by:

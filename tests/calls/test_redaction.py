@@ -12,14 +12,16 @@ def clean(text: str) -> str:
 
 def test_all_of_a_chain_is_clean_though_two_of_it_are_equal() -> None:
     cause = ServiceUnavailable("sk-1 is wrong")
-    cause.__cause__ = ValueError("the key was sk-1", "again sk-1")
+    cause.__cause__ = ValueError("the key was sk-1", "again sk-1", 1)
     error = ServiceUnavailable("sk-1 is wrong")
     error.__cause__ = cause
     assert error == cause
+    error.detail, error.retry_after = "reply with sk-1", 5.0
 
     assert redact(error, clean) is error
     assert (error.message, cause.message) == ("*** is wrong", "*** is wrong")
-    assert cause.__cause__.args == ("the key was ***", "again ***")
+    assert cause.__cause__.args == ("the key was ***", "again ***", 1)
+    assert (error.detail, error.retry_after) == ("reply with ***", 5.0)
 
 
 def test_a_chain_that_comes_back_to_itself_ends() -> None:

@@ -197,6 +197,8 @@ class TestParameters:
         [
             ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
             ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
+            ({"parameters": 1}, "extra_body.parameters cannot be set"),
+            ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
         ],
     )
     def test_what_the_host_writes_itself_is_not_overridden(
@@ -491,16 +493,16 @@ def test_the_watchdog_follows_who_runs_while_a_stream_is_decoded() -> None:
     """Not the provider while the caller has a chunk, and it again afterwards."""
     decoder, attempt, feeding, streaming = mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock()
     decoder.feed.return_value, decoder.done = [Delta(text="a")], False
+    events = [StreamEvent(b"1"), StreamEvent(b"", "ping"), StreamEvent(b"2")]
     seen = [
         [call[0] for call in streaming.mock_calls]
-        for _ in StreamedChunks().decoded(
-            _Stream([StreamEvent(b"1"), StreamEvent(b"2")]), decoder, attempt, feeding, streaming
-        )
+        for _ in StreamedChunks().decoded(_Stream(events), decoder, attempt, feeding, streaming)
     ]
     assert seen == [["pause"], ["pause", "resume", "pause"]]
     assert [call[0] for call in streaming.mock_calls[3:]] == ["resume"]
     assert [call[0] for call in feeding.mock_calls] == ["pause", *["resume", "pause"] * 2]
-    assert [call[0] for call in attempt.watch.mock_calls] == ["received", "expect_next"] * 2
+    assert [call[0] for call in attempt.watch.mock_calls] == ["received", "expect_next"] * 3
+    assert attempt.collect.mock_calls == [mock.call(event.data) for event in events]
 
 
 def test_a_stream_is_read_to_its_end_after_the_end_of_the_reply() -> None:
@@ -511,6 +513,11 @@ def test_a_stream_is_read_to_its_end_after_the_end_of_the_reply() -> None:
     list(StreamedChunks().decoded(_Stream(events), decoder, attempt, mock.Mock(), mock.Mock()))
     assert next(events, None) is None
     assert decoder.feed.call_count == 1
+    assert [call[0] for call in attempt.watch.mock_calls] == [
+        *("received", "expect_end"),
+        *("received", "received"),
+    ]
+    assert attempt.collect.call_count == 3
 
 
 def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -16,6 +17,7 @@ from genai_host.api import (
     AllSettled,
     Answer,
     CallFunction,
+    CallTools,
     Detail,
     Embed,
     Feature,
@@ -27,6 +29,7 @@ from genai_host.api import (
     Pause,
     Progress,
     Prompt,
+    ToolCall,
     Turn,
 )
 from genai_host.errors import (
@@ -43,6 +46,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.testing import InlinePlugin, ManualClock
+from genai_host.tools.toolbox import Toolbox
 
 Respond = Callable[[Turn[NoSettings]], FeatureSteps]
 
@@ -461,6 +465,23 @@ class TestAtOnce:
         assert [event.kind for event in events] == ["step", "step", "answer"]
 
 
+def test_an_error_of_calls_of_tools_is_raised(
+    converse: Converse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **more: Any) -> None:
+        raise ServiceUnavailable("down")
+
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        try:
+            yield from CallTools([ToolCall("1", "look")])
+        except ServiceUnavailable as error:
+            return Answer(error.message)
+        return Answer("no error")
+
+    monkeypatch.setattr(Toolbox, "call", fail)
+    assert converse(respond, roles={}).say("hi").text == "down"
+
+
 class TestCaps:
     def test_round_trips_are_counted_before_the_call(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -642,11 +663,17 @@ class TestCancelling:
                 closed.append(True)
             return Answer("")
 
-        conversation = converse(respond, ["a b c d"])
+        def remember(turn: Turn[NoSettings]) -> FeatureSteps:
+            begun.append(respond(turn))
+            return begun[-1]
+
+        begun: list[FeatureSteps] = []
+        conversation = converse(remember, ["a b c d"])
         events = conversation.stream("hi")
         assert next(events).text == "a"
         events.close()
         assert closed == [True]
+        assert [inspect.getgeneratorstate(each) for each in begun] == ["GEN_CLOSED"]
         assert conversation.status == "idle"
         assert conversation.history == ()
 

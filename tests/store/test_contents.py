@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import stat
 import threading
 from collections.abc import Mapping
@@ -17,15 +18,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from sqlalchemy import event, select
+from sqlalchemy.dialects import postgresql
 
 from genai_host import Message
 from genai_host.api import Answer, Document
-from genai_host.conversations.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.record import (
+    Opened,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError, ValidationError
 from genai_host.store import Store
-from genai_host.store.documents import _document
+from genai_host.store.database import Database
+from genai_host.store.documents import Documents, _document
 from genai_host.store.tables import conversations
 from genai_host_testing.stores import (
     CODEC,
@@ -252,6 +263,12 @@ class TestFork:
         assert store.summary(copy).forked_from == id
         assert store.summary(copy).turns == 2
         assert store.entries(store.fork(id), CODEC) == store.entries(id, CODEC)
+        tagged = begin(store, tag="0a0a0a0a").id
+        [opened], [forked] = (store.entries(each, CODEC) for each in (tagged, store.fork(tagged)))
+        assert isinstance(opened, Opened)
+        assert isinstance(forked, Opened)
+        assert opened.tag == "0a0a0a0a" != forked.tag
+        assert evolve(forked, tag=opened.tag) == opened
         store.delete(id)
         assert store.summary(copy).title == "one"
 
@@ -394,7 +411,7 @@ class TestRetention:
             now[0] = day * 86400.0
             ids.append(converse(store, ("q", "a")))
         assert store.delete_expired() == 0
-        assert store.delete_expired(days=3.5) == 2
+        assert store.delete_expired(days=3.0) == 2
         assert [each.id for each in store.conversations()] == ids[:1:-1]
         assert store.delete_expired(number=1) == 3
         assert [each.id for each in store.conversations()] == ids[-1:]
@@ -589,6 +606,25 @@ class TestDocuments:
         assert theirs.put("x", {"theirs": True}, expect=0) == 1
         assert not make_store(owner="bob").documents("notes").delete("x")
 
+    def test_those_of_conversations_are_apart(self, store: Store) -> None:
+        one, other = begin(store).id, begin(store).id
+        store.documents("notes", conversation=one).put("x", {})
+        assert store.documents("notes", conversation=other).list() == []
+        with pytest.raises(NotFound):
+            store.documents("notes", conversation=other).get("x")
+        assert store.documents("notes", conversation=one).count() == 1
+        assert store.documents("notes").get("x").version == 1
+
+    def test_postgresql_filters_values_as_json(self) -> None:
+        documents = Documents(Database("postgresql://host/db", 1.0), "ann", "notes", None)
+        dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # so in SQLAlchemy
+        condition = documents._may_have("a", [1]).compile(dialect=dialect)
+        assert str(condition) == "true"
+        condition = documents._may_have("a", "x").compile(dialect=dialect)
+        assert list(condition.params.values()) == ["\\u", 0, "a", '"x"']
+        pattern = r"strpos\(.*\) > .* THEN true ELSE \(CAST\(.* AS JSONB\)\)"
+        assert re.search(pattern, str(condition))
+
 
 class TestBlobs:
     def test_bytes_come_back_as_they_were(self, store: Store) -> None:
@@ -631,12 +667,15 @@ class TestBlobs:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, is_told: bool
     ) -> None:
         """Else it may be gone after power loss. Some file systems cannot."""
-        written = []
+        written, descriptors, sizes = [], set(), []
 
         def fsync(descriptor: int) -> None:
             state = os.fstat(descriptor)
-            if stat.S_ISDIR(state.st_mode):
+            if not stat.S_ISDIR(state.st_mode):
+                sizes.append(state.st_size)
+            else:
                 written.append(state.st_ino)
+                descriptors.add(descriptor)
                 if fault:
                     raise OSError(fault, "no")
 
@@ -649,6 +688,8 @@ class TestBlobs:
                 folders = (folder / id[:2], folder, tmp_path)
                 assert written == [each.stat().st_ino for each in folders]
         assert written
+        assert len(descriptors) == 1  # each was closed before the next was opened
+        assert sizes == [1]
 
     def test_one_that_breaks_off_leaves_nothing(self, tmp_path: Path) -> None:
         def broken() -> Any:

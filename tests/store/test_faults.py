@@ -211,6 +211,9 @@ class TestMigrations:
         bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
         with database.reading() as connection:
             rows = connection.execute(text("SELECT id, colour FROM conversations")).all()
+            assert connection.execute(text("SELECT * FROM meta")).all() == [
+                ("schema", str(VERSION + 1))
+            ]
         assert [tuple(row) for row in rows] == [(record.id, None)]
         database.close()
 

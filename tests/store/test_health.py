@@ -15,7 +15,8 @@ from genai_host.api import Image
 from genai_host.conversations.record import StepEnded, StepStarted, TurnStarted
 from genai_host.errors import StoreError
 from genai_host.store import Store
-from genai_host.store.database import VERSION
+from genai_host.store.database import VERSION, Database
+from genai_host.store.health import StoreHealth, _examine_on_postgresql
 from genai_host_testing.stores import MakeStore, begin, make_store, place, postgres_server, store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -69,6 +70,85 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
     assert fix in health.fix
 
 
+@pytest.mark.parametrize(
+    ("answers", "health"),
+    [
+        ({"SELECT tablename": []}, None),
+        ({}, StoreHealth(7, VERSION, 2)),
+        (
+            {"SELECT value": ["999"]},
+            StoreHealth(
+                7,
+                999,
+                faults=(f"store version 999 is not supported; this host supports {VERSION}",),
+                fix="upgrade genai-host: pip install --upgrade genai-host",
+            ),
+        ),
+        (
+            {"SELECT id FROM": ["x", "y"]},
+            StoreHealth(
+                7,
+                VERSION,
+                2,
+                ("conversations that cannot be indexed: 2 (x, y)",),
+                "run genai-host doctor --repair, or export or delete them, for example: "
+                "genai-host conversations delete x",
+            ),
+        ),
+    ],
+    ids=["none", "healthy", "newer", "damaged"],
+)
+def test_the_server_is_asked_on_postgresql(
+    answers: dict[str, list[Any]], health: StoreHealth | None
+) -> None:
+    asked = {
+        "SELECT tablename": ["meta", "conversations", "other"],
+        "SELECT value": [str(VERSION)],
+        "SELECT pg_total_relation_size('meta') + pg_total_relation_size('conversations')": [7],
+        "SELECT count": [2],
+        "SELECT id FROM": [],
+        **answers,
+    }
+
+    def ask(query: str) -> list[Any]:
+        [found] = [answer for start, answer in asked.items() if query.startswith(start)]
+        return found
+
+    assert _examine_on_postgresql(Database("postgresql://host/db", 1.0), ask) == health
+
+
+def test_at_most_five_faults_are_listed(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        for number in range(6):
+            begin(store, history=(Message("user", Image(bytes([number]) * 9000, "image/png")),))
+        store.conversations()
+        with store._database.writing() as connection:
+            connection.exec_driver_sql("UPDATE conversations SET status = 'damaged'")
+            ids = connection.exec_driver_sql("SELECT id FROM conversations ORDER BY id").scalars()
+            first = ", ".join(list(ids)[:5])
+        lost = sorted(Path(f"{store.location}.blobs").glob("*/*"))
+        for file in lost:
+            file.unlink()
+        health = store.health()
+    assert health is not None
+    assert health.faults == (
+        f"conversations that cannot be indexed: 6 ({first})",
+        f"6 files in {store.location}.blobs are missing",
+    )
+    assert health.fix.endswith(": " + ", ".join(file.name for file in lost[:5]))
+    assert health.size >= Path(store.location).stat().st_size
+
+
+def test_attachments_and_the_log_count_as_its_size(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        begin(store, history=(Message("user", Image(b"x" * 9000, "image/png")),))
+        store.conversations()
+        health = store.health()
+        files = [tmp_path / "x.db", tmp_path / "x.db-wal", *tmp_path.glob("x.db.blobs/*/*")]
+        assert health is not None
+        assert health.size == sum(file.stat().st_size for file in files)
+
+
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     file.write_bytes(b"no database, but dear to somebody" * 100)
@@ -89,6 +169,15 @@ def test_a_short_look_makes_nothing_and_raises_for_what_is_no_store(tmp_path: Pa
         store.check()
         assert list(tmp_path.iterdir()) == []
         begin(store)
+        store.check()
+        (tmp_path / "folder" / "x.db").unlink()
+        with pytest.raises(StoreError, match="the file no longer exists"):
+            store.check()
+    (tmp_path / "file").touch()
+    with (
+        Store(tmp_path / "file" / "folder" / "x.db") as store,
+        pytest.raises(StoreError, match="cannot create the file"),
+    ):
         store.check()
     file = tmp_path / "x.db"
     file.write_bytes(b"no database, but dear to somebody" * 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import sqlalchemy
 
 from genai_host import Message
-from genai_host.api import Answer
+from genai_host.api import Answer, Cost
 from genai_host.conversations.record import (
     Entry,
     Opened,
@@ -31,6 +32,7 @@ from genai_host.store import Store
 from genai_host.store.database import Database, Liveness, lock_beside
 from genai_host.store.engines import failing, read_url
 from genai_host.store.store import StoredRecord
+from genai_host.store.writer import Addition
 from genai_host_testing.stores import (
     CODEC,
     MakeStore,
@@ -200,6 +202,15 @@ class TestFinding:
             store.find(ids[0][:4])
         assert ids[0] in caught.value.hint
 
+    @pytest.mark.parametrize("number", [2, 5, 6, 7])
+    def test_at_most_five_ids_are_suggested(self, make_store: MakeStore, number: int) -> None:
+        store = make_store(now=lambda: 100.0)
+        ids = sorted(begin(store).id for _ in range(number))
+        with pytest.raises(NotFound) as caught:
+            store.find(ids[0][:9])
+        more = ", ..." if number > 5 else ""
+        assert caught.value.hint == f"use a longer prefix: {', '.join(ids[:5])}{more}"
+
     @pytest.mark.parametrize("id", ["", "x", "%", "_", "\0", "1' OR '1'='1", "ü" * 300, "\ud800"])
     def test_what_is_no_id_is_not_found(self, store: Store, id: str) -> None:
         begin(store)
@@ -233,6 +244,7 @@ class TestList:
         assert (found.turns, found.entries, found.status) == (1, 5, "idle")
         assert 100 <= found.created < found.updated < 110
         assert store.summary(record.id) == found
+        assert (found.cost, found.forked_from) == (Cost(), "")
 
     def test_the_last_that_was_gone_on_with_comes_first(self, make_store: MakeStore) -> None:
         times = iter(range(100, 200))
@@ -243,6 +255,14 @@ class TestList:
         assert [each.id for each in store.conversations()] == ids
         assert [each.id for each in store.conversations(limit=2)] == ids[:2]
         assert [each.id for each in store.conversations(after=ids[1])] == ids[2:]
+
+    def test_lists_have_twenty_items_unless_asked(self, store: Store) -> None:
+        for number in range(21):
+            append(begin(store), *turn(0, "word")[:2])
+            store.documents("notes").put(str(number), {})
+        found = store.conversations(), store.search("word"), store.documents("notes").list()
+        assert [len(each) for each in found] == [20, 20, 20]
+        assert [len(store.conversations(limit=each)) for each in (21, None)] == [21, 21]
 
     def test_a_name_stands_for_the_title(self, store: Store) -> None:
         record = begin(store)
@@ -324,6 +344,7 @@ def test_its_files_are_for_the_user_alone(tmp_path: Path) -> None:
         with Store(tmp_path / "kept" / "x.db") as store:
             append(begin(store), *turn(0)[:2])
             store.conversations()
+            store.blobs().put([b"x"])
             files = [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]
             assert len(files) > 4
             for file in files:
@@ -342,6 +363,123 @@ def test_item_5_who_makes_something_in_the_file_is_alone(
         lock_beside(second).__enter__()
     with lock_beside(second):
         pass
+
+
+@pytest.mark.parametrize("bits", [lambda size: 0, lambda size: 2**size - 1])
+def test_the_number_of_a_writer_is_positive_and_has_63_bits(
+    monkeypatch: pytest.MonkeyPatch, bits: Any
+) -> None:
+    monkeypatch.setattr("genai_host.store.database.secrets.randbits", bits)
+    assert 0 < Liveness(Database("x.db", 1.0)).token < 2**63
+
+
+def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path) -> None:
+    """SQLite does not wait if a transaction that has read starts to write."""
+    statements: list[str] = []
+
+    def connect(*given: Any, **more: Any) -> sqlite3.Connection:
+        connection = sqlite3.connect(*given, **more)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    with Store(tmp_path / "x.db", connect=connect) as store:
+        store.conversations()
+        statements.clear()
+        store.documents("notes").delete("x")
+        store.documents("notes").count()
+    assert [each for each in statements if each.startswith("BEGIN")] == [
+        "BEGIN IMMEDIATE",
+        "BEGIN",
+    ]
+
+
+def test_threads_that_wait_share_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, wait = threading.Semaphore(0), Addition.wait
+
+    def note(addition: Addition) -> None:
+        waiting.release()
+        wait(addition)
+
+    with Store(tmp_path / "x.db") as store:
+        records = [begin(store) for _ in range(4)]
+        monkeypatch.setattr(Addition, "wait", note)
+        statements: list[str] = []
+        writer = store._writer
+        writer._connection.set_trace_callback(statements.append)
+        threads = [threading.Thread(target=append, args=(each, *turn(0)[:2])) for each in records]
+        with writer._writing:
+            for thread in threads:
+                thread.start()
+                assert waiting.acquire(timeout=30)
+        for thread in threads:
+            thread.join(30)
+        assert len([each for each in statements if "INSERT INTO entries" in each]) <= 3
+        assert [len(record.entries) for record in records] == [3] * 4
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (OSError(28, "No space left"), "No space left", "set GENAI_HOST_HOME"),
+        (sqlite3.OperationalError("database is locked"), "database is locked", "another program"),
+        (sqlite3.DatabaseError("File is  not\na database"), "File is not a database", "move it"),
+        (sqlite3.OperationalError("no such table: x"), "no such table: x", ""),
+        (OverflowError(), "OverflowError", ""),
+    ],
+)
+def test_an_error_of_the_database_has_a_hint(error: Exception, message: str, hint: str) -> None:
+    found = Database("/x.db", 1.0).error(error)
+    assert (found.message, found.file) == (f"/x.db: {message}", "/x.db")
+    assert hint in found.hint
+    assert bool(hint) == bool(found.hint)
+
+
+class _LimitExceeded(Exception):
+    sqlstate = "54000"  # of PostgreSQL, for example for a key that is too long
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        (OverflowError(), True),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), True),
+        (sqlite3.IntegrityError(), True),
+        (sqlite3.DataError(), True),
+        (sqlite3.InterfaceError(), True),
+        (sqlite3.ProgrammingError(), True),
+        (sqlite3.OperationalError(), False),
+        (OSError(), False),
+        (_LimitExceeded(), True),
+    ],
+    ids=repr,
+)
+def test_whether_data_or_the_database_is_at_fault(error: Exception, refuses: bool) -> None:
+    database = Database("/x.db", 1.0)
+    assert database.refuses_data(error) is refuses
+    assert database.refuses_data(sqlalchemy.exc.DBAPIError("INSERT", {}, error)) is refuses
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: Any, **more: Any) -> None:
+        raise ImportError("no module", name="psycopg")
+
+    monkeypatch.setattr("genai_host.store.engines.create_engine", fail)
+    with (
+        Store("postgresql://ann:secret@host/db") as store,
+        pytest.raises(StoreError, match=r"ann:.*@host/db requires psycopg") as caught,
+    ):
+        store.conversations()
+    assert caught.value.hint == "pip install 'genai-host[postgresql]'"
+    assert "secret" not in str(caught.value)
+
+
+def test_where_repaired_entries_are_moved(home: Path) -> None:
+    assert Store("/x/y.db").set_aside == "/x/y.db.set-aside.jsonl"
+    on_server = Path(Store("postgresql://host/db").set_aside)
+    assert on_server.name == "conversations.set-aside.jsonl"
+    assert on_server.is_relative_to(home / "data")
 
 
 def test_a_failure_is_told_in_the_words_of_the_database_alone() -> None:
@@ -367,6 +505,7 @@ def test_what_dead_writers_left_is_removed(tmp_path: Path, monkeypatch: pytest.M
     assert not (folder / "1f").exists()
     monkeypatch.undo()
     living.end()
+    assert list(folder.iterdir()) == []
     assert looking.there() == set()
     assert list(folder.iterdir()) == []
 
@@ -398,8 +537,6 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 def test_an_entry_that_cannot_be_read_says_where(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import sqlite3
-
     with Store(tmp_path / "x.db") as store:
         record = begin(store)
         with sqlite3.connect(tmp_path / "x.db") as connection:

@@ -125,6 +125,21 @@ class TestUsage:
         assert row.p95 == pytest.approx(1.9, rel=0.1)
         assert row.slowest == 2.0
 
+    def test_few_calls_have_percentiles_too(self, at_noon: Store) -> None:
+        said(at_noon, answered(seconds=0.25), answered(seconds=0.5))
+        [row] = at_noon.usage()
+        assert (row.mean, row.slowest) == (0.375, 0.5)
+        assert row.p50 == pytest.approx(0.25, rel=0.1)
+        assert row.p95 == pytest.approx(0.5, rel=0.1)
+
+    def test_a_thousand_rows_are_returned_unless_asked(self, at_noon: Store) -> None:
+        tally = UsageAggregate()
+        for number in range(1001):
+            tally.add("", "f", {**call_of(f"m{number}")})
+        at_noon.add_usage(tally)
+        assert len(at_noon.usage(by=["model"])) == 1000
+        assert len(at_noon.usage(by=["model"], most=2000)) == 1001
+
     def test_failed_calls_say_nothing_of_how_long_answers_take(self, at_noon: Store) -> None:
         said(at_noon, answered(seconds=1.0), *[failed()] * 5)
         [row] = at_noon.usage()
@@ -192,8 +207,7 @@ class TestUsage:
             tally = UsageAggregate()
             for model in models:
                 used = dict.fromkeys(_TOKENS, 2**53 - 1)
-                call = {"provider": "p", "model": model, "started": NOON, "code": ""}
-                tally.add("", "f", {**answered(model), **call, **used})
+                tally.add("", "f", {**call_of(model), **used})
             for _ in range(2):
                 store.add_usage(tally)
         assert store.usage(by=["model"])[0].input_tokens >= 2**53 - 1
@@ -203,7 +217,7 @@ class TestUsage:
         noise = "".join(random.Random(0).choices(string.ascii_letters, k=9000))
         for model in ("a\0b", "\ud800", noise):
             tally = UsageAggregate()
-            tally.add("", "f", {**answered(), **call, **used, "model": model})
+            tally.add("", "f", {**call_of(model), **used})
             store.add_usage(tally)
         assert store.usage()[0].calls == 4403
         assert store.usage(user="\0\ud800") == []
@@ -214,6 +228,11 @@ class TestUsage:
             each_store.usage()  # opens the database, for which stores wait
         each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
         assert stores[0].usage()[0].calls == 100
+
+
+def call_of(model: str) -> dict[str, Any]:
+    place = {"provider": "p", "model": model, "started": NOON, "code": ""}
+    return {**answered(), **place, **dict.fromkeys(_TOKENS, 1)}
 
 
 def counted(user: str, code: str = "") -> UsageAggregate:

@@ -1,0 +1,237 @@
+"""What is derived from entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import astuple
+
+from genai_host import Message
+from genai_host.api import Answer, Cost, RouteInfo, Usage
+from genai_host.calls.retry import Attempt
+from genai_host.conversations.record import (
+    Entry,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from genai_host.errors import Cancelled
+from genai_host.store import Store
+from genai_host.store.indexer import Indexer, _taken_back
+from genai_host.store.records import StoredTry
+from genai_host_testing.stores import begin
+
+NOON = 1_893_499_200.0
+ROUTE = {"model": "m", "provider": "p", "dialect": "d"}
+TOKENS = {"input_tokens": 4, "output_tokens": 3, "cached_tokens": 2, "reasoning_tokens": 1}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "x.db", now=lambda: NOON) as store:
+        yield store
+
+
+def call(store: Store, result: Any, *tries: Attempt) -> list[StoredTry]:
+    """The attempts of a step with this result."""
+    record = begin(store)
+    record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
+    record.append(StepStarted(0, (0, 1), "prompt", "d"))
+    record.append(StepEnded(0, (0, 1), result, tries=tries))
+    return store.attempts(record.id)
+
+
+def test_the_attempts_of_a_call_have_all_its_fields(store: Store) -> None:
+    failure = Attempt(RouteInfo("n", "q", "e"), 5.0, 1.5, "busy", 503, Usage(1, 2, 0, 0), 0.25)
+    result = {"route": ROUTE, "seconds": 2.0, "cost": 0.5, "usage": TOKENS}
+    common = {"turn": 0, "path": "0.1"}
+    assert call(store, result, failure) == [
+        StoredTry(
+            **common,
+            number=0,
+            model="n",
+            provider="q",
+            dialect="e",
+            started=5.0,
+            seconds=1.5,
+            code="busy",
+            http_status=503,
+            input_tokens=1,
+            output_tokens=2,
+            cached_tokens=0,
+            reasoning_tokens=0,
+            cost=0.25,
+        ),
+        StoredTry(
+            **common,
+            number=1,
+            **ROUTE,
+            started=NOON - 2.0,
+            seconds=2.0,
+            **TOKENS,
+            cost=0.5,
+        ),
+    ]
+
+
+def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Store) -> None:
+    costs = (0.0, 0.25, None)
+    for cost in (0.5, 0.0, None):
+        failures = [Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", cost=each) for each in costs]
+        call(store, {"route": ROUTE, "cost": cost}, *failures)
+    found = sorted((each.cost for each in store.conversations()), key=astuple)
+    assert found == [Cost(0.25, 1, 2), Cost(0.25, 2, 1), Cost(0.75, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (0.0, 0, None)),
+        ({"usage": None}, (0.0, None, None)),
+        ({"usage": {"input": 7}}, (0.0, 7, None)),
+        ({"seconds": 1, "cost": 0}, (1.0, 0, 0.0)),
+        ({"seconds": -1.0, "cost": -1}, (0.0, 0, None)),
+        ({"cost": True}, (0.0, 0, None)),
+    ],
+    ids=str,
+)
+def test_the_fields_of_a_result_may_be_missing(
+    store: Store, fields: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    [found] = call(store, {"route": ROUTE, **fields})
+    assert (found.seconds, found.input_tokens, found.cost) == expected
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"route": {**ROUTE, "model": 1}},
+        {"route": ROUTE, "seconds": "1"},
+        {"route": ROUTE, "seconds": True},
+    ],
+    ids=str,
+)
+def test_an_entry_with_an_invalid_call_is_skipped(
+    store: Store, caplog: pytest.LogCaptureFixture, result: dict[str, Any]
+) -> None:
+    assert call(store, result) == []
+    [logged] = caplog.records
+    assert logged.getMessage().startswith("cannot read entry 3 of ")
+
+
+@pytest.mark.parametrize("result", [5, None, {"route": "x"}, {"route": {**ROUTE, "more": 1}}])
+def test_other_results_are_no_calls(
+    store: Store, caplog: pytest.LogCaptureFixture, result: Any
+) -> None:
+    assert call(store, result) == []
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("status", "stored"), [(0, 0), (999, 999), (1000, None), (-1, None), (True, None), (4.0, None)]
+)
+def test_a_status_has_three_digits(store: Store, status: Any, stored: int | None) -> None:
+    failure = Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", status)
+    [found] = call(store, None, failure)
+    assert found.http_status == stored
+
+
+def turns(number: int) -> list[Entry]:
+    made: list[Entry] = []
+    for turn in range(number):
+        made.append(TurnStarted(turn, Message("user", f"word{turn}"), "1", 0))
+        made.append(TurnEnded(turn, Answer("said")))
+    return made
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6])
+def test_entries_are_indexed_in_parts(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr("genai_host.store.indexer._AT_ONCE", number)
+    record = begin(store)
+    for entry in turns(3):
+        record.append(entry)
+    found = store.summary(record.id)
+    assert (found.turns, found.entries, found.status, found.title) == (3, 7, "idle", "word0")
+    assert [match.turn for match in store.search("said")] == [2, 1, 0]
+
+
+def test_a_conversation_that_was_deleted_is_not_indexed(store: Store) -> None:
+    id = begin(store).id
+    store.conversations()
+    indexer = Indexer(store._database)
+    assert indexer._go_on(id) is False
+    assert indexer._go_on("deleted") is False
+
+
+def test_a_turn_that_is_regenerated_is_found_where_it_begins(store: Store) -> None:
+    """Also if its end is indexed later than its start."""
+    record = begin(store)
+    for entry in [*turns(2), TurnStarted(2, Message("user", "again"), "1", 2, again=True)]:
+        record.append(entry)
+    assert [match.turn for match in store.search("word1")] == [1]
+    record.append(StepStarted(2, (0,), "wait", "d"))
+    assert store.summary(record.id).status == "paused"
+    record.append(StepEnded(2, (0,), None))
+    assert store.summary(record.id).status == "running"
+    record.append(TurnEnded(2, Answer("said")))
+    assert store.search("word1") == []
+    assert [match.turn for match in store.search("word0")] == [0]
+
+
+def begun(turn: int, *, again: bool = False) -> dict[str, Any]:
+    return {"entry": "turn_started", "turn": turn, "again": again}
+
+
+def ended(turn: int, *, failed: bool = False) -> dict[str, Any]:
+    return {"entry": "turn_ended", "turn": turn, "answer": None if failed else {}}
+
+
+def rewound(history: int, left: int) -> dict[str, Any]:
+    return {"entry": "rewound", "history": history, "turns": left}
+
+
+@pytest.mark.parametrize(
+    ("forms", "gone"),
+    [
+        ([begun(0), ended(0), begun(1), ended(1)], set()),
+        ([begun(0), ended(0), begun(1, again=True), ended(1)], {0}),
+        ([begun(0), ended(0), begun(1, again=True), ended(1, failed=True)], set()),
+        ([begun(0, again=True), ended(0)], set()),
+        ([begun(0), ended(0), begun(1, again=True), ended(1), begun(2), ended(2)], {0}),
+        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1)], {1}),
+        ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
+        ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
+        (
+            [begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)],
+            {1},
+        ),
+        (
+            [
+                *(begun(0), ended(0), begun(1), ended(1), rewound(2, 1)),
+                *(begun(2, again=True), ended(2)),
+            ],
+            {0, 1},
+        ),
+    ],
+)
+def test_turns_that_were_removed(forms: list[dict[str, Any]], gone: set[int | None]) -> None:
+    assert _taken_back(forms) == gone
+
+
+def test_a_failed_turn_leaves_its_message(store: Store) -> None:
+    record = begin(store)
+    for entry in [*turns(1), TurnStarted(1, Message("user", "lost"), "1", 2)]:
+        record.append(entry)
+    record.append(TurnEnded(1, error=Cancelled("cancelled")))
+    assert store.summary(record.id).status == "failed"
+    assert [match.role for match in store.search("lost")] == ["user"]
+    record.append(Rewound(2, 1))
+    assert store.search("lost") == []
+    assert store.summary(record.id).status == "idle"
