@@ -137,24 +137,36 @@ def test_only_the_user_can_read_it(tmp_path: Path, before: int | None) -> None:
     assert file.read_text(encoding="utf-8") == MARKDOWN
 
 
+def test_nobody_else_can_read_it_before_its_mode_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fchmod", lambda *given: None)
+    mask = os.umask(0)
+    try:
+        write_transcript(HISTORY, tmp_path / "talk.md")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "talk.md").stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(
-    "place",
+    ("place", "reason"),
     [
-        lambda folder: folder,
-        lambda folder: folder / "missing" / "talk.md",
-        lambda folder: folder / ("x" * 5_000),
-        lambda folder: f"{folder}/nul\0.md",
-        lambda folder: "~nobody-of-that-name/talk.md",
+        (lambda folder: folder, "Is a directory"),
+        (lambda folder: folder / "missing" / "talk.md", "No such file or directory"),
+        (lambda folder: folder / ("x" * 5_000), "File name too long"),
+        (lambda folder: f"{folder}/nul\0.md", "embedded null byte"),
+        (lambda folder: "~nobody-of-that-name/talk.md", "Could not determine home directory."),
     ],
     ids=["a folder", "in no folder", "a long name", "a null", "of nobody"],
 )
 def test_what_cannot_be_written_is_told(
-    tmp_path: Path, place: Callable[[Path], str | Path]
+    tmp_path: Path, place: Callable[[Path], str | Path], reason: str
 ) -> None:
     file = place(tmp_path)
     with pytest.raises(ConfigurationError) as caught:
         write_transcript(HISTORY, file)
-    assert caught.value.message.startswith(f"cannot write {file}: ")
+    assert caught.value.message == f"cannot write {file}: {reason}"
 
 
 @pytest.mark.parametrize("name", ["talk.md", "talk.json"])

@@ -101,7 +101,7 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
 def test_the_server_is_asked_on_postgresql(
     answers: dict[str, list[Any]], health: StoreHealth | None
 ) -> None:
-    asked = {
+    asked: dict[str, list[Any]] = {
         "SELECT tablename": ["meta", "conversations", "other"],
         "SELECT value": [str(VERSION)],
         "SELECT pg_total_relation_size('meta') + pg_total_relation_size('conversations')": [7],
@@ -173,7 +173,7 @@ def test_a_short_look_makes_nothing_and_raises_for_what_is_no_store(tmp_path: Pa
         (tmp_path / "folder" / "x.db").unlink()
         with pytest.raises(StoreError, match="the file no longer exists"):
             store.check()
-    (tmp_path / "file").touch()
+    (tmp_path / "file").touch(0o700)
     with (
         Store(tmp_path / "file" / "folder" / "x.db") as store,
         pytest.raises(StoreError, match="cannot create the file"),

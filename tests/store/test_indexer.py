@@ -27,8 +27,13 @@ from genai_host.store.records import StoredTry
 from genai_host_testing.stores import begin
 
 NOON = 1_893_499_200.0
-ROUTE = {"model": "m", "provider": "p", "dialect": "d"}
-TOKENS = {"input_tokens": 4, "output_tokens": 3, "cached_tokens": 2, "reasoning_tokens": 1}
+ROUTE: dict[str, Any] = {"model": "m", "provider": "p", "dialect": "d"}
+TOKENS: dict[str, Any] = {
+    "input_tokens": 4,
+    "output_tokens": 3,
+    "cached_tokens": 2,
+    "reasoning_tokens": 1,
+}
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def call(store: Store, result: Any, *tries: Attempt) -> list[StoredTry]:
 def test_the_attempts_of_a_call_have_all_its_fields(store: Store) -> None:
     failure = Attempt(RouteInfo("n", "q", "e"), 5.0, 1.5, "busy", 503, Usage(1, 2, 0, 0), 0.25)
     result = {"route": ROUTE, "seconds": 2.0, "cost": 0.5, "usage": TOKENS}
-    common = {"turn": 0, "path": "0.1"}
+    common: dict[str, Any] = {"turn": 0, "path": "0.1"}
     assert call(store, result, failure) == [
         StoredTry(
             **common,

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,19 @@ def test_a_closed_store_stays_closed(make_store: MakeStore) -> None:
             late()
     store.close()
     assert make_store().summary(record.id).turns == 0
+    with Store("postgresql://127.0.0.1:1/db") as unused:
+        pass
+    with pytest.raises(StoreError, match="the store is closed"):
+        unused.conversations()
+
+
+def test_each_connection_has_the_settings(tmp_path: Path) -> None:
+    with closing(Database(str(tmp_path / "x.db"), 1.0).connect()) as connection:
+        found = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("foreign_keys", "synchronous", "wal_autocheckpoint")
+        }
+    assert found == {"foreign_keys": 1, "synchronous": 1, "wal_autocheckpoint": 10_000}
 
 
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
@@ -373,16 +387,17 @@ def test_the_number_of_a_writer_is_positive_and_has_63_bits(
     assert 0 < Liveness(Database("x.db", 1.0)).token < 2**63
 
 
-def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", ["", "sqlite:///"])
+def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path, prefix: str) -> None:
     """SQLite does not wait if a transaction that has read starts to write."""
     statements: list[str] = []
 
     def connect(*given: Any, **more: Any) -> sqlite3.Connection:
-        connection = sqlite3.connect(*given, **more)
+        connection: sqlite3.Connection = sqlite3.connect(*given, **more)
         connection.set_trace_callback(statements.append)
         return connection
 
-    with Store(tmp_path / "x.db", connect=connect) as store:
+    with Store(f"{prefix}{tmp_path}/x.db", connect=connect) as store:
         store.conversations()
         statements.clear()
         store.documents("notes").delete("x")
