@@ -324,6 +324,9 @@ class HttpApi:
             a path of the API; see `HttpRoute.load`.
         show_model: The same for `GET /v1/models/{model}`. A name with slashes has the parameters
             `provider` and `owner` as well.
+        aliases: Further prefixes of routes, for example `{"/compatible/v1": "/v1"}`. A path
+            without a route has that of the path with the replaced prefix. The first alias with a
+            route is used.
     """
 
     name: str = field(validator=TEXT)
@@ -333,6 +336,7 @@ class HttpApi:
     headers: frozenset[str] = field(default=(), converter=string_set, kw_only=True)
     list_models: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
     show_model: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
+    aliases: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
 
 
 _EVENTS = "text/event-stream"

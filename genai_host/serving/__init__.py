@@ -112,6 +112,9 @@ from genai_host.serving.passthrough import (
 from genai_host.serving.passthrough import (
     value_of as value_of,
 )
+from genai_host.serving.passthrough import (
+    with_model as with_model,
+)
 
 __all__ = sorted(
     name for name, value in vars().items() if name[0] != "_" and not isinstance(value, _Module)

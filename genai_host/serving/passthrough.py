@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from genai_host.api import (
     Completion,
@@ -79,13 +79,30 @@ def fields_to_pass(host: Host, request: RouteRequest) -> dict[str, EncodedJson] 
     settings = host.config.server
     if not settings.pass_through or (settings.record_api_calls and host.store is not None):
         return None
-    try:
-        ValueBudget().count(request.body)
-        request.body.decode()  # the decoder does not look into strings
-        fields = _FIELDS.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
+    fields = _fields_of(request.body)
+    if fields is None:
         return None
     return {name: EncodedJson(bytes(value)) for name, value in fields.items()}
+
+
+def with_model(request: RouteRequest, model: str) -> RouteRequest:
+    """A request that names a model in its path, with the name in the field `model` of its body, as
+    other requests have it. The other fields stay as they are encoded, and so does a body that is
+    not a JSON object or has too many values (`ValueBudget`)."""
+    fields = _fields_of(request.body)
+    if fields is None:
+        return request
+    fields["model"] = msgspec.Raw(msgspec.json.encode(model))
+    return evolve(request, body=msgspec.json.encode(fields))
+
+
+def _fields_of(body: bytes) -> dict[str, msgspec.Raw] | None:
+    try:
+        ValueBudget().count(body)
+        body.decode()  # the decoder does not look into strings
+        return _FIELDS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
+        return None
 
 
 def value_of(fields: Mapping[str, EncodedJson], name: str) -> Any:

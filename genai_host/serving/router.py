@@ -11,7 +11,7 @@ import importlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -66,6 +66,8 @@ class HttpRoutes:
         self._host = host
         every = (tuple(own), tuple(host.registry.http_routes.values()))
         self._own, self._routes = map(_Patterns, every)
+        apis = host.registry.http_apis.values()
+        self._aliases = [alias for api in apis for alias in api.aliases.items()]
         self._starting = [route for routes in every for route in routes if route.run_at_startup]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
@@ -153,6 +155,23 @@ class HttpRoutes:
 
     def find(self, method: str, path: str) -> RouteMatch | HttpProblem:
         """The route of a request, and the values of its path parameters."""
+        found = self._find(method, path)
+        if isinstance(found, HttpProblem):
+            for other in self._other_paths(path):
+                again = self._find(method, other)
+                if not isinstance(again, HttpProblem):
+                    return again
+                if found.status == 404:
+                    found = again
+        return found
+
+    def _other_paths(self, path: str) -> Iterator[str]:
+        """Paths that the path is an alias of."""
+        for alias, prefix in self._aliases:
+            if f"{path}/".startswith(f"{alias}/"):
+                yield prefix + path[len(alias) :]
+
+    def _find(self, method: str, path: str) -> RouteMatch | HttpProblem:
         segments = [unquote(segment) for segment in _segments(path)]
         exact = self._own.exact(method, segments)
         if exact is not None:

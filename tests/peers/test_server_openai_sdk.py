@@ -275,8 +275,8 @@ def test_what_is_refused(side: Side) -> None:
 
 def test_a_key(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(), config=CONFIG)
-    with served(host, tokens={"": Secret("the-right-token-of-it")}) as server:
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="the-right-token-of-it") as client:
+    with served(host, tokens={"": Secret(TOKEN)}) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
             made = client.chat.completions.create(model="fake", messages=HI)
             assert made.choices[0].message.content == "hi"
         with (
@@ -285,6 +285,49 @@ def test_a_key(make_host: MakeHost) -> None:
         ):
             client.chat.completions.create(model="fake", messages=HI)
         assert caught.value.code == "invalid_api_key"
+
+
+TOKEN = "the-right-token-of-it"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"azure_deployment": "fake"}, {"base_url": "openai/deployments/fake"}],
+    ids=["no deployment", "deployment", "base URL"],
+)
+def test_azure(make_host: MakeHost, given: dict[str, str]) -> None:
+    with served(make_host(fake=FakeModel(), config=CONFIG), tokens={"": Secret(TOKEN)}) as server:
+        place = (
+            {"base_url": f"{server.url}/{given['base_url']}"}
+            if "base_url" in given
+            else {"azure_endpoint": server.url, **given}
+        )
+        with openai.AzureOpenAI(
+            **place, api_key=TOKEN, api_version="2024-10-21", max_retries=0
+        ) as client:
+            made = client.chat.completions.create(model="fake", messages=HI)
+            assert made.choices[0].message.content == "hi"
+            stream = client.chat.completions.create(model="fake", messages=HI, stream=True)
+            texts = [chunk.choices[0].delta.content for chunk in stream if chunk.choices]
+            assert "".join(text or "" for text in texts) == "hi"
+            if given:  # all other calls are for its deployment
+                return
+            vectors = client.embeddings.create(model="fake-embed", input=["a", "b"])
+            assert len(vectors.data) == 2
+            assert client.responses.create(model="fake", input="hi").output_text == "hi"
+            assert "fake@fake" in [model.id for model in client.models.list()]
+            with pytest.raises(openai.NotFoundError) as missing:
+                client.chat.completions.create(model="nobody", messages=HI)
+            assert missing.value.code == "model_not_found"
+
+
+@pytest.mark.parametrize("base", ["/openai/v1/", "/"])
+def test_other_base_urls(side: Side, base: str) -> None:
+    with openai.OpenAI(base_url=f"{side.url}{base}", api_key="key", max_retries=0) as client:
+        made = client.chat.completions.create(model="fake", messages=HI)
+        assert made.choices[0].message.content == "hi"
+        assert client.responses.create(model="fake", input="hi").output_text == "hi"
+        assert client.models.retrieve("fake").id == "fake"
 
 
 def test_a_stream_that_is_cut_upstream(make_host: MakeHost) -> None:

@@ -132,6 +132,15 @@ def test_item_3_a_chat_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert gate.usage == [Usage(3, 5)]
 
 
+def test_a_chat_of_a_deployment_passes_with_all_of_its_fields(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    body = CHAT.replace(b'"gate/m"', b"null")
+    answer = gate.post("/openai/deployments/gate%2Fm/chat/completions", body)
+    assert (answer.status_code, answer.content) == (200, CHAT_REPLY)
+    assert fields_of(gate.service.requests[0].body) == fields_of(CHAT)
+    assert gate.sent() == {**json.loads(CHAT), "model": "m"}
+
+
 def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
     gate.service.replies = [reply(MESSAGE_REPLY)]
     answer = gate.post("/v1/messages", MESSAGE, **{"anthropic-beta": "new-2026"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
@@ -18,6 +19,7 @@ from genai_host.api import (
     Cancellation,
     Feature,
     FeatureSteps,
+    HttpApi,
     HttpProblem,
     HttpRoute,
     NoSettings,
@@ -305,6 +307,38 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
     else:
         assert len(plugins.broken) == 1
     assert "GET /ok" in plugins.registry.http_routes or second != "/ok"
+
+
+ALIASES = {"/other/v1": "/shop", "/other": "/shop", "/last": "/shop/last"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "id"),
+    [
+        ("GET", "/other/v1/a%2Fb", 200, "a/b"),
+        ("GET", "/other/a", 200, "a"),
+        ("GET", "/other/own", 200, None),
+        ("GET", "/last", 200, "last"),
+        ("POST", "/last", 405, None),
+        ("POST", "/other/own", 405, None),
+        ("GET", "/other/v1", 200, "v1"),
+        ("GET", "/others/a", 404, None),
+        ("GET", "/other/a/b", 404, None),
+        ("GET", "/last/a", 404, None),
+    ],
+)
+def test_aliases_of_an_api_have_the_routes_of_its_paths(
+    make_host: MakeHost, method: str, path: str, status: int, id: str | None
+) -> None:
+    plugin = InlinePlugin(
+        http_routes=[route("GET", "/shop/{id}"), route("GET", "/other/own")],
+        http_apis=[HttpApi("shop", f"{HERE}:other", aliases=ALIASES)],
+    )
+    routes = HttpRoutes(make_host(mine=plugin))
+    reply = routes.answer(asked(method, path))
+    assert reply.status == status
+    if status == 200:
+        assert json.loads(bytes(reply.body))["parameters"] == ({} if id is None else {"id": id})  # type: ignore[arg-type]
 
 
 @pytest.mark.part

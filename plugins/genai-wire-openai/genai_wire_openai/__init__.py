@@ -17,7 +17,18 @@ from genai_host.api import Dialect, HttpApi, HttpRoute, hookimpl
 
 _HANDLERS = "genai_wire_openai.server.handlers"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
+_DEPLOYMENTS = "genai_wire_openai.server.deployments"
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
+_WITHOUT_VERSION = (
+    "chat/completions",
+    "completions",
+    "conversations",
+    "embeddings",
+    "models",
+    "moderations",
+    "responses",
+)
+"""Paths of clients whose base URL lacks the `/v1`."""
 
 
 @hookimpl
@@ -41,9 +52,15 @@ def genai_http_apis() -> Iterable[HttpApi]:
     yield HttpApi(
         "openai",
         "genai_wire_openai.server.replies:problem_reply",
-        shared_paths="/v1(/.*)?",
+        paths="/openai(/.*)?",
+        shared_paths=f"/v1(/.*)?|/({'|'.join(_WITHOUT_VERSION)})(/.*)?",
         list_models=f"{_HANDLERS}:listed",
         show_model=f"{_HANDLERS}:one",
+        aliases={
+            "/openai/v1": "/v1",  # Azure and Groq
+            "/openai": "/v1",  # Azure with an `api-version`
+            **{f"/{path}": f"/v1/{path}" for path in _WITHOUT_VERSION},
+        },
     )
 
 
@@ -83,5 +100,16 @@ _ROUTES = (
         "DELETE",
         "/v1/conversations/{conversation}/items/{item}",
         f"{_RESPONSES}.delete_item",
+    ),
+    *(
+        HttpRoute(
+            "POST",
+            f"/openai/deployments/{named}/{path}",
+            f"{_DEPLOYMENTS}:{handler}",
+            max_body_size=_SIZE,
+        )
+        for path, handler in (("chat/completions", "complete"), ("embeddings", "embed"))
+        # a model name can have slashes, as they are or percent-encoded
+        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
     ),
 )

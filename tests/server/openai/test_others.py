@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from genai_wire_openai.server.replies import problem_reply
-from openai_form import Api, openai_api
+from openai_form import HI, Api, openai_api
 
 from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
@@ -85,6 +85,56 @@ def test_models_are_listed_and_found(api: Api) -> None:
 def test_a_list_has_the_form_of_the_client_that_asks(api: Api) -> None:
     assert "models" in api.get("/v1/models", **{"x-goog-api-key": "x"}).json()
     assert api.get("/v1/models/fake", **{"x-goog-api-key": "x"}).json()["name"] == "models/fake"
+
+
+CHAT = {"messages": [HI]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/openai/deployments/fake/chat/completions?api-version=2024-10-21", CHAT),
+        ("/openai/deployments/fake/chat/completions", {**CHAT, "model": None}),
+        ("/openai/deployments/fake/chat/completions", {**CHAT, "model": "gpt-5"}),
+        ("/openai/deployments/fake%40fake/chat/completions", CHAT),
+        ("/openai/deployments/fake/fake/chat/completions", CHAT),
+        ("/openai/deployments/fake-embed/embeddings", {"input": "a"}),
+        ("/openai/v1/chat/completions", {**CHAT, "model": "fake"}),
+        ("/openai/v1/embeddings", {"input": "a", "model": "fake-embed"}),
+        ("/openai/v1/responses", {"input": "hi", "model": "fake"}),
+        ("/openai/responses?api-version=2025-03-01-preview", {"input": "hi", "model": "fake"}),
+        ("/openai/responses/input_tokens", {"input": "hi", "model": "fake"}),
+        ("/openai/models", None),
+        ("/openai/v1/models/fake", None),
+        ("/chat/completions", {**CHAT, "model": "fake"}),
+        ("/embeddings", {"input": "a", "model": "fake-embed"}),
+        ("/moderations", {"input": "a"}),
+        ("/responses", {"input": "hi", "model": "fake"}),
+        ("/models", None),
+        ("/models/fake", None),
+    ],
+)
+def test_paths_of_other_base_urls(api: Api, path: str, body: Any) -> None:
+    reply = api.get(path) if body is None else api.post(path, body)
+    assert reply.status_code == 200, reply.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("/openai/deployments/nope/chat/completions", CHAT, 404, None),
+        ("/openai/deployments/fake/chat/completions", {}, 400, "messages"),
+        ("/openai/deployments/fake/chat/completions", b"{", 400, None),
+        ("/openai/deployments/fake/chat/completions", [], 400, None),
+        ("/openai/deployments/fake/nope", None, 404, None),
+        ("/openai/nope", None, 404, None),
+        ("/openai/chat/completions", None, 405, None),
+    ],
+)
+def test_errors_of_other_base_urls(api: Api, path: str, body: Any, status: int, param: Any) -> None:
+    reply = api.get(path) if body is None else api.post(path, body)
+    assert reply.status_code == status, reply.text
+    assert reply.json()["error"]["param"] == param
 
 
 def test_a_body_that_is_no_json(api: Api) -> None:
