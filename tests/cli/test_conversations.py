@@ -267,6 +267,21 @@ class TestDelete:
         assert (code, "use --yes" in err) == (2, True)
         assert len(listed(terminal, "list")) == 1
 
+    @pytest.mark.parametrize("number", [1, 25])
+    def test_at_a_terminal_they_are_shown_and_asked_for(
+        self, terminal: Terminal, number: int
+    ) -> None:
+        ids = [made(*turn(0, f"question {n}")) for n in range(number)]
+        code, out, err = terminal.interactive("conversations", "delete", *ids, typed="n\n")
+        assert (code, out.strip(), len(listed(terminal, "list", "--all"))) == (130, "", number)
+        assert err.count("question") == min(number, 20)
+        assert ("... and 5 more\n" in err) == (number > 20)
+        question = "Delete this one?" if number == 1 else "Delete these 25?"
+        assert f"{question} [y/N]" in err
+        code, _, err = terminal.interactive("conversations", "delete", *ids, typed="y\n")
+        assert (code, f"deleted: {number}\n" in err) == (0, True)
+        assert listed(terminal, "list") == []
+
     def test_something_must_be_named(self, terminal: Terminal) -> None:
         assert terminal("conversations", "delete", "--yes")[0] == 2
 
@@ -299,7 +314,9 @@ class TestResume:
     def test_a_turn_that_was_interrupted(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "a")
         interrupt()
-        assert terminal("conversations", "resume", "last") == (0, "cut short\n", "")
+        code, out, err = terminal("conversations", "resume", "last", "--details")
+        assert (code, out) == (0, "cut short\n")
+        assert "mock@mock" in err
         code, out, err = terminal("conversations", "resume", "last")
         assert (code, out) == (1, "")
         assert "no turn to resume" in err

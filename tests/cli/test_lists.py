@@ -21,8 +21,22 @@ from genai_host.cli.doctor import _nearest
 from genai_host.cli.main import cli, commands, run
 from genai_host.config import read_config
 from genai_host.errors import ServiceUnavailable
+from genai_host.store import Store
+from genai_host.testing import make_distribution
 from genai_host.util.names import COMMANDS
+from genai_host_testing.stores import begin
 
+_FIXED = """
+from genai_host.api import Answer, Feature, NoSettings, hookimpl
+
+def respond(turn):
+    yield from ()
+    return Answer("fixed")
+
+@hookimpl
+def genai_features():
+    yield Feature("zz-fixed", NoSettings, respond, roles={})
+"""
 _BUNDLED = {"dialects", "mock", "local", "models-open", "chat", "tools-data"}
 
 
@@ -290,6 +304,23 @@ class TestRoutes:
     def test_a_line_for_each_route(self, terminal: Terminal) -> None:
         assert "mock\tmock\tplain\tmock\tworks" in terminal("routes")[1]
 
+    def test_at_a_terminal_they_are_a_matrix(self, terminal: Terminal) -> None:
+        def shown(*options: str) -> tuple[dict[str, dict[str, str]], str]:
+            code, out, err = terminal.interactive("routes", *options)
+            assert code == 0
+            head, *rows = [re.split("  +", line.strip()) for line in out.splitlines()]
+            assert head[0] == "model"
+            return {row[0]: dict(zip(head, row, strict=True)) for row in rows}, err
+
+        rows, err = shown()
+        assert (rows["mock"]["mock"], rows["mock"]["local"]) == ("plain", "-")
+        assert rows["smollm2-135m"]["local"] == "(needs)"
+        assert "olmo-2-32b" not in rows
+        assert "show them: --all" in err
+        rows, err = shown("--all")
+        assert set(rows["olmo-2-32b"].values()) == {"olmo-2-32b", "-"}
+        assert err == ""
+
     def test_explain_shows_each_candidate(self, terminal: Terminal) -> None:
         code, out, _ = terminal("routes", "explain", "smollm2")
         assert code == 0
@@ -347,6 +378,60 @@ class TestDoctor:
         assert "defaults.provider_order\twarning\tunknown provider 'lcal'\n" in out
         assert "defaults.provider_order: did you mean local?" in err
 
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (
+                [],
+                [
+                    ("provider odd", "failed", "unknown provider type 'nonexistent'"),
+                    ("plugin zz-broken", "failed", "ZeroDivisionError"),
+                    ("distributions", "warning", "~e-1.0.dist-info"),
+                    ("distributions", "warning", "; 2 more"),
+                    ("store", "failed", "not a database"),
+                    ("default", "ok", "zz-fixed with no model"),
+                ],
+            ),
+            (["--repair"], [("repair", "failed", "not a database")]),
+        ],
+    )
+    def test_each_problem_is_reported(
+        self,
+        terminal: Terminal,
+        home: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        options: list[str],
+        expected: list[tuple[str, str, str]],
+    ) -> None:
+        database = tmp_path / "store.db"
+        database.write_bytes(b"other data" * 100)
+        configure(
+            home,
+            f"[conversations]\ndatabase = '{database}'\n[defaults]\nfeature = 'zz-fixed'\n"
+            "[providers.odd]\ntype = 'nonexistent'\n",
+        )
+        site = tmp_path / "site"
+        make_distribution(site, "zz-broken", files={"zz_broken.py": "1 / 0"})
+        make_distribution(site, "zz-fixed", files={"zz_fixed.py": _FIXED})
+        for letter in "abcdefg":
+            (site / f"~{letter}-1.0.dist-info").mkdir()
+        monkeypatch.syspath_prepend(str(site))
+        code, out, _ = terminal("doctor", *options, "--json")
+        assert code == 1
+        checks = {check["what"]: check for check in json.loads(out)}
+        for what, status, found in expected:
+            assert (checks[what]["status"], found in checks[what]["found"]) == (status, True), what
+
+    def test_directories_that_cannot_be_created_are_a_warning(
+        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path / "file" / "home"))
+        out = terminal("doctor")[1]
+        for name in ("cache", "data"):
+            assert re.search(f"^{name}\twarning\t{tmp_path}.* is not writable$", out, re.M), name
+
     def test_a_home_that_is_no_absolute_path_is_one(
         self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -379,10 +464,14 @@ def test_completion_scripts_are_printed(terminal: Terminal, shell: str) -> None:
     assert "_GENAI_HOST_COMPLETE" in out
 
 
-def test_names_are_completed() -> None:
+@pytest.mark.part
+def test_names_are_completed(home: Path) -> None:
     from click.shell_completion import ShellComplete
 
+    with Store() as store:
+        id = begin(store).id
     for words, typed, expected in (
+        (["conversations", "show"], id[:3], id),
         (["ask", "--provider"], "mo", "mock"),
         (["ask", "--model"], "mock-", "mock-embed"),
         (["ask", "--feature"], "", "chat"),

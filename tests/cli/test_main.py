@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from screens import Full
 from support import Terminal
 
 from genai_host.cli.app import App
@@ -268,6 +269,12 @@ class TestErrors:
         assert terminal("ask", "-p", "mock", "x") == (1, "", f"error: {line}\n")
         assert "Traceback" in terminal("-v", "ask", "-p", "mock", "x")[2]
 
+    def test_a_wrong_use_that_cannot_be_shown_is_one(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stderr", Full())
+        assert terminal("nonsense")[:2] == (2, "")
+
     def test_without_an_output_there_is_nobody_to_answer(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -276,6 +283,23 @@ class TestErrors:
             code, _, err = terminal(*command)
             assert (code, err) == (1, "error: standard output: it is closed\n"), command
         assert terminal("plugins", "check", "--help")[0] == 0
+
+
+@pytest.mark.part
+def test_a_broken_plugin_is_a_warning(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_distribution(tmp_path / "site", "zz-broken", files={"zz_broken.py": "1 / 0"})
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    code, out, err = terminal("ask", "-p", "mock", "hi")
+    assert (code, out, "Traceback" in err) == (0, "hi\n", False)
+    warning, fix = err.splitlines()
+    assert warning.startswith("warning: ")
+    assert "zz-broken" in warning
+    assert "genai-host" in fix
+    code, out, err = terminal("-v", "ask", "-p", "mock", "hi")
+    assert (code, out, "ZeroDivisionError: division by zero" in err) == (0, "hi\n", True)
+    assert "Traceback" in err
 
 
 def test_a_command_of_a_plugin_that_cannot_be_imported_breaks_no_other(

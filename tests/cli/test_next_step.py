@@ -4,13 +4,16 @@ contact")."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pexpect
 import pytest
+from configured import configure
 from support import Terminal
 
 from genai_host import Host
@@ -50,6 +53,8 @@ class Needy(Provider):
 
 
 class Keyed(Needy):
+    default_models = {"chat": "needs-key"}
+
     def unavailable_reason(self):
         return None if self.settings.key else "no key: genai-host keys set keyed"
 
@@ -134,23 +139,71 @@ def test_item_5_a_key_is_set_on_yes(ask: Ask) -> None:
     assert (code, "it answers" in shown, "canary" in shown) == (0, True, False)
 
 
-@pytest.mark.process
-def test_item_5_no_leaves_the_error(ask: Ask, home: Path) -> None:
-    child = ask("ask", "-m", "needs-weights", "hi")
-    child.expect(r"\[y/N\]")
-    child.sendline("n")
-    code, shown = ended(child)
-    assert (code, "error: needs-weights cannot run: its weights are missing" in shown) == (1, True)
-    assert not (home / "data" / "weighty").exists()
+@pytest.fixture
+def needy(
+    tmp_path: Path, home: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Terminal]:
+    """Runs commands in this process, with the same plugin, and a key of `keyed` that does not make
+    it the default."""
+    configure(home, "[plugins]\ndisabled = ['local']\n")
+    make_distribution(tmp_path / "site", "needy", files={"needy.py": _PLUGIN})
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert terminal("keys", "set", "keyed", stdin="sk-canary-0001")[0] == 0
+    yield terminal
+    sys.modules.pop("needy", None)
 
 
-@pytest.mark.process
-def test_item_5_a_misspelt_model_is_replaced_on_yes(ask: Ask) -> None:
-    child = ask("ask", "-m", "mocck", "hi there")
-    child.expect(r"Use mock instead\? \[y/N\]")
-    child.sendline("y")
-    code, shown = ended(child)
-    assert (code, "hi there" in shown) == (0, True)
+@pytest.mark.part
+@pytest.mark.parametrize(
+    ("options", "default", "question", "answer"),
+    [
+        (["-m", "needs-weights"], "", "Download the weights (1 MB)?", "it answers"),
+        (["-m", "mocck"], "", "Use mock instead?", "hi"),
+        (["-m", "nonsense"], "mock", "Use mock instead?", "hi"),
+        (["-p", "weighty", "-m", "needs-key"], "mock", "Use mock instead?", "hi"),
+        ([], "", "Use needs-key@keyed this time? Calls may cost money.", "it answers"),
+        (["-m", "nonsense"], "", None, None),
+        (["-m", "nonsense"], "needs-weights", None, None),
+        (["-p", "keyed", "-m", "needs-weights"], "", None, None),
+    ],
+)
+def test_item_5_the_step_is_taken_on_yes_alone(
+    needy: Terminal, options: list[str], default: str, question: str | None, answer: str | None
+) -> None:
+    if default:
+        assert needy("config", "set", f"defaults.model={default}")[0] == 0
+    for typed, expected in (("n", (1, "")), ("y", (0, answer) if answer else (1, ""))):
+        code, out, err = needy.interactive("ask", *options, "hi", typed=f"{typed}\n")
+        assert (code, out.strip()) == expected
+        assert (f"{question} [y/N]" in err) == (question is not None)
+        assert ("error: " in err) == (code == 1)
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_item_5_the_command_runs_again_after_an_installation(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, exit_code: int
+) -> None:
+    """With neither a real installer nor a new process."""
+    started: list[list[str]] = []
+
+    def install(command: list[str]) -> subprocess.CompletedProcess[str]:
+        started.append(command[1:])
+        return subprocess.CompletedProcess(command, exit_code)
+
+    def restart(program: str, command: list[str]) -> None:
+        started.append(command[1:])
+        raise click.exceptions.Exit(0)  # the call does not return
+
+    monkeypatch.setattr("genai_host.cli.next_step.subprocess.run", install)
+    monkeypatch.setattr("os.execv", restart)
+    command = ["ask", "-f", "research", "hi"]
+    monkeypatch.setenv("GENAI_HOST_PLUGINS__DISABLED", "research")
+    code, _, err = terminal.interactive(*command, typed="y\n")
+    assert "Install genai-feature-research? [y/N]" in err
+    program = ["-m", "genai_host"]
+    assert started[0] == [*program, "install", "genai-feature-research"]
+    assert started[1:] == ([] if exit_code else [[*program, *command]])
+    assert code == exit_code
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,45 @@ class TestChat:
         assert err.count("waits for approval") == 2
         assert "answer it: /resume VALUE" in err
         assert "removed the last message" in err
+
+    @pytest.mark.parametrize(
+        ("prepare", "shown"),
+        [
+            (lambda terminal: None, "> a\n  a\n"),
+            (
+                lambda terminal: interrupt("b" * 1000),
+                (
+                    f"> a\n  a\ninterrupted: {'b' * 196} ...\n"
+                    "resume it: /resume; or send it again: /retry\n"
+                ),
+            ),
+            (
+                lambda terminal: append(*waiting(1, payload={"do": "rm"})),
+                '> a\n  a\nit waits for approval: {"do": "rm"}; answer it: /resume VALUE\n',
+            ),
+            (
+                lambda terminal: terminal("ask", "-c", "-p", "script", "b"),
+                "> a\n  a\nnot answered: b\nsend it again: /retry\n",
+            ),
+        ],
+    )
+    def test_at_a_terminal_its_end_is_shown_first(
+        self,
+        terminal: Terminal,
+        script: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        prepare: Callable[[Terminal], object],
+        shown: str,
+    ) -> None:
+        monkeypatch.setattr("genai_host.cli.chat.typed_lines", lambda commands: iter(()))
+        script([{"status": 400}])
+        terminal("chat", "-p", "mock", stdin="a\n")
+        prepare(terminal)
+        code, out, err = terminal.interactive("chat", "-c")
+        first, _, rest = err.partition("\n")
+        assert (code, out) == (0, "")
+        assert first.endswith("/help lists the commands.")
+        assert rest == f"{shown}continue: genai-host chat --conversation {kept()[0].id}\n"
 
 
 class TestNotRecorded:

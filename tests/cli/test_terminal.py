@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from screens import HOSTILE, Screen
+from screens import HOSTILE, Full, Screen
 
 from genai_host.cli.errors import show_error
 from genai_host.cli.terminal import (
@@ -204,13 +204,6 @@ def test_an_error_says_where_and_what_next(
 ) -> None:
     show_error(error)
     assert capsys.readouterr().err == f"error: {told}\n"
-
-
-class Full(io.StringIO):
-    """A stream whose writes fail."""
-
-    def write(self, text: str) -> int:
-        raise OSError(28, "No space left on device")
 
 
 def test_an_output_that_takes_nothing_is_named() -> None:

@@ -49,13 +49,20 @@ def test_piped_it_is_lines_with_tabs(asked: Terminal) -> None:
     assert asked("usage", "--by", "provider", "--plot", "calls")[1] == "mock\t2\nscript\t1\n"
 
 
-def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_host.cli.usage.is_terminal", lambda stream: True)
-    out = asked("usage", "--by", "provider", "--plot", "calls")[1]
+def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal) -> None:
+    out = asked.interactive("usage", "--by", "provider", "--plot", "calls")[1]
     assert out.splitlines() == [
         f"mock    {'█' * 40}  2",
         f"script  {'█' * 20}{' ' * 20}  1",
     ]
+
+
+def test_each_column_can_be_drawn(asked: Terminal) -> None:
+    rows = json.loads(asked("usage", "--by", "provider", "--json")[1])
+    tokens = [f"{row['input_tokens'] + row['output_tokens']:g}" for row in rows]
+    for column, values in (("tokens", tokens), ("failed", ["0", "1"]), ("cost", ["0", "0"])):
+        lines = asked("usage", "--by", "provider", "--plot", column)[1].splitlines()
+        assert [line.split("\t")[1] for line in lines] == values, column
 
 
 def test_days_and_wrong_names(asked: Terminal) -> None:

@@ -32,3 +32,10 @@ class Screen(io.TextIOWrapper):
     def shown(self) -> str:
         self.flush()
         return self.bytes.getvalue().decode(self.encoding)
+
+
+class Full(io.StringIO):
+    """A stream whose writes fail."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
