@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from configured import configure
 from support import Terminal
 
 from genai_host.batch import BatchProgress
@@ -44,6 +45,45 @@ def test_json_says_how_it_ended(terminal: Terminal, source: Path, tmp_path: Path
     told = json.loads(out)
     assert (code, told["rows"], told["failed"], told["output"]) == (0, 2, 0, str(output))
     assert output.exists()
+
+
+def test_what_was_interrupted_is_continued(
+    terminal: Terminal, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(self: _Bar, progress: BatchProgress) -> None:
+        if progress.done == 1:
+            raise KeyboardInterrupt
+
+    command = ("batch", "run", str(source), "-p", "mock", "--concurrency", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(_Bar, "draw", draw)
+        code, out, err = terminal(*command)
+    assert (code, out) == (130, "")
+    assert err == "finished rows are saved; continue with the same command\n\ninterrupted\n"
+    code, out, _ = terminal(*command, "--json")
+    told = json.loads(out)
+    assert (code, told["done"], told["before"]) == (0, 2, 1)
+
+
+def test_the_last_used_model_is_asked(terminal: Terminal, source: Path, home: Path) -> None:
+    configure(home, "[defaults]\nremember = true\n")
+    assert terminal("ask", "-p", "mock", "hi")[0] == 0
+    code, _, err = terminal("batch", "run", str(source))
+    assert (code, err.startswith("2 rows, 0 failed")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--role", "judge=mock"], "batch run does not support --role"),
+        (["--executor-setting", "a=1"], "--executor-setting requires --executor"),
+    ],
+)
+def test_options_that_it_lacks_are_a_wrong_use(
+    terminal: Terminal, source: Path, options: list[str], error: str
+) -> None:
+    code, out, err = terminal("batch", "run", str(source), "-p", "mock", *options)
+    assert (code, out, error in err) == (2, "", True)
 
 
 def test_rows_that_fail_are_told_and_asked_again(

@@ -127,9 +127,10 @@ def test_the_system_prompt_can_be_changed(terminal: Terminal, script: Any) -> No
 
 def test_the_last_message_can_be_answered_again(terminal: Terminal, script: Any) -> None:
     script(["one", "again"])
-    out, err = chat(terminal, "/retry", "a", "/retry")
+    out, err = chat(terminal, "/retry", "/details", "a", "/retry")
     assert out == "one\nagain\n"
     assert "nothing to retry" in err
+    assert "no answer yet" in err
 
 
 REFUSED = {"status": 400}
@@ -280,8 +281,8 @@ def test_files_go_along_with_the_next_message(
     file = str(tmp_path / "a.txt")
     saved = tmp_path / "saved.json"
     _, err = chat(
-        terminal, "x", f"/attach {file}", "y", "/attach", "/attach not-there", f"/save {saved}",
-        options=("-a", file),
+        terminal, "x", f"/attach {file}", f"/attach {file}", "y", "/attach", "/attach not-there",
+        f"/save {saved}", options=("-a", file),
     )  # fmt: skip
     messages = json.loads(saved.read_text())
     assert [len(message["content"]) for message in messages] == [2, 1, 2, 1]

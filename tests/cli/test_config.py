@@ -294,6 +294,19 @@ class TestRemember:
         assert "the last used model is skipped: unknown provider 'other'" in err
         assert terminal("ask", "hi") == (0, "hi\n", "")
 
+    def test_where_it_cannot_be_saved_the_default_is_used(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        Path(paths.state_dir()).parent.mkdir(parents=True, exist_ok=True)
+        Path(paths.state_dir()).write_text("no folder")
+        assert done(terminal, "ask", "--no-record", "-p", "other", "hi") == "other\n"
+        assert done(terminal, "ask", "--no-record", "hi") == "hi\n"
+
+    def test_a_wrong_name_is_an_error(self, terminal: Terminal) -> None:
+        code, out, err = terminal("ask", "-m", "mok", "hi")
+        assert (code, out, "last used" in err) == (1, "", False)
+        assert "did you mean mock?" in err
+
     def test_what_is_damaged_is_nothing(self, terminal: Terminal) -> None:
         done(terminal, "ask", "-p", "other", "hi")
         file = Path(paths.state_dir()) / "last-used.json"

@@ -62,6 +62,31 @@ def test_item_3_it_is_chosen_wherever_a_model_is(terminal: Terminal, tmp_path: P
 
 
 @pytest.mark.part
+def test_they_are_lists(terminal: Terminal) -> None:
+    done(terminal, "models", "add", "precise", "--of", "mock", "-p", "mock", "--param", "seed=3")
+    [row] = json.loads(done(terminal, "models", "list", "--json"))
+    assert row == {
+        "name": "precise", "of": "mock", "provider_order": ["mock"], "parameters": {"seed": 3},
+    }  # fmt: skip
+    lines = [line.split("\t") for line in done(terminal, "models", "--all").splitlines()]
+    assert {row[0]: row[6:] for row in lines}["precise"] == ["works", ""]
+    assert {len(row) for row in lines} == {8}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("set", "mine"), "nothing to change: use --of, --provider or --param"),
+        (("--all", "list"), "options of list come after it"),
+        (("--json", "add", "x", "--of", "mock"), "options of add come after it"),
+    ],
+)
+def test_a_wrong_use(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:
+    code, out, err = terminal("models", *arguments)
+    assert (code, out, error in err) == (2, "", True)
+
+
+@pytest.mark.part
 def test_item_3_a_declared_name_is_redirected(terminal: Terminal) -> None:
     """Agents ask for fixed names."""
     done(terminal, "models", "add", "gpt-5.5", "--of", "mock@mock")

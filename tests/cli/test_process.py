@@ -116,7 +116,7 @@ def test_a_plugin_that_keeps_the_process_from_exiting(
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == f"warning: {who} keeps the process from exiting\n"
-        process.kill()
+        process.terminate()
 
 
 class TestImports:

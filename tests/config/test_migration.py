@@ -233,6 +233,11 @@ def test_variables_with_old_names(tmp_path: Path) -> None:
     assert read_config(environ=both).server.max_concurrency == 4
 
 
+def test_without_a_file_there_is_nothing_to_migrate(terminal: Terminal) -> None:
+    code, out, err = terminal("config", "migrate")
+    assert (code, out, err.startswith("no configuration file at ")) == (0, "", True)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -114,17 +114,23 @@ class TestCommand:
         assert terminal("serve")[0] == 0
         assert [each._host.store is None for each in began] == [False, True]
 
+    @pytest.mark.parametrize(("has_browser", "note"), [(True, ""), (False, "no browser found\n")])
     def test_the_page_is_opened(
-        self, terminal: Terminal, began: list[Server], monkeypatch: pytest.MonkeyPatch
+        self,
+        terminal: Terminal,
+        began: list[Server],
+        monkeypatch: pytest.MonkeyPatch,
+        has_browser: bool,
+        note: str,
     ) -> None:
         opened: list[str] = []
 
         def open_(url: str) -> bool:
             opened.append(url)
-            return True
+            return has_browser
 
         monkeypatch.setattr("webbrowser.open", open_)
-        terminal("serve", "--open", "--root-path", "/host")
+        assert terminal("serve", "--open", "--root-path", "/host")[2] == note
         assert opened == ["http://127.0.0.1:8642/host/"]
 
     def test_requests_are_told_where_that_is_asked_for(
