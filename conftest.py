@@ -31,7 +31,7 @@ settings.register_profile(
     ],
 )
 # tox -e slow, and make.py test --mutate
-settings.register_profile("thorough", settings.get_profile("quick"), max_examples=200)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
 settings.load_profile("quick")
 
 
