@@ -56,6 +56,10 @@ _ROUTES = (
         for version in ("/v1", "/v1beta", "")  # some clients, such as litellm, send none
         for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
     ),
+    *(  # the AI SDK sends no `models/` before a name with a slash
+        HttpRoute("POST", f"/v1beta/{named}", f"{_HANDLERS}:call", max_body_size=_SIZE)
+        for named in ("{provider}/{call}", "{provider}/{owner}/{call}")
+    ),
     HttpRoute("GET", "/v1beta/models", f"{_HANDLERS}:listed"),
     *(
         HttpRoute("GET", f"/v1beta/models/{named}", f"{_HANDLERS}:one")

@@ -298,6 +298,12 @@ class TestNames:
         reply = api.post(path, {"contents": [user("hi")]})
         assert parts_of(reply.json()) == [{"text": "hi"}]
 
+    @pytest.mark.parametrize("name", ["fake/fake", "fake/some/one:free"])
+    def test_item_5_with_slashes_without_models_in_the_path(self, api: Api, name: str) -> None:
+        """The AI SDK asks so."""
+        reply = api.post(f"/v1beta/{name}:generateContent", {"contents": [user("hi")]})
+        assert parts_of(reply.json()) == [{"text": "hi"}]
+
     def test_with_slashes_and_colons(self, api: Api) -> None:
         reply = api.call("generateContent", {"contents": [user("hi")]}, "fake/some/one:free")
         assert reply.json()["modelVersion"] == "fake/some/one:free"
