@@ -248,11 +248,13 @@ class ToolSchema:
         name: Name of the tool.
         description: Description for the model.
         parameters: JSON Schema of an object.
+        strict: Whether the service must enforce the schema, if it can.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any] = field(factory=dict)
+    strict: bool = False
 
 
 @frozen(kw_only=True)
@@ -281,6 +283,7 @@ class ChatCall(Call):
         tools: Tools that the model may call.
         tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
         schema: JSON Schema of the answer; None for free text.
+        strict: Whether the service must enforce the schema, if it can.
         draft: Cache of encoded messages; set by the host.
     """
 
@@ -288,6 +291,7 @@ class ChatCall(Call):
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
+    strict: bool = False
     _draft: Draft = field(factory=lambda: Draft(), eq=False, repr=False)
 
     def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[EncodedJson]:

@@ -164,7 +164,7 @@ class Codec:
 
         def write(message: Message) -> dict[str, Any]:
             content = message.content
-            if len(content) == 1 and type(content[0]) is Text:  # as in most cases
+            if len(content) == 1 and type(content[0]) is Text and not message.name:  # usually
                 text = {"type": Text.type, "text": content[0].text}
                 return {"role": message.role, "content": [text]}
             return write_message(message)

@@ -236,6 +236,8 @@ class Message:
         role: `system`, `user`, `assistant` or `tool`.
         content: The parts. A string becomes a `Text`; strings and parts can be mixed:
             `Message("user", ["What is this?", image])`.
+        name: Name of the speaker, which distinguishes participants of the same role. Dialects
+            without such a field leave it out.
 
     Raises:
         ValidationError: The role is unknown, or the content is not made of parts.
@@ -243,6 +245,7 @@ class Message:
 
     role: Role = field(validator=_is_role)
     content: tuple[Part, ...] = field(converter=_parts)
+    name: str = field(default="", kw_only=True)
     _remembered: dict[Hashable, Any] = field(factory=dict, init=False, eq=False, repr=False)
 
     @property

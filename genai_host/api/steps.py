@@ -90,6 +90,7 @@ class Prompt(Step[Completion]):
         rate: Maximum rate of calls to the model in this host, retries included; None for no limit.
         raw_reply_file: File to which raw replies are added, without known keys; empty for none. A
             file belongs to one conversation: if it exists already for another, the name is changed.
+        strict: Whether the service must enforce the schema, if it can; it is checked in any case.
     """
 
     step = "prompt"
@@ -103,6 +104,7 @@ class Prompt(Step[Completion]):
     defaults: Mapping[str, Any] = _NONE
     rate: RateLimit | None = None
     raw_reply_file: str = ""
+    strict: bool = False
 
 
 @frozen

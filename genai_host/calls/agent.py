@@ -284,6 +284,7 @@ class Agent:
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
+            strict=prompt.strict,
             parameters=route.parameters(given),
             stream=stream,
             draft=self._draft,

@@ -40,7 +40,7 @@ class PassedRequest:
         headers: Headers of the format that the service receives, too.
         neutral: Options of the dialect (`Dialect.variant`) that matter only to requests that the
             host writes.
-        expected: Options that must have these values instead of their defaults.
+        renamed: Names of fields by the option that has their name at the service.
     """
 
     dialect: str
@@ -48,7 +48,7 @@ class PassedRequest:
     stream: bool = False
     headers: Mapping[str, str] = field(factory=dict)
     neutral: frozenset[str] = frozenset()
-    expected: Mapping[str, Any] = field(factory=dict)
+    renamed: Mapping[str, str] = field(factory=dict)
 
     def fits(self, candidate: Candidate, usual: Mapping[str, Any]) -> bool:
         """Whether the service takes the request as it is.
@@ -64,10 +64,9 @@ class PassedRequest:
         serve = candidate.serve
         if serve.extra_fields or serve.omit_fields or serve.header_to_body:
             return False
-        expected = {**usual, **self.expected}
-        names = {*candidate.variant, *expected} - self.neutral
+        names = {*candidate.variant, *usual} - self.neutral - self.renamed.keys()
         return not candidate.defaults and all(
-            candidate.variant.get(name) == expected.get(name) for name in names
+            candidate.variant.get(name) == usual.get(name) for name in names
         )
 
 
@@ -111,8 +110,11 @@ class PassThrough(Dialect[ChatCall, Completion]):
         body: dict[str, Any] = dict(self._request.fields)
         if "model" in body:
             body["model"] = call.model_id
-        name, headers = self._request.dialect, self._request.headers
-        return ProviderRequest("chat", name, call.model_id, body, call.stream, headers)
+        variant = {**self.dialect.variant, **call.variant}
+        for option, name in self._request.renamed.items():
+            body[variant[option]] = body.pop(name)
+        dialect, headers = self._request.dialect, self._request.headers
+        return ProviderRequest("chat", dialect, call.model_id, body, call.stream, headers)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return _passed(self.dialect.extract_result(call, reply), reply.body)

@@ -127,7 +127,7 @@ def _of_messages(messages: Iterable[Message], label: Label) -> str:
 
 def _of_message(message: Message, label: Label = _label) -> bytes:
     content = message.content
-    if len(content) == 1 and type(content[0]) is Text:  # in most cases
+    if len(content) == 1 and type(content[0]) is Text and not message.name:  # in most cases
         text = f"text\0{message.role}\0{content[0].text}"
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return bytes.fromhex(digest(_fields(message, label), label))

@@ -27,7 +27,12 @@ from genai_host.errors import ValidationError
 
 
 def offered_tool(
-    name: str, description: str, parameters: Mapping[str, Any] | None, path: str
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any] | None,
+    path: str,
+    *,
+    strict: bool = False,
 ) -> ToolSchema:
     """Validate a tool of a client.
 
@@ -39,6 +44,7 @@ def offered_tool(
         description: Description of the tool.
         parameters: JSON Schema of its parameters; None for none.
         path: Location in the request.
+        strict: See `ToolSchema`.
 
     Raises:
         ValidationError: The tool is invalid.
@@ -49,7 +55,7 @@ def offered_tool(
     if parameters.get("type", "object") != "object":
         raise ValidationError(f"the parameters of {name} are not an object", path=path)
     check_schema(parameters, path)
-    return ToolSchema(name, description, parameters)
+    return ToolSchema(name, description, parameters, strict)
 
 
 _MOST_VALUES = 5000

@@ -87,6 +87,7 @@ class ChatRequest:
         tools: Tools that the client runs.
         tool_choice: `auto`, `none`, `required` or a tool name; None for the model's default.
         schema: JSON Schema of the answer; None for free text.
+        strict: Whether the service must enforce the schema, if it can.
         parameters: Model parameters by the host's names.
         stream: Whether the answer is streamed.
     """
@@ -96,6 +97,7 @@ class ChatRequest:
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
+    strict: bool = False
     parameters: Mapping[str, Any] = field(factory=dict)
     stream: bool = False
 
@@ -262,6 +264,7 @@ def _of_model(
         tools=asked.tools,
         tool_choice=asked.tool_choice,
         schema=asked.schema,
+        strict=asked.strict,
         parameters=asked.parameters,
     )
     is_kept = host.config.server.record_api_calls and host.store is not None

@@ -50,7 +50,7 @@ class PassingFormat:
         parameters: Parameters in the request that a model may not have: it is read for a model
             without them.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
-        expected: Options that must have these values.
+        renamed: See `PassedRequest`.
         headers: Headers of the format that the service receives, too.
         write_event: Writes an event of the service; empty to leave it out.
         write_error: Writes an error as the last event of a stream.
@@ -61,7 +61,7 @@ class PassingFormat:
     dialect: str
     parameters: frozenset[str] = frozenset()
     neutral: frozenset[str] = frozenset()
-    expected: Mapping[str, Any] = field(factory=dict)
+    renamed: Mapping[str, str] = field(factory=dict)
     headers: tuple[str, ...] = ()
     write_event: Callable[[StreamEvent], bytes]
     write_error: Callable[[GenaiError], bytes]
@@ -139,7 +139,7 @@ def pass_through(
     if model.startswith(FEATURE):
         return None
     headers = {name: request.headers[name] for name in form.headers if name in request.headers}
-    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral, form.expected)
+    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral, form.renamed)
     try:
         if form.parameters and form.parameters - capabilities(host, model).parameters.keys():
             return None

@@ -272,14 +272,13 @@ def test_item_3_errors_have_the_form_of_the_api(gate: Gate) -> None:
     ("gate", "body"),
     [
         ({}, {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}),
-        ({}, {"max_completion_tokens": 9}),
         ({"server": ServerConfig()}, {}),
         (
             {"model_configs": {"mine": ModelConfig("gate/m", parameters={"seed": 7})}},
             {"model": "mine"},
         ),
     ],
-    ids=["the answer is checked", "a limit of another name", "not enabled", "configured"],
+    ids=["the answer is checked", "not enabled", "configured"],
     indirect=["gate"],
 )
 def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
@@ -288,6 +287,14 @@ def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     answer = gate.post("/v1/chat/completions", json.dumps(plain).encode())
     assert answer.content != CHAT_REPLY
     assert "seen" not in json.dumps(gate.sent())
+
+
+def test_item_3_the_limit_gets_the_name_of_the_service(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    body = json.loads(CHAT) | {"max_completion_tokens": 9}
+    assert gate.post("/v1/chat/completions", json.dumps(body).encode()).content == CHAT_REPLY
+    assert gate.sent()["max_tokens"] == 9
+    assert "max_completion_tokens" not in gate.sent()
 
 
 @pytest.mark.parametrize("gate", [{}, {"server": ServerConfig()}], indirect=True)

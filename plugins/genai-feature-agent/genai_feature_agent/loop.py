@@ -120,7 +120,7 @@ def prompt_messages(
         block = Text(_between("context", write_json(context).decode()))
         shown[users[-1]] = last.remember(
             ("agent.context", block.text),
-            lambda message: Message("user", [block, *message.content]),
+            lambda message: evolve(message, content=[block, *message.content]),
         )
     return [Message("system", system), *shown]
 
@@ -338,4 +338,4 @@ def _with_own_ids(message: Message) -> Message:
             parts.append(evolve(part, id=id))
         else:
             parts.append(part)
-    return Message(message.role, parts)
+    return evolve(message, content=parts)

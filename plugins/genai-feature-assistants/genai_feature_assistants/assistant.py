@@ -231,4 +231,4 @@ def _with_own_ids(message: Message, round: int, seen: set[str]) -> Message:
         elif isinstance(part, Text) and not part.text:
             continue
         parts.append(part)
-    return Message(message.role, parts)
+    return evolve(message, content=parts)

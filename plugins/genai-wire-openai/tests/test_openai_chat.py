@@ -57,7 +57,7 @@ def test_a_plain_request_has_model_and_messages_only() -> None:
 
 def test_all_that_a_call_may_have_is_written() -> None:
     tool = ToolSchema("look", "looks", {"type": "object"})
-    schema = {"type": "object"}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     found = body(
         parameters={
             "temperature": 0.5,
@@ -263,9 +263,11 @@ def test_a_part_without_a_place_is_refused(message: Message, part: str) -> None:
 
 
 def test_a_mapping_need_not_be_a_dict() -> None:
-    view = MappingProxyType({"type": "object"})
+    view = MappingProxyType({"type": "object", "title": "shown"})
     call = ToolCall("1", "f", view)
     found = body(Message("assistant", call), tools=[ToolSchema("f", "", view)], schema=view)
-    assert found["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"type":"object"}'
+    assert found["messages"][0]["tool_calls"][0]["function"]["arguments"] == (
+        '{"type":"object","title":"shown"}'
+    )
     assert found["tools"][0]["function"]["parameters"]["type"] == "object"
-    assert found["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert found["response_format"]["json_schema"]["schema"] == view

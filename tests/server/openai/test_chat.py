@@ -202,7 +202,8 @@ def test_json_is_asked_for_by_a_schema(api: Api, kind: str) -> None:
     form = {"type": kind, **(more if kind == "json_schema" else {})}
     whole = api.completed(response_format=form)
     assert whole["choices"][0]["message"]["content"] == '{"city": "Paris"}'
-    assert api.fake.prompts[0].schema == (schema if kind == "json_schema" else {"type": "object"})
+    named = {"title": "city", **schema}
+    assert api.fake.prompts[0].schema == (named if kind == "json_schema" else {"type": "object"})
 
 
 def test_parameters_have_the_hosts_names(api: Api) -> None:
@@ -294,7 +295,7 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"7": 1}}, "logit_bias"),
-        ({"functions": [{}]}, "functions"),
+        ({"functions": [{}]}, "functions[0].parameters"),
         ({"modalities": ["audio"]}, "modalities"),
         ({"tools": [{"type": "code_interpreter"}]}, "tools[0].type"),
         ({"tools": [CLOCK, CLOCK]}, "tools"),

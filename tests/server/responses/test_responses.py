@@ -186,7 +186,7 @@ def test_one_tool(api: Api, name: str) -> None:
         ({"type": "json_object"}, {"type": "object"}),
         (
             {"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
-            {"required": ["a"]},
+            {"title": "n", "required": ["a"]},
         ),
     ],
 )

@@ -53,6 +53,7 @@ from genai_wire_openai.dialect.common import (
     file_name,
     fit,
     may_be_wrapped,
+    mentioning_json,
     unwrapped,
     wire_parameters,
 )
@@ -107,6 +108,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
         form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
+        call = mentioning_json(call)
         body: dict[str, Any] = {
             "model": call.model_id,
             "messages": _with_joined_results(call).written((self.name, form), form.write),
@@ -115,8 +117,9 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
             body[variant["max_tokens"] if name == "max_tokens" else name] = value
         add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
         if call.schema is not None:
-            schema = answer_format(call.schema, variant)
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+            wanted = answer_format(call, variant)
+            kind = wanted.pop("type")
+            body["response_format"] = {"type": kind, **({kind: wanted} if wanted else {})}
         if call.stream:
             body["stream"] = True
             if variant["stream_usage"]:
@@ -174,7 +177,12 @@ class _Form(NamedTuple):
 
     def write(self, message: Message) -> bytes:
         content = message.content
-        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
+        if (
+            len(content) == 1
+            and type(content[0]) is Text
+            and message.role != "tool"
+            and not message.name
+        ):
             role = self.system_role if message.role == "system" else message.role
             return _TEXT_MESSAGE % (role.encode(), write_long_json(content[0].text))
         return b",".join(write_long_json(each) for each in self._messages(message))
@@ -201,7 +209,7 @@ class _Form(NamedTuple):
             parts = [
                 part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
             ]
-            yield {"role": role, "content": self._content(parts, message)}
+            yield {"role": role, **_name(message), "content": self._content(parts, message)}
 
     def _assistant_message(self, message: Message) -> dict[str, Any]:
         calls = [_wire_tool_call(call) for call in message.tool_calls]
@@ -210,7 +218,7 @@ class _Form(NamedTuple):
             for part in message.content
             if not isinstance(part, (Reasoning, VendorPart, ToolCall))
         ]
-        wire: dict[str, Any] = {"role": "assistant"}
+        wire: dict[str, Any] = {"role": "assistant", **_name(message)}
         if calls:
             wire["tool_calls"] = calls
         wire["content"] = self._content(parts, message) if parts else None if calls else ""
@@ -239,8 +247,12 @@ class _Form(NamedTuple):
         raise _unsupported(part, f"in a message of role {message.role}")
 
 
+def _name(message: Message) -> dict[str, str]:
+    return {"name": message.name} if message.name else {}
+
+
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
-    fitted = fit(wire_parameters(tool.parameters), strict)
+    fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
     function: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,

@@ -10,6 +10,7 @@ subset of JSON Schema (`strict`), and the outermost value must be an object (`ob
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -84,10 +85,40 @@ def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> F
     return Fitted(narrowed or schema, narrowed is not None, wrapped)
 
 
-def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an answer, without the field that contains it."""
-    fitted = fit(schema, variant["strict"], variant["object_root"])
-    return {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_UNNAMED = "answer"  # the name of a format that has none, as it is required
+_ANY_OBJECT = {"type": "object"}
+
+
+def answer_format(call: ChatCall, variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The format of an answer: that of its schema, or any object. The title of a schema is its
+    name."""
+    schema = call.schema or {}
+    if schema == _ANY_OBJECT:  # a strict schema would be that of an empty object
+        return {"type": "json_object"}
+    title = schema.get("title")
+    name = title if isinstance(title, str) and _NAME.fullmatch(title) else _UNNAMED
+    fitted = fit(schema, variant["strict"] or call.strict, variant["object_root"])
+    form = {"name": name, "schema": fitted.schema, "strict": fitted.strict}
+    return {"type": "json_schema", **form}
+
+
+def named_schema(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of a format. The name becomes its title, if it has none; see `answer_format`."""
+    return {"title": name, **schema} if name not in ("", _UNNAMED) else schema
+
+
+def mentioning_json(call: ChatCall) -> ChatCall:
+    """The call with an instruction, if it wants any object and no message mentions JSON: services
+    refuse that, because models may then write white space without end."""
+    if call.schema != _ANY_OBJECT or any(map(_mentions_json, call.messages)):
+        return call
+    instruction = Message("system", "Answer with a JSON object.")
+    return evolve(call, messages=[*call.messages, instruction])
+
+
+def _mentions_json(message: Message) -> bool:
+    return "json" in message.text.lower()
 
 
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:

@@ -51,6 +51,7 @@ from genai_wire_openai.dialect.common import (
     file_name,
     fit,
     may_be_wrapped,
+    mentioning_json,
     read_object,
     unwrapped,
     wire_parameters,
@@ -107,6 +108,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
         form = _Form(variant["system_role"], variant["image_detail"])
+        call = mentioning_json(call)
         body: dict[str, Any] = {
             "model": call.model_id,
             "input": call.written((self.name, form), form.write),
@@ -118,8 +120,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             _put(body, _PLACES.get(name, (name,)), value)
         add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
         if call.schema is not None:
-            schema = answer_format(call.schema, variant)
-            _put(body, ("text", "format"), {"type": "json_schema", **schema})
+            _put(body, ("text", "format"), answer_format(call, variant))
         if call.stream:
             body["stream"] = True
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
@@ -229,7 +230,7 @@ def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
 
 
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
-    fitted = fit(wire_parameters(tool.parameters), strict)
+    fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
     return {
         "type": "function",
         "name": tool.name,

@@ -97,6 +97,7 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
         tools=request.tools.offered,
         tool_choice=request.tools.choice,
         schema=request.schema,
+        strict=request.repeated["text"]["format"].get("strict") is True,
         parameters=parameters,
         stream=request.stream,
     )

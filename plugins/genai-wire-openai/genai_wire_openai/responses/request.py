@@ -15,6 +15,7 @@ from attrs import frozen
 
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema
+from genai_wire_openai.dialect.common import named_schema
 from genai_wire_openai.responses.fields import (
     Fields,
     MissingParameter,
@@ -267,4 +268,4 @@ def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]
         {"name": form.needed("name"), "schema": schema},
         **{name: value for name, value in more.items() if value is not None},
     )
-    return schema, repeated
+    return named_schema(form.needed("name"), schema), repeated

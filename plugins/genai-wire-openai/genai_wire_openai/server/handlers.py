@@ -46,6 +46,7 @@ from genai_host.serving import (
     value_of,
     whole,
 )
+from genai_wire_openai.dialect.common import named_schema
 from genai_wire_openai.server.replies import CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 
@@ -66,14 +67,12 @@ _NEUTRAL = frozenset(
 _DIALECT = "openai-chat"
 """Name of the dialect of this format."""
 
-_REFUSED = (
-    "audio",
-    "function_call",
-    "functions",
-    "logprobs",
-    "top_logprobs",
-    "web_search_options",
-)
+_REFUSED = ("audio", "web_search_options")
+
+_OF_SERVICES = ("logprobs", "top_logprobs")
+"""Fields that need a service of this format."""
+
+_HINT = "requests with it can pass through to a service of this format: server.pass_through"
 
 
 _ONLY_PASSED = ("logit_bias",)
@@ -94,20 +93,24 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if not model:
         raise ValidationError("model is missing", path="$.model")
     tools, choice = chosen(body, tools_in(body))
-    is_streamed = bool(body.flag("stream"))
+    is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
+    schema, strict = schema_in(body)
     asked = ChatRequest(
         model=model,
-        messages=messages_in(body),
+        messages=messages_in(body, lambda: capabilities(host, model).dialect == _DIALECT),
         tools=tools,
         tool_choice=choice,
-        schema=schema_in(body),
+        schema=schema,
+        strict=strict,
         parameters=parameters_in(body, host, model),
         stream=is_streamed,
     )
     del body  # its values take memory while the service answers
-    writer = CompletionWriter(model, host.clock.now(), with_usage=with_usage)
+    writer = CompletionWriter(
+        model, host.clock.now(), with_usage=with_usage, with_functions=with_functions
+    )
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
     return json_response(writer.whole(whole(host, asked, request)))
@@ -136,7 +139,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     passing = PassingFormat(
         dialect=_DIALECT,
         neutral=_NEUTRAL_OPTIONS.union(() if limits else {"max_tokens"}),
-        expected={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
+        renamed={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
         write_event=sse_of if with_usage else _without_usage,
         write_error=error_event,
         writer=CompletionWriter(model, host.clock.now(), with_usage=with_usage),
@@ -156,22 +159,27 @@ def _without_usage(event: StreamEvent) -> bytes:
     return sse_of(event)
 
 
-def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
-    """Read the JSON Schema of the answer. Raises `ValidationError`."""
+def schema_in(body: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
+    """Read the JSON Schema of the answer, whose title is the name of the format, and whether the
+    service must enforce it. Raises `ValidationError`."""
     form = body.object("response_format")
     if form is None:
-        return None
+        return None, False
     kind = form.choice("type", ("text", "json_object", "json_schema"))
-    if kind == "json_object":
-        return {"type": "object"}
+    if kind == "json_object":  # some clients and services have a schema here
+        schema = form.mapping("schema")
+        if schema is None:
+            return {"type": "object"}, False
+        check_schema(schema, form.at("schema"))
+        return schema, False
     if kind != "json_schema":
-        return None
+        return None, False
     inner = form.object("json_schema")
     schema = None if inner is None else inner.mapping("schema")
     if inner is None or schema is None:
         raise ValidationError("schema is missing", path=form.at("json_schema"))
     check_schema(schema, inner.at("schema"))
-    return schema
+    return named_schema(inner.text("name"), schema), bool(inner.flag("strict"))
 
 
 def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
@@ -190,10 +198,17 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     found["reasoning_effort"] = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
     if body.whole("n") not in (None, 1):
-        raise ValidationError("only one answer per request is supported", path=body.at("n"))
+        message = "only one answer per request is supported"
+        raise ValidationError(message, path=body.at("n"), hint=_HINT)
+    for name in _OF_SERVICES:
+        if body.raw(name):
+            message = f"{name} is not supported here"
+            raise ValidationError(message, path=body.at(name), hint=_HINT)
     if body.raw("modalities") not in (None, ["text"]):
         raise ValidationError("only text answers are supported", path=body.at("modalities"))
     at_once = body.flag("parallel_tool_calls")
+    if body.raw("functions"):
+        at_once = False  # the answer has one call
     others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     if others or at_once is not None:
         can = capabilities(host, model)

@@ -78,13 +78,18 @@ class CompletionWriter:
         model: Model name as requested.
         now: Time of the request.
         with_usage: Whether the last chunk of a stream has the usage.
+        with_functions: Whether the client offered functions in place of tools: an answer then has
+            its first call in `function_call`.
     """
 
-    def __init__(self, model: str, now: datetime, *, with_usage: bool) -> None:
+    def __init__(
+        self, model: str, now: datetime, *, with_usage: bool, with_functions: bool = False
+    ) -> None:
         self._id = f"chatcmpl-{os.urandom(12).hex()}"
         self._created = int(now.timestamp())
         self._model = model
         self._with_usage = with_usage
+        self._with_functions = with_functions
 
     def whole(self, completion: Completion) -> _Wire:
         text = completion.text
@@ -98,7 +103,9 @@ class CompletionWriter:
         thought = _thoughts(completion)
         if thought:
             message["reasoning_content"] = thought
-        if calls:
+        if calls and self._with_functions:
+            message["function_call"] = calls[0]["function"]
+        elif calls:
             message["tool_calls"] = calls
         return {
             **self._head("chat.completion"),
@@ -107,7 +114,7 @@ class CompletionWriter:
                     "index": 0,
                     "message": message,
                     "logprobs": None,
-                    "finish_reason": api_finish_reason(completion, _FINISH),
+                    "finish_reason": self._finish(completion),
                 }
             ],
             "usage": _usage(completion.usage),
@@ -129,12 +136,12 @@ class CompletionWriter:
                     thought = True
                     wire["reasoning_content"] = delta.reasoning
                 if delta.tool_call is not None:
-                    wire["tool_calls"] = [{"index": calls, **_call(delta.tool_call)}]
+                    wire.update(self._call_delta(calls, delta.tool_call))
                     calls += 1
                 if wire:
                     yield before + write_json(wire) + after
             completion = answering.completion
-            finish = api_finish_reason(completion, _FINISH)
+            finish = self._finish(completion)
         except GenaiError as error:
             yield error_event(error)
             return
@@ -142,8 +149,17 @@ class CompletionWriter:
         if rest.get("reasoning_content"):
             yield before + write_json(rest) + after
         for number, call in enumerate(completion.tool_calls[calls:], calls):
-            yield before + write_json({"tool_calls": [{"index": number, **_call(call)}]}) + after
+            yield before + write_json(self._call_delta(number, call)) + after
         yield from self._end(completion, finish)
+
+    def _call_delta(self, number: int, call: ToolCall) -> _Wire:
+        if self._with_functions:
+            return {} if number else {"function_call": _call(call)["function"]}
+        return {"tool_calls": [{"index": number, **_call(call)}]}
+
+    def _finish(self, completion: Completion) -> str:
+        finish = api_finish_reason(completion, _FINISH)
+        return "function_call" if self._with_functions and finish == "tool_calls" else finish
 
     def _end(self, completion: Completion, finish: str) -> Iterator[bytes]:
         head = self._head("chat.completion.chunk")

@@ -2,13 +2,14 @@
 
 Source: OpenAI API reference, "ChatCompletionRequestMessage",
 "ChatCompletionRequestUserMessageContentPart", "ChatCompletionTool",
-"ChatCompletionToolChoiceOption"; `reasoning_content` as in servers of reasoning models.
+"ChatCompletionToolChoiceOption", "ChatCompletionFunctions"; `reasoning_content` as in servers of
+reasoning models. Functions are the deprecated form of tools: a message has one call, without an id.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from genai_host.api import (
     File,
@@ -107,67 +108,102 @@ def _data(url: str, path: str) -> tuple[str, bytes]:
     return found[1].lower(), content
 
 
-_ROLES = ("assistant", "developer", "system", "tool", "user")
+_ROLES = ("assistant", "developer", "function", "system", "tool", "user")
 
 
-def messages_in(body: JsonReader) -> list[Message]:
-    """Read the messages, oldest first. Consecutive tool results become one message. Raises
-    `ValidationError`."""
+def messages_in(body: JsonReader, has_names: Callable[[], bool]) -> list[Message]:
+    """Read the messages, oldest first. Consecutive tool results become one message.
+
+    Args:
+        body: The request.
+        has_names: Whether the service receives the names of speakers; asked if there are any.
+
+    Raises:
+        ValidationError: A message is invalid.
+    """
     given = body.objects("messages")
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))
-    return merge_consecutive(_read_messages(given), "tool")
+    return merge_consecutive(_MessageReader(has_names).read(given), "tool")
 
 
-def _read_messages(given: Sequence[JsonReader]) -> Iterator[Message]:
-    """Documents in tool results follow after all consecutive results."""
-    names: dict[str, str] = {}
-    files: list[Part] = []
-    calls = CallReader()
-    for each in given:
-        message = _message(each, names, files, calls)
-        if files and message.role != "tool":
+class _MessageReader:
+    """Reads the messages of a request."""
+
+    def __init__(self, has_names: Callable[[], bool]) -> None:
+        self._has_names = has_names
+        self._tools: dict[str, str] = {}  # names of the tools called so far, by call id
+        self._functions: dict[str, str] = {}  # ids of the last calls of functions, by name
+        self._files: list[Part] = []  # documents of results
+        self._calls = CallReader()
+
+    def read(self, given: Sequence[JsonReader]) -> Iterator[Message]:
+        """Documents in tool results follow after all consecutive results."""
+        files = self._files
+        for each in given:
+            message = self._message(each)
+            if files and message.role != "tool":
+                yield Message("user", files)
+                files.clear()
+            yield message
+        if files:
             yield Message("user", files)
-            files.clear()
-        yield message
-    if files:
-        yield Message("user", files)
 
+    def _message(self, given: JsonReader) -> Message:
+        role = given.choice("role", _ROLES)
+        if role == "user":
+            return Message("user", parts_in(given) or [Text("")], name=self._name(given))
+        if role in ("system", "developer"):
+            return Message("system", texts_in(given) or [Text("")], name=self._name(given))
+        if role == "assistant":
+            return Message("assistant", list(self._answer(given)), name=self._name(given))
+        if role == "tool":
+            return self._result(given, given.text("tool_call_id"), "tool_call_id")
+        if role == "function":
+            return self._result(given, self._functions.get(given.text("name"), ""), "name")
+        raise ValidationError("invalid or missing role", path=given.at("role"))
 
-def _message(
-    given: JsonReader, names: dict[str, str], files: list[Part], calls: CallReader
-) -> Message:
-    """Read one message. `names` has the tools called so far, by call id; `files` receives the
-    documents of a result."""
-    role = given.choice("role", _ROLES)
-    if role == "user":
-        return Message("user", parts_in(given) or [Text("")])
-    if role in ("system", "developer"):
-        return Message("system", texts_in(given) or [Text("")])
-    if role == "assistant":
-        return Message("assistant", list(_assistant_parts(given, names, calls)))
-    if role == "tool":
-        id = given.text("tool_call_id")
-        if id not in names:
-            raise ValidationError("no tool call has this id", path=given.at("tool_call_id"))
-        result, found = result_and_files(id, names[id], parts_in(given))
-        files += found
+    def _name(self, given: JsonReader) -> str:
+        name = given.text("name")
+        if name and not self._has_names():
+            given.drop("name")
+            return ""
+        return name
+
+    def _result(self, given: JsonReader, id: str, field: str) -> Message:
+        if id not in self._tools:
+            what = "id" if field == "tool_call_id" else "name"
+            raise ValidationError(f"no tool call has this {what}", path=given.at(field))
+        result, found = result_and_files(id, self._tools[id], parts_in(given))
+        self._files += found
         return Message("tool", [result])
-    raise ValidationError("invalid or missing role", path=given.at("role"))
 
+    def _answer(self, given: JsonReader) -> Iterator[Part]:
+        given.refuse("audio")
+        thought = given.text("reasoning_content") or given.text("reasoning")
+        if thought:
+            yield Reasoning(thought)
+        yield from texts_in(given)
+        if given.text("refusal"):
+            yield Text(given.text("refusal"))
+        for each in given.objects("tool_calls"):
+            call = _call(each, self._calls)
+            self._tools[call.id] = call.name
+            yield call
+        function = given.object("function_call")
+        if function is not None:
+            yield self._function_call(function)
 
-def _assistant_parts(given: JsonReader, names: dict[str, str], calls: CallReader) -> Iterator[Part]:
-    given.refuse("audio", "function_call")
-    thought = given.text("reasoning_content") or given.text("reasoning")
-    if thought:
-        yield Reasoning(thought)
-    yield from texts_in(given)
-    if given.text("refusal"):
-        yield Text(given.text("refusal"))
-    for each in given.objects("tool_calls"):
-        call = _call(each, calls)
-        names[call.id] = call.name
-        yield call
+    def _function_call(self, function: JsonReader) -> ToolCall:
+        name = function.text("name")
+        if not name:
+            raise ValidationError("a function call must have a name", path=function.path)
+        number = len(self._tools)
+        while (id := f"function_call_{number}") in self._tools:
+            number += 1
+        self._tools[id] = name
+        self._functions[name] = id
+        return self._calls.read(id, name, function.text("arguments"))
 
 
 def _call(given: JsonReader, calls: CallReader) -> ToolCall:
@@ -185,27 +221,55 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Read the tools. Raises `ValidationError`."""
-    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
+    """Read the tools, and the functions. Raises `ValidationError`."""
+    tools, functions = body.objects("tools"), body.objects("functions")
+    if tools and functions:
+        raise ValidationError("functions cannot be combined with tools", path=body.at("functions"))
+    if functions:
+        return each_once(map(_function, functions), body.at("functions"))
+    return each_once(map(_tool, tools), body.at("tools"))
 
 
 def chosen(
     body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None]:
     """Read the tools that may be used, and the choice among them. Raises `ValidationError`."""
-    choice = body.raw("tool_choice")
+    field = "function_call" if body.raw("functions") else "tool_choice"
+    choice = body.raw(field)
     if choice is None:
         return tools, None
     if isinstance(choice, str):
-        return tools, body.choice("tool_choice", CHOICES)
-    given = body.object("tool_choice")
-    function = None if given is None else given.object("function")
+        return tools, body.choice(field, CHOICES)
+    given = body.object(field)
+    if given is None:
+        return tools, None
+    if field == "tool_choice" and given.text("type") == "allowed_tools":
+        return _allowed(given, tools)
+    function = given if field == "function_call" else given.object("function")
     name = "" if function is None else function.text("name")
-    if name not in {tool.name for tool in tools}:
-        raise ValidationError(
-            "the chosen tool is not among the tools of the request", path=body.at("tool_choice")
-        )
+    _must_be_offered(name, tools, body.at(field))
     return one_of(tools, name)
+
+
+def _allowed(
+    given: JsonReader, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None]:
+    allowed = given.object("allowed_tools")
+    if allowed is None:
+        raise ValidationError("allowed_tools is missing", path=given.path)
+    mode = allowed.choice("mode", ("auto", "required"), "auto")
+    names = set()
+    for each in allowed.objects("tools"):
+        function = each.object("function")
+        name = "" if function is None else function.text("name")
+        _must_be_offered(name, tools, each.path)
+        names.add(name)
+    return [tool for tool in tools if tool.name in names], mode
+
+
+def _must_be_offered(name: str, tools: Sequence[ToolSchema], path: str) -> None:
+    if name not in {tool.name for tool in tools}:
+        raise ValidationError("the chosen tool is not among the tools of the request", path=path)
 
 
 def _tool(given: JsonReader) -> ToolSchema:
@@ -217,9 +281,14 @@ def _tool(given: JsonReader) -> ToolSchema:
     function = given.object("function")
     if function is None:
         raise ValidationError("function is missing", path=given.path)
+    return _function(function)
+
+
+def _function(given: JsonReader) -> ToolSchema:
     return offered_tool(
-        function.text("name"),
-        function.text("description"),
-        function.mapping("parameters"),
-        function.at("parameters"),
+        given.text("name"),
+        given.text("description"),
+        given.mapping("parameters"),
+        given.at("parameters"),
+        strict=bool(given.flag("strict")),
     )

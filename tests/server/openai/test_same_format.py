@@ -1,0 +1,129 @@
+"""What an application writes reaches a service of the same format; others name what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from openai_form import Api, openai_api
+
+from genai_host import Config
+from genai_host.config.schema import InstanceConfig
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+ASK = {"role": "user", "content": "as JSON"}
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        message = {"role": "assistant", "content": '{"a": "b"}'}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        service.replies = [json_reply({"choices": [choice]})]
+        yield service
+
+
+@pytest.fixture
+def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
+    url = {"base_url": service.url}
+    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=url)})
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        yield api
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"type": "json_object"}, {"type": "json_object"}),
+        (
+            {"type": "json_object", "schema": SCHEMA},
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": SCHEMA, "strict": False},
+            },
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA}},
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "verdict",
+                    "schema": {"title": "verdict", **SCHEMA},
+                    "strict": False,
+                },
+            },
+        ),
+        (
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "verdict", "strict": True, "schema": SCHEMA},
+            },
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "verdict",
+                    "schema": {"title": "verdict", **SCHEMA},
+                    "strict": True,
+                },
+            },
+        ),
+    ],
+    ids=["an object", "an object with a schema", "with a name", "strict"],
+)
+def test_item_5_the_format_of_an_answer(
+    api: Api, service: FakeService, form: Any, expected: Any
+) -> None:
+    api.completed(ASK, model="gate/m", response_format=form)
+    sent = service.requests[0].json()
+    assert sent["response_format"] == expected
+    assert sent["messages"] == [ASK]
+
+
+def test_item_5_any_object_without_a_mention_of_json(api: Api, service: FakeService) -> None:
+    """OpenAI's service refuses that."""
+    hi = {"role": "user", "content": "hi"}
+    api.completed(hi, model="gate/m", response_format={"type": "json_object"})
+    instruction = {"role": "system", "content": "Answer with a JSON object."}
+    assert service.requests[0].json()["messages"] == [hi, instruction]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_item_5_whether_a_tool_is_strict(api: Api, service: FakeService, strict: bool) -> None:
+    function = {"name": "f", "description": "", "parameters": SCHEMA, "strict": strict}
+    api.completed(ASK, model="gate/m", tools=[{"type": "function", "function": function}])
+    [tool] = service.requests[0].json()["tools"]
+    assert tool["function"].get("strict", False) is strict
+
+
+SPEAKERS = [
+    {"role": "system", "name": "boss", "content": "be short"},
+    {"role": "user", "name": "critic", "content": "No."},
+    {"role": "user", "name": "writer", "content": [{"type": "text", "text": "Yes."}]},
+    {"role": "assistant", "name": "editor", "content": "Perhaps."},
+    {"role": "user", "content": "So?"},
+]
+
+
+def test_item_5_the_names_of_speakers(api: Api, service: FakeService) -> None:
+    api.completed(*SPEAKERS, model="gate/m")
+    names = [each.get("name") for each in service.requests[0].json()["messages"]]
+    assert names == ["boss", "critic", "writer", "editor", None]
+
+
+def test_item_5_names_that_another_format_lacks_are_listed(api: Api) -> None:
+    reply = api.chat(*SPEAKERS, model="fake")
+    dropped = reply.headers["x-genai-host-dropped"].split(", ")
+    assert dropped == [f"messages[{number}].name" for number in range(4)]
+    assert {message.name for message in api.fake.prompts[0].messages} == {""}
