@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import queue
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +20,9 @@ from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import RateLimited, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.server.state import Workers
 from genai_host.testing import InlinePlugin, ManualClock
+from genai_host.util.clock import SystemClock
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -228,6 +231,57 @@ def test_a_request_leaves_nothing_that_has_to_be_looked_for(url: str, place: str
             assert min(left) < 10
         finally:
             gc.enable()
+
+
+def test_a_request_that_gets_no_thread_is_refused(
+    url: str, client: requests.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Workers, work: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workers, "submit", refuse)
+        refused = client.get(f"{url}/shop/a")
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "no thread is available" in refused.text
+    assert client.get(f"{url}/shop/a").status_code == 200
+
+
+class TestWorkers:
+    @pytest.fixture
+    def workers(self) -> Iterator[Workers]:
+        workers = Workers("test", SystemClock())
+        yield workers
+        assert workers.close(60)
+
+    def ran(self, workers: Workers) -> threading.Thread:
+        """The thread that ran a piece of work."""
+        threads: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
+        workers.submit(lambda: threads.put(threading.current_thread()))
+        return threads.get(timeout=60)
+
+    def test_a_thread_survives_its_work(
+        self, workers: Workers, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        done = threading.Event()
+
+        def fail() -> None:
+            done.set()
+            raise SystemExit(3)
+
+        workers.submit(fail)
+        assert done.wait(60)
+        assert workers.close(60)
+        assert [record.getMessage() for record in caplog.records] == ["handling a request failed"]
+        with pytest.raises(RuntimeError, match="closed"):
+            workers.submit(fail)
+
+    def test_an_idle_thread_ends(self, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("genai_host.server.state._IDLE", 0.0)
+        first = self.ran(workers)
+        first.join(60)
+        assert not first.is_alive()
+        assert self.ran(workers) is not first
 
 
 def test_health(url: str, client: requests.Session) -> None:

@@ -429,3 +429,32 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
         foreign = {**form, **token, "origin": "https://evil.example"}
         assert refusal(ServerSettings(), head("POST", "/v1/files", foreign, length=9)) == 403
     assert refusal(ServerSettings(), head("POST", "/v1/files", form, length=9)) == 415
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "message"),
+    [
+        ([(b"bad name", b"1")], b"/x", "invalid header name"),
+        ([(b"host", b"a"), (b"host", b"b")], b"/x", "duplicate header host"),
+        (
+            [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")],
+            b"/x",
+            "content-length and transfer-encoding cannot be combined",
+        ),
+        ([(b"content-length", b"+2")], b"/x", "content-length is not a number"),
+        ([], b"x", "the path must begin with /"),
+    ],
+)
+def test_what_a_parser_may_accept_is_refused(
+    headers: list[tuple[bytes, bytes]], path: bytes, message: str
+) -> None:
+    scope = {"method": "POST", "raw_path": path, "query_string": b"", "headers": headers}
+    with pytest.raises(Refused, match=f"^{message}$") as caught:
+        read_head(scope, "")
+    assert caught.value.problem.status == 400
+
+
+def test_repeated_headers_are_joined() -> None:
+    pairs = [(b"accept", b"a/b "), (b"cookie", b"a=1"), (b"accept", b"c/d"), (b"cookie", b"b=2")]
+    scope = {"method": "GET", "path": "/x", "query_string": b"", "headers": pairs}
+    assert read_head(scope, "").headers == {"accept": "a/b, c/d", "cookie": "a=1; b=2"}

@@ -11,10 +11,13 @@ import pytest
 from native_form import Api, native_api, served
 
 from genai_host.api import Cancellation, RouteRequest
-from genai_host.errors import Conflict, ServiceUnavailable, StoreError
+from genai_host.errors import Conflict, Interrupted, NotFound, ServiceUnavailable, StoreError
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
+from genai_host.server.native.job_records import QUEUE, JobRecord, JobRecords
+from genai_host.store import Store
 from genai_host.store.writer import Addition, EntryWriter
+from genai_host.testing import ManualClock
 from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
@@ -132,6 +135,28 @@ def test_a_job_of_a_server_that_ends_is_done_by_another(
         [turn] = api.get(f"/conversations/{job['conversation']}")["turns"]
         assert turn["status"] == "answered"
         assert api.fake.calls == 2
+
+
+def test_records_are_kept_for_a_day_and_while_their_job_is_queued(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    with Store(tmp_path / "store.db") as store:
+        host = make_host(store=store, clock=clock)
+        records = JobRecords(host)
+        for id in ("ended", "queued", "lost"):
+            records.add(JobRecord(id, "ann", "c", 0))
+        records.end(JobRecord("ended", "ann", "c", 0, "done"))
+        host.jobs(QUEUE).worker().submit(JobRecord("queued", "ann", "c", 0).queued())
+        assert records.find("ann", "queued").status == "running"
+        lost = records.find("ann", "lost")
+        assert (lost.status, type(lost.error)) == ("failed", Interrupted)
+        clock.advance(25 * 3600)
+        records.add(JobRecord("new", "ann", "c", 0))
+        left = [id for id in ("ended", "queued", "lost", "new") if records.read("ann", id)]
+        assert left == ["queued", "new"]
+        with pytest.raises(NotFound, match="unknown job"):
+            records.find("ann", "ended")
 
 
 def test_a_job_of_another_is_not_there(api: Api) -> None:
