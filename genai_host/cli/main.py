@@ -267,8 +267,6 @@ def _run(app: App, arguments: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
     except click.ClickException as error:
         if sys.stderr is not None:  # click would use standard output instead
             try:
