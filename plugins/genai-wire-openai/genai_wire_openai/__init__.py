@@ -1,7 +1,7 @@
 """OpenAI's API formats, both sides: requests of clients and requests to services.
 
 dialects `openai-chat`, `openai-responses`, `openai-embed`, `openai-moderate`, and token counts
-routes   chat completions, responses, conversations, embeddings, moderations
+routes   chat completions, completions, responses, conversations, embeddings, moderations
 
 - `dialect`: writes requests to services, reads their replies
 - `server`: reads requests of clients, writes replies
@@ -16,6 +16,7 @@ from typing import Any
 from genai_host.api import Dialect, HttpApi, HttpRoute, hookimpl
 
 _HANDLERS = "genai_wire_openai.server.handlers"
+_COMPLETIONS = "genai_wire_openai.server.completions"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
 _DEPLOYMENTS = "genai_wire_openai.server.deployments"
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
@@ -71,6 +72,7 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 
 _ROUTES = (
     HttpRoute("POST", "/v1/chat/completions", f"{_HANDLERS}:complete", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/completions", f"{_COMPLETIONS}:complete", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/embeddings", f"{_HANDLERS}:embed", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/moderations", f"{_HANDLERS}:moderate"),
     HttpRoute("POST", "/v1/responses", f"{_RESPONSES}.create", max_body_size=_SIZE),

@@ -62,7 +62,7 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
     }
 
 
-_FINISH: Mapping[FinishReason, str] = {
+FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -117,7 +117,7 @@ class CompletionWriter:
                     "finish_reason": self._finish(completion),
                 }
             ],
-            "usage": _usage(completion.usage),
+            "usage": usage_object(completion.usage),
         }
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
@@ -158,7 +158,7 @@ class CompletionWriter:
         return {"tool_calls": [{"index": number, **_call(call)}]}
 
     def _finish(self, completion: Completion) -> str:
-        finish = api_finish_reason(completion, _FINISH)
+        finish = api_finish_reason(completion, FINISH_REASONS)
         return "function_call" if self._with_functions and finish == "tool_calls" else finish
 
     def _end(self, completion: Completion, finish: str) -> Iterator[bytes]:
@@ -167,7 +167,9 @@ class CompletionWriter:
         ended = {**head, "choices": [{**choice, "finish_reason": finish}]}
         if self._with_usage:
             yield _event(write_json({**ended, "usage": None}))
-            yield _event(write_json({**head, "choices": [], "usage": _usage(completion.usage)}))
+            yield _event(
+                write_json({**head, "choices": [], "usage": usage_object(completion.usage)})
+            )
         else:
             yield _event(write_json(ended))
         yield b"data: [DONE]\n\n"
@@ -208,7 +210,8 @@ def _thoughts(completion: Completion) -> str:
     return "".join(part.text for part in parts if isinstance(part, Reasoning))
 
 
-def _usage(usage: Usage) -> _Wire:
+def usage_object(usage: Usage) -> _Wire:
+    """Return the usage of an answer."""
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -1,0 +1,100 @@
+"""`/v1/completions`: a prompt that is a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai_form import Api, openai_api
+
+from genai_host.api import Completion, Message, Usage
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import FakeModel
+from genai_host_testing.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    def answer(prompt: Any) -> Completion:
+        return Completion(Message("assistant", f"{prompt.text} Paris"), usage=Usage(2, 1))
+
+    with openai_api(make_host, FakeModel(answer)) as api:
+        yield api
+
+
+def completed(api: Api, prompt: Any, **more: Any) -> dict[str, Any]:
+    reply = api.post("/v1/completions", {"model": "fake", "prompt": prompt, **more})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def events(api: Api, **more: Any) -> list[Any]:
+    body = {"model": "fake", "prompt": "in", "stream": True, **more}
+    blocks = api.post("/v1/completions", body).text.split("\n\n")
+    data = [block.removeprefix("data: ") for block in blocks if block]
+    return [each if each == "[DONE]" else json.loads(each) for each in data]
+
+
+def test_item_5_a_completion(api: Api) -> None:
+    found = completed(api, "in", max_tokens=5, temperature=0)
+    assert found["object"] == "text_completion"
+    assert found["choices"] == [
+        {"text": "in Paris", "index": 0, "logprobs": None, "finish_reason": "stop"}
+    ]
+    assert (found["usage"]["prompt_tokens"], found["usage"]["completion_tokens"]) == (2, 1)
+    [prompt] = api.fake.prompts
+    assert [(each.role, each.text) for each in prompt.messages] == [("user", "in")]
+    assert prompt.parameters == {"max_tokens": 5, "temperature": 0}
+
+
+def test_item_5_several_prompts_are_answered_in_order(api: Api) -> None:
+    found = completed(api, ["in", "near"], echo=True)
+    assert [each["text"] for each in found["choices"]] == ["inin Paris", "nearnear Paris"]
+    assert [each["index"] for each in found["choices"]] == [0, 1]
+    assert found["usage"]["total_tokens"] == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_item_5_a_stream(api: Api, options: dict[str, Any]) -> None:
+    *pieces, done = events(api, echo=True, **options)
+    assert done == "[DONE]"
+    if options:
+        assert pieces.pop()["usage"]["total_tokens"] == 3
+    choices = [each["choices"][0] for each in pieces]
+    assert "".join(each["text"] for each in choices) == "inin Paris"
+    assert [each["finish_reason"] for each in choices] == [None] * (len(choices) - 1) + ["stop"]
+
+
+def test_item_5_an_error_ends_a_stream(api: Api) -> None:
+    def fail(prompt: Any) -> Completion:
+        raise ServiceUnavailable("down")
+
+    api.fake.answer = fail
+    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", "stream": True})
+    assert reply.status_code == 503
+    assert reply.json()["error"]["message"] == "down"
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"prompt": [[1, 2]]}, "prompt"),
+        ({"prompt": [1, 2]}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a"] * 33}, "prompt"),
+        ({"prompt": ["a", "b"], "stream": True}, "prompt"),
+        ({"suffix": "x"}, "suffix"),
+        ({"best_of": 2}, "best_of"),
+        ({"n": 2}, "n"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"model": ""}, "model"),
+    ],
+)
+def test_item_5_what_is_not_supported_is_refused(api: Api, more: Any, field: str) -> None:
+    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", **more})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)
