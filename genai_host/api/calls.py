@@ -335,11 +335,11 @@ class EmbedCall(Call):
     """A call that computes one embedding vector per text.
 
     Attributes:
-        texts: The texts.
+        texts: The texts; see `Embed`.
         purpose: Use of the vectors. Some models embed queries and documents differently.
     """
 
-    texts: Sequence[str]
+    texts: Sequence[str | Sequence[int]]
     purpose: Literal["query", "document"] = "document"
 
 

@@ -401,6 +401,7 @@ class Dialect(ABC, Generic[C, R]):
         reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
+        accepts_tokens: Whether the texts of an `EmbedCall` may be ids of tokens.
     """
 
     name: ClassVar[str]
@@ -411,6 +412,7 @@ class Dialect(ABC, Generic[C, R]):
     price_parameters: ClassVar[frozenset[str]] = frozenset()
     reserved: ClassVar[frozenset[str]] = frozenset({"messages", "model", "stream", "tools"})
     variant: ClassVar[Mapping[str, Any]] = {}
+    accepts_tokens: ClassVar[bool] = False
 
     @property
     def counts(self) -> str:

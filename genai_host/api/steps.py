@@ -24,7 +24,7 @@ from genai_host.api.messages import Message, ToolCall
 from genai_host.api.tools import AvailableTool, ToolOutput
 from genai_host.api.validators import (
     string_set,
-    strings,
+    texts_or_tokens,
 )
 
 R_co = TypeVar("R_co", covariant=True, default=Any)
@@ -124,13 +124,14 @@ class Embed(Step[Embeddings]):
     """Compute embedding vectors, one per text, in order.
 
     Attributes:
-        texts: The texts.
+        texts: The texts, each of them a string, or the ids of its tokens for the tokenizer of the
+            model (see `Dialect.accepts_tokens`).
         role: Role of the feature whose model is used.
         purpose: Use of the vectors; some models embed queries and documents differently.
     """
 
     step = "embed"
-    texts: Sequence[str] = field(converter=strings)
+    texts: Sequence[str | Sequence[int]] = field(converter=texts_or_tokens)
     role: str = "embed"
     purpose: Literal["query", "document"] = "document"
 

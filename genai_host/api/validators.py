@@ -30,6 +30,20 @@ def strings(given: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+def texts_or_tokens(given: Iterable[str | Iterable[int]]) -> tuple[str | tuple[int, ...], ...]:
+    """Convert to a tuple of texts, each of them a string or the ids of its tokens.
+
+    Raises:
+        TypeError: It is a single string, or an item is neither.
+    """
+    if isinstance(given, str):
+        raise TypeError(f"expected a list of texts, not the string {given!r}")
+    found = tuple(each if isinstance(each, str) else tuple(each) for each in given)
+    if any(type(id) is not int for each in found if type(each) is tuple for id in each):
+        raise TypeError("expected texts, or lists of the ids of their tokens")
+    return found
+
+
 def strings_or_none(given: Iterable[str] | None) -> tuple[str, ...] | None:
     return None if given is None else strings(given)
 

@@ -48,7 +48,7 @@ from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
 from genai_host.calls.structured_output import with_schema_in_prompt, with_value
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.errors import GenaiError, NoRoute
+from genai_host.errors import GenaiError, NoRoute, UnsupportedPart
 from genai_host.plugins.observers import CallRecord
 
 _NOTHING: frozenset[str] = frozenset()
@@ -241,10 +241,24 @@ class Agent:
         if isinstance(step, CountTokens):
             mixed = self._with_other_parts(step.prompt.messages)
             routes = self._able(step.prompt, self._counters(), mixed)
+        elif isinstance(step, Embed) and not all(isinstance(each, str) for each in step.texts):
+            routes = self._with_tokens()
         retries = self._with_retries()
         return self._as_asked(
             drained(retries.stream(routes, cancellation, act, trace, self._middleware))
         )
+
+    def _with_tokens(self) -> Sequence[Route]:
+        """The routes to services that embed ids of tokens."""
+        able = [route for route in self.routes if route.accepts_tokens]
+        if not able and self.routes:
+            info = self.routes[0].info
+            raise UnsupportedPart(
+                f"{info.model} at {info.provider} accepts texts, not ids of tokens",
+                part="tokens",
+                dialect=info.dialect,
+            )
+        return able
 
     def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
         if isinstance(step, CountTokens):

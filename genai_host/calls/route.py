@@ -97,6 +97,7 @@ class Route:
         self.info = candidate.info
         self.capabilities = candidate.capabilities
         self._dialect = dialect
+        self.accepts_tokens = dialect.accepts_tokens
         self._instances = instances
         self._observers = observers
         self._clock = clock

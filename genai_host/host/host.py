@@ -368,7 +368,7 @@ class Host(HostParts):
 
     def embed(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | Sequence[int]],
         *,
         model: str | None = None,
         provider: str | None = None,
@@ -380,7 +380,7 @@ class Host(HostParts):
         """Compute embedding vectors, one per text, in order.
 
         Args:
-            texts: The texts.
+            texts: The texts; see `Embed`.
             model: Name of the model; None for the default model of `embed`.
             provider: Name of the provider to use; None for any.
             parameters: Model parameters by name.

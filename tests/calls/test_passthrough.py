@@ -44,8 +44,7 @@ CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body
         ({}, {"variant": {"form": "other"}}, False),
         ({}, {"variant": {}}, False),
         ({"neutral": frozenset({"form"})}, {"variant": {"form": "other"}}, True),
-        ({"expected": {"form": "other"}}, {"variant": {"form": "other"}}, True),
-        ({"expected": {"form": "other"}}, {}, False),
+        ({"renamed": {"form": "seed"}}, {"variant": {"form": "other"}}, True),
     ],
     ids=str,
 )
@@ -59,7 +58,11 @@ def test_a_request_passes_if_the_host_need_not_change_it(
 @pytest.fixture
 def dialect() -> Any:
     """A dialect for which the test sets the results."""
-    return mock.Mock(price_parameters=frozenset({"tier"}), reserved=frozenset({"model"}))
+    return mock.Mock(
+        price_parameters=frozenset({"tier"}),
+        reserved=frozenset({"model"}),
+        variant={"limit": "most", "unlimited": "none"},
+    )
 
 
 CALL = ChatCall(model_id="model-1", messages=[Message("user", "x")], stream=True)
@@ -74,6 +77,15 @@ def test_a_request_has_its_own_fields_and_the_models_id(dialect: Any) -> None:
     assert request.body == {"model": "model-1", "seed": REQUEST.fields["seed"]}
     without = PassThrough(dialect, evolve(REQUEST, fields={})).prepare_request(CALL)
     assert without.body == {}
+
+
+@pytest.mark.parametrize(("variant", "name"), [({}, "most"), ({"limit": "maximum"}, "maximum")])
+def test_a_field_has_the_name_of_the_service(
+    dialect: Any, variant: dict[str, str], name: str
+) -> None:
+    passed = evolve(REQUEST, renamed={"limit": "seed"})
+    request = PassThrough(dialect, passed).prepare_request(evolve(CALL, variant=variant))
+    assert request.body == {"model": "model-1", name: REQUEST.fields["seed"]}
 
 
 def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:

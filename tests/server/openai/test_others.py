@@ -46,7 +46,7 @@ def test_vectors_in_base64_are_the_same(api: Api) -> None:
     assert list(numbers) == pytest.approx(plain["embedding"])
 
 
-@pytest.mark.parametrize("wrong", [[], [1, 2], [[1]], "", [""], None, 3])
+@pytest.mark.parametrize("wrong", [[], "", [""], None, 3])
 def test_what_is_no_text_is_refused(api: Api, wrong: Any) -> None:
     reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": wrong})
     assert reply.status_code == 400

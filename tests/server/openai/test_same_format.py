@@ -127,3 +127,25 @@ def test_item_5_names_that_another_format_lacks_are_listed(api: Api) -> None:
     dropped = reply.headers["x-genai-host-dropped"].split(", ")
     assert dropped == [f"messages[{number}].name" for number in range(4)]
     assert {message.name for message in api.fake.prompts[0].messages} == {""}
+
+
+IDS = [[9906, 1917], [15339]]
+
+
+def test_item_5_ids_of_tokens_are_embedded(api: Api, service: FakeService) -> None:
+    """LangChain's OpenAIEmbeddings sends them by default."""
+    vectors = [{"index": number, "embedding": [0.5, number]} for number in range(2)]
+    service.replies = [json_reply({"data": vectors, "usage": {"prompt_tokens": 3}})] * 2
+    for given, sent in ((IDS, IDS), (IDS[0], IDS[:1])):
+        service.replies = [json_reply({"data": vectors[: len(sent)]})]
+        reply = api.post("/v1/embeddings", {"model": "gate/e", "input": given})
+        assert [each["index"] for each in reply.json()["data"]] == [*range(len(sent))]
+        assert service.requests[-1].json()["input"] == sent
+
+
+@pytest.mark.parametrize(
+    ("given", "param"), [([[1, True]], "input"), ([[]], "input"), ([[1], 2], "input"), (IDS, None)]
+)
+def test_item_5_what_cannot_be_embedded(api: Api, given: Any, param: str | None) -> None:
+    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": given})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)

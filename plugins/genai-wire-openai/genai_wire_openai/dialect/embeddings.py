@@ -48,6 +48,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
         }
     }
     variant = {"purpose": "", "encoding": "float"}
+    accepts_tokens = True
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}

@@ -272,16 +272,21 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
     )
 
 
-def _texts(body: JsonReader) -> Sequence[str]:
+def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
+    """The texts to embed; some clients send ids of tokens instead."""
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else body.values("input")
+    if texts and all(type(each) is int for each in texts):
+        texts = [texts]
     if not 0 < len(texts) <= _MOST:
         raise ValidationError(
             f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
         )
     for text in texts:
-        if not isinstance(text, str):
-            raise ValidationError("tokens are not supported: send text", path=body.at("input"))
+        is_tokens = isinstance(text, list) and all(type(each) is int for each in text)
+        if not is_tokens and not isinstance(text, str):
+            message = "must be a text, or a list of the ids of tokens"
+            raise ValidationError(message, path=body.at("input"))
         if not text:
             raise ValidationError("texts must not be empty", path=body.at("input"))
     return texts
