@@ -127,7 +127,7 @@ class Transport:
             kind = loan.response.headers.get("content-type", "").partition(";")[0]
             kind = kind.strip().lower()
             parser = (framings or {}).get(kind)
-            if loan.response.status >= 300:
+            if loan.response.status >= 400:
                 return _read_whole(loan, limits)
             blocks = _blocks(loan, limits, _LARGEST_STREAM)
             if parser is None:

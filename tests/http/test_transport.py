@@ -10,22 +10,31 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 import trustme
 from tunnel import Tunnel
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    NameResolutionError,
+    NewConnectionError,
+    ProxyError,
+)
 
 from genai_host.api import Cancellation, HttpRequest, ProviderReply
 from genai_host.errors import (
     BadRequest,
     Cancelled,
     ConfigurationError,
+    GenaiError,
     IncompleteReply,
     MalformedReply,
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_host.http.transport import EventStream, Transport
+from genai_host.http.transport import EventStream, Transport, _head, _system_reason, _write
 from genai_host.providers.limits import CallLimits
 from genai_host.testing.fake_service import (
     CUT,
@@ -39,6 +48,7 @@ from genai_host.testing.fake_service import (
     sse_reply,
     stream_reply,
 )
+from genai_host.util.names import __version__
 
 pytestmark = pytest.mark.part
 
@@ -475,6 +485,25 @@ class TestReading:
         assert isinstance(found, ProviderReply)
         assert found.body == b"<html>"
 
+    @pytest.mark.parametrize("status", [400, 503])
+    def test_a_failure_is_no_stream(
+        self, transport: Transport, service: FakeService, status: int
+    ) -> None:
+        headers = {"Content-Type": "text/event-stream"}
+        service.replies = [reply(b"data: 1\n\n", status, headers=headers)]
+        found = transport.stream(request(service), Cancellation())
+        assert isinstance(found, ProviderReply)
+        assert (found.status, found.body) == (status, b"data: 1\n\n")
+
+    def test_the_length_of_a_reply_is_limited(
+        self, transport: Transport, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host.http.transport._LARGEST_REPLY", 10)
+        service.replies = [reply(b"x" * 10), reply(b"x" * 11)]
+        assert transport.send(request(service), Cancellation()).body == b"x" * 10
+        with pytest.raises(MalformedReply, match="longer than 10 bytes"):
+            transport.send(request(service), Cancellation())
+
     @pytest.mark.parametrize(
         ("rest", "body"),
         [
@@ -649,3 +678,123 @@ class TestCancelling:
 
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(call, range(1500)))
+
+
+CONNECTION: Any = object()
+REFUSED = NewConnectionError(CONNECTION, "urllib3 says this")
+REFUSED.__cause__ = ConnectionRefusedError(111, "Connection refused")
+UNVERIFIED = ssl.SSLCertVerificationError("certificate verify failed")
+UNVERIFIED.verify_message = "self-signed certificate"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            NameResolutionError("h", CONNECTION, socket.gaierror(-2, "unknown")),
+            ServiceUnavailable,
+            "cannot connect to http://h: unknown host name",
+        ),
+        (REFUSED, ServiceUnavailable, "cannot connect to http://h: Connection refused"),
+        (ConnectTimeoutError(), ProviderTimeout, "cannot connect to http://h within 2.5 s"),
+        (
+            UNVERIFIED,
+            ConfigurationError,
+            "cannot verify the certificate of http://h: self-signed certificate",
+        ),
+        (
+            ssl.SSLEOFError(8, "EOF occurred"),
+            ServiceUnavailable,
+            "http://h closed the connection: EOF occurred",
+        ),
+        (ValueError("x"), ServiceUnavailable, "http://h closed the connection: ValueError"),
+        (
+            ProxyError("x", REFUSED),
+            ServiceUnavailable,
+            "cannot connect to the proxy http://p: Connection refused",
+        ),
+        (
+            ProxyError("x", OSError("Tunnel connection failed: 502 Bad Gateway")),
+            ServiceUnavailable,
+            "the proxy http://p refused to connect with status 502",
+        ),
+        (
+            ProxyError("x", OSError("Tunnel connection failed: 407 Authenticate")),
+            ServiceUnavailable,
+            "the proxy http://p requires another user and password (status 407)",
+        ),
+    ],
+    ids=repr,
+)
+def test_why_a_request_was_not_sent(error: Exception, kind: type[GenaiError], message: str) -> None:
+    transport = Transport(connect_timeout=2.5, proxy="http://p")
+    found = transport._not_sent(error, "http://h", "http://p")
+    assert type(found) is kind
+    assert found.message == message
+    assert ("limits.proxy" in found.hint) == isinstance(error, ProxyError)
+    if isinstance(found, ProviderTimeout):
+        assert (found.deadline, found.retryable) == ("connect_timeout", True)
+    if isinstance(found, ConfigurationError):
+        assert "ca_file" in found.hint
+
+
+def test_a_proxy_of_an_unknown_name_is_a_proxy() -> None:
+    found = Transport()._refused_by_proxy("", 407)
+    assert found.message.startswith("a proxy requires")
+    assert "HTTPS_PROXY" in found.hint
+
+
+@pytest.mark.parametrize(("depth", "reason"), [(0, "down"), (7, "down"), (8, "ValueError")])
+@pytest.mark.parametrize("link", ["args", "__cause__", "__context__"])
+def test_the_reason_of_the_system_is_found(depth: int, reason: str, link: str) -> None:
+    error: Exception = OSError(1, "down")
+    for _ in range(depth):
+        outer = ValueError("x", error) if link == "args" else ValueError("x")
+        if link != "args":
+            setattr(outer, link, error)
+        error = outer
+    assert _system_reason(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"),
+    [("POST", b"", "0"), ("POST", b"abc", "3"), ("GET", b"", None), ("GET", b"abc", "3")],
+)
+def test_the_head_of_a_request(method: str, body: bytes, length: str | None) -> None:
+    address = Transport(proxy="")._address("http://host:81/path?query")
+    asked = HttpRequest(method, "http://host:81/path?query", {"X-A": "é"}, body)
+    first, *lines, blank, rest = _head(asked, address, "gzip").decode("latin-1").split("\r\n")
+    assert (first, blank, rest) == (f"{method} /path?query HTTP/1.1", "", "")
+    assert lines == [
+        "Host: host:81",
+        f"User-Agent: genai-host/{__version__}",
+        "Accept-Encoding: gzip",
+        "X-A: é",
+        *([f"Content-Length: {length}"] if length else []),
+    ]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\r\nb", "a\0b", "€"])
+def test_a_header_has_valid_characters(value: str) -> None:
+    address = Transport(proxy="")._address("http://host/")
+    with pytest.raises(ConfigurationError, match="a header"):
+        _head(HttpRequest("GET", "http://host/", {"X-A": value}), address, "gzip")
+
+
+def test_addresses_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.http.transport._MOST_ADDRESSES", 2)
+    transport = Transport(proxy="")
+    for number in (1, 2, 1):
+        transport._address(f"http://host/{number}")
+    assert list(transport._addresses) == ["http://host/1", "http://host/2"]
+    transport._address("http://host/3")
+    assert list(transport._addresses) == ["http://host/3"]
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1])
+def test_a_large_body_is_not_copied(size: int) -> None:
+    sock = mock.Mock()
+    _write(sock, b"head", bytes(size))
+    written = [call.args[0] for call in sock.sendall.mock_calls]
+    assert list(map(len, written)) == ([size + 4] if size == 1 << 20 else [4, size])
+    assert b"".join(written) == b"head" + bytes(size)

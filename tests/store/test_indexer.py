@@ -190,6 +190,21 @@ def test_a_turn_that_is_regenerated_is_found_where_it_begins(store: Store) -> No
     assert [match.turn for match in store.search("word0")] == [0]
 
 
+def test_a_removal_that_cannot_be_read_removes_nothing(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = begin(store)
+    for entry in turns(2):
+        record.append(entry)
+    store.conversations()
+    with store._database.writing() as connection:
+        connection.exec_driver_sql("UPDATE entries SET body = '{}' WHERE kind = 'turn_ended'")
+    record.append(Rewound(0, 0))
+    assert store.summary(record.id).status == "idle"
+    assert len(store.search("word0")) == 1
+    assert caplog.messages == [f"cannot read what was undone in {record.id}: 'entry'"]
+
+
 def begun(turn: int, *, again: bool = False) -> dict[str, Any]:
     return {"entry": "turn_started", "turn": turn, "again": again}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -12,12 +12,13 @@ from unittest import mock
 import pytest
 
 from genai_host import Config, Host
-from genai_host.api import HttpProblem, http_status
+from genai_host.api import Completion, HttpProblem, Message, RouteInfo, Usage, http_status
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded
+from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded, StoreError
+from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
 from genai_host.testing import ManualClock
-from genai_host.usage.budgets import Budgets, Spent
+from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
 
@@ -80,6 +81,99 @@ def test_models_of_unknown_cost_are_logged_once_and_not_without_limit(
     assert caplog.messages[3] == (
         r"the cost of a call of '\n3' is unknown and counts for no budget"
     )
+
+
+NOW = datetime(2026, 1, 31, 22, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "period", "renews"),
+    [
+        (NOW, "day", datetime(2026, 2, 1, tzinfo=UTC)),
+        (NOW, "month", datetime(2026, 2, 1, tzinfo=UTC)),
+        (datetime(2026, 2, 1, tzinfo=UTC), "day", datetime(2026, 2, 2, tzinfo=UTC)),
+        (datetime(2026, 2, 1, tzinfo=UTC), "month", datetime(2026, 3, 1, tzinfo=UTC)),
+        (datetime(2026, 12, 31, 23, 59, 59, 999999, UTC), "day", datetime(2027, 1, 1, tzinfo=UTC)),
+        (datetime(2026, 12, 1, 5, tzinfo=UTC), "month", datetime(2027, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) -> None:
+    assert _end(period, now) == renews
+
+
+@pytest.mark.parametrize(
+    ("budget", "name", "message"),
+    [
+        (
+            Budget("ann", "day", "dollars", 0.5, 0.61234, 0, NOW + timedelta(hours=1.5)),
+            "users.ann.day",
+            "the budget of ann for a day is spent: 0.6123 of 0.5 US dollars",
+        ),
+        (
+            Budget(EVERYBODY, "month", "tokens", 1e6, 1234567, 0, NOW + timedelta(hours=1.5)),
+            "total.month_tokens",
+            "the budget of all users for a month is spent: 1234567 of 1000000 tokens",
+        ),
+        (
+            Budget("", "day", "tokens", 1, 2, 0, NOW + timedelta(hours=1.5)),
+            "user.day_tokens",
+            "the budget for a day is spent: 2 of 1 tokens",
+        ),
+    ],
+)
+def test_the_error_of_a_spent_budget_has_its_numbers(
+    budget: Budget, name: str, message: str
+) -> None:
+    error = _exceeded(budget, NOW)
+    assert error.message == f"{message}; it resets at 2026-02-01 00:00 UTC"
+    assert (error.budget, error.spent, error.most) == (name, budget.spent, budget.most)
+    assert (error.renews, error.retry_after) == ("2026-02-01T00:00:00+00:00", 5400.0)
+
+
+def test_each_period_and_unit_has_an_account() -> None:
+    ledger: Any = mock.Mock()
+    ledger.users.return_value = ["bob", EVERYBODY]
+    ledger.spent.side_effect = lambda accounts: {each: Spent(0.5, 7, 2) for each in accounts}
+    config = BudgetsConfig(user=BudgetConfig(1.0, 2.0, 3, 4), total=BudgetConfig(month=5.0))
+    budgets = Budgets(config, lambda: ledger, ManualClock())
+    day, month = datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+
+    def expected(user: str) -> list[Budget]:
+        return [
+            Budget(user, "day", "dollars", 1.0, 0.5, 2, day),
+            Budget(user, "month", "dollars", 2.0, 0.5, 2, month),
+            Budget(user, "day", "tokens", 3, 7, 2, day),
+            Budget(user, "month", "tokens", 4, 7, 2, month),
+        ]
+
+    total = Budget(EVERYBODY, "month", "dollars", 5.0, 0.5, 2, month)
+    assert budgets.states(["ann"]) == [
+        *(total, *expected("")),
+        *(*expected("ann"), *expected("bob")),
+    ]
+    assert budgets.state("ann") == expected("ann")
+    ledger.users.assert_called_once_with(["2026-01-01", "2026-01"])
+    ledger.spent.assert_called_with([("ann", "2026-01"), ("ann", "2026-01-01")])
+    assert [each.is_spent for each in budgets.state("ann")] == [False, False, True, True]
+
+
+def test_spending_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    ledger: Any = mock.Mock()
+    ledger.spend.side_effect = StoreError("the disk is full")
+    purse = Budgets(EACH, lambda: ledger, ManualClock()).middleware("ann")
+    assert purse is not None
+    route: Any = SimpleNamespace(info=RouteInfo("m", "p", "d"))
+    report = CallRecord()
+    purse.leave(route, None, report)  # no call was made
+    assert not ledger.spend.called
+    report.sent = 0.0
+    report.result = Completion(Message("assistant", ""), usage=Usage(1, 2), cost=0.0)
+    purse.leave(route, None, report)
+    ledger.spend.assert_called_once_with([("ann", "2026-01-01")], Spent(0.0, 3, 0))
+    assert caplog.messages == ["the cost of a call was not added to any budget: the disk is full"]
+    report.result = Completion(Message("assistant", ""), cost=0.0)
+    purse.leave(route, None, report)  # it was free
+    assert ledger.spend.call_count == 1
 
 
 def test_item_4_a_budget_that_is_spent_stops_before_the_call(sold: Sold) -> None:
@@ -228,8 +322,6 @@ def test_without_budgets_nothing_stands_before_a_call(make_host: MakeHost) -> No
 
 
 def test_a_store_that_fails_lets_nobody_spend(sold: Sold, make_store: MakeStore) -> None:
-    from genai_host.errors import StoreError
-
     store: Store = make_store()
     host = sold(EACH, store=store)
     say(host, record=False)
