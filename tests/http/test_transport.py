@@ -724,7 +724,6 @@ UNVERIFIED.verify_message = "self-signed certificate"
             "the proxy http://p requires another user and password (status 407)",
         ),
     ],
-    ids=repr,
 )
 def test_why_a_request_was_not_sent(error: Exception, kind: type[GenaiError], message: str) -> None:
     transport = Transport(connect_timeout=2.5, proxy="http://p")

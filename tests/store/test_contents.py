@@ -635,6 +635,23 @@ class TestBlobs:
         assert store.blobs().put([b"".join(data)]) == id
         assert b"".join(store.blobs().get(store.blobs().put([]))) == b""
 
+    def test_without_a_directory_they_are_rows(self, store: Store) -> None:
+        blobs, data = store.blobs(), bytes(range(256)) * 3000
+        blobs._folder = None  # as on PostgreSQL
+        id, other = blobs.put([data]), blobs.put([b"x"])
+        assert [len(piece) for piece in blobs.get(id)] == [1 << 18, 1 << 18, 768_000 - (1 << 19)]
+        assert b"".join(blobs.get(id)) == data
+        assert blobs.use(id, "c")
+        assert blobs.put([data]) == id
+        blobs.remove(other)
+        with pytest.raises(NotFound):
+            blobs.get(other)
+        assert b"".join(blobs.get(id)) == data
+        with store._database.reading() as connection:
+            found = connection.exec_driver_sql("SELECT DISTINCT digest FROM blob_pieces")
+            assert found.scalars().all() == [id]
+        assert not Path(f"{store.location}.blobs").exists()
+
     def test_what_nobody_uses_is_removed(self, store: Store) -> None:
         blobs = store.blobs()
         id = blobs.put([b"x"])

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from attrs import evolve
 from support import Terminal
 
 from genai_host import Message
-from genai_host.api import Image
-from genai_host.conversations.record import StepEnded, StepStarted, TurnStarted
+from genai_host.api import Answer, Image
+from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.replay import MOST_TURNS
 from genai_host.errors import StoreError
 from genai_host.store import Store
-from genai_host.store.database import VERSION, Database
-from genai_host.store.health import StoreHealth, _examine_on_postgresql
-from genai_host_testing.stores import MakeStore, begin, make_store, place, postgres_server, store
+from genai_host.store.database import OLDEST, VERSION, Database
+from genai_host.store.health import Repair, StoreHealth, _examine_on_postgresql, _impossible
+from genai_host_testing.stores import (
+    CODEC,
+    MakeStore,
+    begin,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -75,6 +88,7 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
     [
         ({"SELECT tablename": []}, None),
         ({}, StoreHealth(7, VERSION, 2)),
+        ({"SELECT value": [str(OLDEST)]}, StoreHealth(7, OLDEST, 2)),
         (
             {"SELECT value": ["999"]},
             StoreHealth(
@@ -96,7 +110,7 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
             ),
         ),
     ],
-    ids=["none", "healthy", "newer", "damaged"],
+    ids=["none", "healthy", "oldest", "newer", "damaged"],
 )
 def test_the_server_is_asked_on_postgresql(
     answers: dict[str, list[Any]], health: StoreHealth | None
@@ -147,6 +161,85 @@ def test_attachments_and_the_log_count_as_its_size(tmp_path: Path) -> None:
         files = [tmp_path / "x.db", tmp_path / "x.db-wal", *tmp_path.glob("x.db.blobs/*/*")]
         assert health is not None
         assert health.size == sum(file.stat().st_size for file in files)
+
+
+def test_one_of_the_oldest_version_is_checked(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        begin(store)
+        with store._database.writing() as connection:
+            connection.exec_driver_sql(f"UPDATE meta SET value = '{OLDEST}'")
+        health = store.health()
+    assert health is not None
+    assert (health.version, health.conversations, health.faults) == (OLDEST, 1, ())
+
+
+class TestRepair:
+    @pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+    def test_a_repaired_conversation_is_as_before(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        call = {**RESULT, "seconds": 1.0, "cost": 0.5}
+        with Store(tmp_path / "x.db") as store:
+            copied = begin(store, models={"main": "m"}, history=(Message("user", "before"),))
+            copied.append(TurnStarted(0, Message("user", "word"), "1", 0))
+            copied.append(StepStarted(0, (0,), "prompt", "d"))
+            copied.append(StepEnded(0, (0,), call))
+            copied.append(TurnEnded(0, Answer("word")))
+            record, _ = store.record(store.fork(copied.id), CODEC)
+            record.append(TurnStarted(1, Message("user", "word"), "1", 2))
+            record.append(StepStarted(1, (0,), "prompt", "d"))
+            record.append(StepEnded(1, (0,), call))
+
+            def state() -> tuple[Any, ...]:
+                summary = evolve(store.summary(record.id), entries=0, updated=0.0, status="idle")
+                found = [*store.search("word"), *store.search("before")]
+                return summary, store.attempts(record.id), sorted(found, key=repr), store.usage()
+
+            before = state()
+            record.append(StepEnded(1, (0,), {**call, "cost": 7.0}))
+            assert store.summary(record.id).status == "damaged"
+            sizes = []
+            monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
+            assert store.repair() == [Repair(record.id, 1, is_damaged=False)]
+            assert store.repair() == []
+            assert state() == before
+            assert store.summary(record.id).status == "running"
+            record.append(TurnEnded(1, Answer("done")))
+            assert [each.status for each in store.conversations()] == ["idle", "idle"]
+            file = Path(store.set_aside)
+            [line] = file.read_text("utf-8").splitlines()
+            moved = json.loads(line)
+            assert (moved["conversation"], moved["number"]) == (record.id, 8)
+            assert '"cost":7.0' in moved["body"]
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert sizes == [file.stat().st_size]  # it was written before it was synced
+
+    @pytest.mark.parametrize(
+        ("kinds", "moved"),
+        [
+            ([("opened", None), ("turn_started", 0), ("turn_ended", 0)], []),
+            ([("turn_started", 0), ("turn_started", 0)], [1]),
+            ([("turn_started", 0), ("turn_started", 1), ("turn_ended", 0)], []),
+            ([("opened", None), ("opened", None), ("rewound", None)], []),
+            ([("turn_started", None), ("turn_started", -1)], [0, 1]),
+            ([("turn_started", MOST_TURNS), ("turn_started", MOST_TURNS + 1)], [1]),
+        ],
+        ids=str,
+    )
+    def test_invalid_entries_are_moved(self, kinds: list[Any], moved: list[int]) -> None:
+        rows: list[Any] = [
+            SimpleNamespace(kind=kind, turn=turn, body="{}", number=number)
+            for number, (kind, turn) in enumerate(kinds)
+        ]
+        assert [row.number for row in _impossible(rows)] == moved
+
+    def test_steps_are_told_apart_by_their_path(self) -> None:
+        bodies = ['{"path": [0]}', '{"path": [0, 1]}', '{"path": [0]}', "[]", "{", '{"path": 1}']
+        rows: list[Any] = [
+            SimpleNamespace(kind="step_ended", turn=0, body=body, number=number)
+            for number, body in enumerate(bodies)
+        ]
+        assert [row.number for row in _impossible(rows)] == [2, 4, 5]
 
 
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:

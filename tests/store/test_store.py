@@ -12,6 +12,7 @@ import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import sqlalchemy
@@ -33,7 +34,7 @@ from genai_host.store import Store
 from genai_host.store.database import Database, Liveness, lock_beside
 from genai_host.store.engines import failing, read_url
 from genai_host.store.store import StoredRecord
-from genai_host.store.writer import Addition
+from genai_host.store.writer import Addition, EntryRow
 from genai_host_testing.stores import (
     CODEC,
     MakeStore,
@@ -139,6 +140,33 @@ class TestRecord:
                 append(record, *turn(0, "ours")[:2])
         assert caught.value.hint == "reopen the conversation"
         assert record.entries[1:] == (*turn(0, "theirs")[:2],)
+
+    def test_the_same_entry_of_another_record_is_a_conflict(self, make_store: MakeStore) -> None:
+        """Also if it is written by the same store at the same moment."""
+        store = make_store(now=lambda: 100.0)
+        record = begin(store)
+        other, _ = store.record(record.id, CODEC)
+        append(record, *turn(0)[:2])
+        with pytest.raises(Conflict):
+            append(other, *turn(0)[:2])
+
+    def test_a_connection_that_failed_is_replaced(self, store: Store) -> None:
+        record = begin(store)
+        append(record, *turn(0)[:2])
+        rows = [EntryRow(record.id, 0, None, "opened", 0.0, "")]
+        error = store._database.driver.OperationalError("disk I/O error")
+        for act in (lambda: append(record, turn(0)[2]), lambda: store._writer.holds(rows)):
+            act()
+            store._writer._connection.close()
+            failing = store._writer._connection = mock.Mock()
+            failing.cursor().execute.side_effect = failing.cursor().executemany.side_effect = error
+            with pytest.raises(StoreError, match="disk I/O error"):
+                act()
+            assert failing.close.called
+            assert store._writer._connection is None
+        append(record, *turn(0)[3:])
+        assert store._writer.holds(rows) is False
+        assert len(record.entries) == 5
 
     def test_a_conversation_that_was_deleted_is_not_gone_on_with(self, store: Store) -> None:
         record = begin(store)
