@@ -117,6 +117,7 @@ class HttpProblem:
         path: Location in the body, for example `$.message`; empty if none.
         retry_after: Seconds after which to retry; None if unknown.
         headers: Headers of the reply, for example `allow`.
+        request_id: Id of the request; empty if unknown.
     """
 
     status: int
@@ -126,6 +127,7 @@ class HttpProblem:
     path: str = ""
     retry_after: float | None = None
     headers: Mapping[str, str] = field(factory=dict)
+    request_id: str = field(default="", kw_only=True)
 
     @classmethod
     def of(cls, error: GenaiError) -> HttpProblem:
@@ -175,6 +177,8 @@ class RouteRequest:
             for the client must.
         dropped: Paths of body fields that were ignored; the reply lists them in the header
             `x-genai-host-dropped`.
+        request_id: Id of the request in the log and in the header `x-request-id` of the reply. It
+            may be chosen by the client, so it need not be unique. Empty if the server assigns none.
     """
 
     method: str
@@ -187,6 +191,7 @@ class RouteRequest:
     user: str = field(default="", kw_only=True)
     root: str = field(default="", kw_only=True)
     dropped: list[str] = field(factory=list, kw_only=True, eq=False, repr=False)
+    request_id: str = field(default="", kw_only=True)
 
     def json(self) -> Any:
         """Parse the body as JSON.
@@ -327,6 +332,8 @@ class HttpApi:
         aliases: Further prefixes of routes, for example `{"/compatible/v1": "/v1"}`. A path
             without a route has that of the path with the replaced prefix. The first alias with a
             route is used.
+        request_id_header: Name of a header, in lower case, in which clients of the API also expect
+            the id of the request.
     """
 
     name: str = field(validator=TEXT)
@@ -337,6 +344,7 @@ class HttpApi:
     list_models: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
     show_model: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
     aliases: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
+    request_id_header: str = field(default="", validator=TEXT, kw_only=True)
 
 
 _EVENTS = "text/event-stream"

@@ -25,6 +25,7 @@ from genai_host.api import HttpProblem
 from genai_host.config.key import ANY
 from genai_host.server.heads import Head, Refused
 from genai_host.server.settings import ServerSettings
+from genai_host.serving.apis import REQUEST_ID
 from genai_host.util.addresses import address_of, is_loopback
 
 K = TypeVar("K")
@@ -75,7 +76,7 @@ class AccessPolicy:
             return {"vary": "origin"}
         return {
             "access-control-allow-origin": origin,
-            "access-control-expose-headers": "retry-after",
+            "access-control-expose-headers": f"retry-after, {REQUEST_ID}",
             "cross-origin-resource-policy": "cross-origin",
             "vary": "origin",
         }

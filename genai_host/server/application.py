@@ -18,7 +18,7 @@ from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, Interrupted
 from genai_host.plugins.observers import Observation
-from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head
+from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head, request_id_of
 from genai_host.server.response_buffer import Broken, ResponseBuffer
 from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import ServerState
@@ -66,6 +66,7 @@ class RequestHandler:
         self._loop = asyncio.get_running_loop()
         self._began = shared.clock.monotonic()
         self._status = _GONE
+        self._id = request_id_of(scope["headers"])
         self._user = ""
         self._more: dict[str, str] = {}
         self._head: Head | None = None
@@ -110,14 +111,14 @@ class RequestHandler:
                 plugin = self._shared.plugin_of(self._found)
                 who = f"plugin {plugin}" if plugin else "the server"
                 _log.warning("%s has not returned from %s %s", who, self._head.method, path[:200])
-            self._outbox.put_reply(self._shared.error_reply(path, headers, _STOPPING))
+            self._outbox.put_reply(self._shared.error_reply(path, headers, _STOPPING, self._id))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
 
     def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
         seconds = self._shared.clock.monotonic() - self._began
-        return AccessLogEntry(method, path[:200], self._status, seconds, self._user)
+        return AccessLogEntry(method, path[:200], self._status, seconds, self._user, self._id)
 
     async def _ask(self) -> None:
         shared = self._shared
@@ -147,6 +148,7 @@ class RequestHandler:
             limits=self._limits,
             user=self._user,
             root=shared.settings.root_path,
+            request_id=self._id,
         )
         try:
             shared.workers.submit(partial(self._answer, request, found))
@@ -264,10 +266,15 @@ class RequestHandler:
     def _sendable(self, reply: RouteResponse, request: RouteRequest) -> RouteResponse:
         if is_sendable(reply):
             return reply
-        _log.error("the reply to %s %s has invalid headers", request.method, request.path)
+        _log.error(
+            "the reply to %s %s has invalid headers; its request is %s",
+            request.method,
+            request.path,
+            self._id,
+        )
         _close(reply)
         problem = HttpProblem(500, "internal", "internal error; see the log of the server")
-        return self._shared.error_reply(request.path, request.headers, problem)
+        return self._shared.error_reply(request.path, request.headers, problem, self._id)
 
     def _wants_body(self) -> bool:
         return bool(self._scope["method"] != "HEAD")
@@ -302,7 +309,8 @@ class RequestHandler:
         more |= {name: value for name, value in problem.headers.items() if name == "connection"}
         await self._shared.loading()  # plugins declare the form of the error
         try:
-            await self._send(self._shared.error_reply(path, headers, problem), more)
+            reply = self._shared.error_reply(path, headers, problem, self._id)
+            await self._send(reply, more)
         except Broken:
             await self._break_off()
 
@@ -313,11 +321,13 @@ class RequestHandler:
 
     async def _send(self, reply: RouteResponse, more: dict[str, str]) -> None:
         self._status = reply.status
+        path, headers = (self._head.path, self._head.headers) if self._head else ("", {})
+        ids = self._shared.request_id_headers(path, headers, self._id)
         await self._send_message(
             {
                 "type": "http.response.start",
                 "status": reply.status,
-                "headers": pairs_of(reply, more),
+                "headers": pairs_of(reply, {**more, **ids}),
             }
         )
         self._has_begun = True

@@ -6,6 +6,7 @@ are the same for all responses.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -51,6 +52,18 @@ class Head:
     def is_reading(self) -> bool:
         """Whether the method only reads."""
         return self.method in ("GET", "HEAD", "OPTIONS")
+
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._~:+/=-]{1,128}")
+
+
+def request_id_of(pairs: list[tuple[bytes, bytes]]) -> str:
+    """The id of a request from its raw headers: that of the client or of a proxy if it is valid,
+    else a new one. Invalid ids are replaced because the id is logged."""
+    given = [value for name, value in pairs if name == b"x-request-id"]
+    if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
+        return given[0].decode()
+    return f"req_{os.urandom(16).hex()}"
 
 
 def read_head(scope: Mapping[str, Any], root_path: str) -> Head:

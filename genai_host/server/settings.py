@@ -30,6 +30,7 @@ class AccessLogEntry:
         status: Status of the reply; 499 if the client disconnected before.
         seconds: Time from the first byte of the request to the last of the reply.
         user: User of the token; empty for the operator.
+        request_id: Id of the request, as in the header `x-request-id` of the reply.
     """
 
     method: str
@@ -37,10 +38,11 @@ class AccessLogEntry:
     status: int
     seconds: float
     user: str
+    request_id: str
 
     def __str__(self) -> str:
-        line = f"{self.method} {self.path} {self.status} {self.seconds:.3f} s {self.user or '-'}"
-        return ascii(line)[1:-1]
+        what = f"{self.method} {self.path} {self.status} {self.seconds:.3f} s"
+        return ascii(f"{what} {self.user or '-'} {self.request_id}")[1:-1]
 
 
 _SHORTEST = 16  # characters of a token: 64 bits if hexadecimal

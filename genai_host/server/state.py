@@ -31,7 +31,12 @@ from genai_host.server.access import (
 from genai_host.server.heads import Head, Refused
 from genai_host.server.response_buffer import LoopCallbacks
 from genai_host.server.settings import AccessLogEntry, ServerSettings
-from genai_host.serving.apis import error_reply, problem_reply
+from genai_host.serving.apis import (
+    REQUEST_ID,
+    error_reply,
+    problem_reply,
+    request_id_headers,
+)
 from genai_host.serving.router import Begins, HttpRoutes, RouteMatch
 from genai_host.util.concurrency import join_all
 
@@ -242,8 +247,7 @@ class ServerState:
         """Why requests cannot be answered now; empty if they can."""
         if self.is_draining:
             return "stopping"
-        is_loaded = self._loaded.done() and self._loaded.exception() is None
-        return "" if is_loaded else "starting"
+        return "" if self._is_loaded else "starting"
 
     async def loading(self) -> None:
         """Wait until the plugins are loaded, or cannot be."""
@@ -251,12 +255,24 @@ class ServerState:
             await asyncio.wait([self._loaded])
 
     def error_reply(
-        self, path: str, headers: Mapping[str, str], problem: HttpProblem
+        self, path: str, headers: Mapping[str, str], problem: HttpProblem, request_id: str
     ) -> RouteResponse:
         """The reply for a problem, in the form of the API if the plugins are loaded."""
-        if not self._loaded.done() or self._loaded.exception() is not None:
+        if not self._is_loaded:
             return problem_reply(problem)
-        return error_reply(self._host, path, headers, problem)
+        return error_reply(self._host, path, headers, problem, request_id)
+
+    def request_id_headers(
+        self, path: str, headers: Mapping[str, str], request_id: str
+    ) -> dict[str, str]:
+        """Headers of a reply with the id of the request."""
+        if not self._is_loaded:
+            return {REQUEST_ID: request_id}
+        return request_id_headers(self._host, path, headers, request_id)
+
+    @property
+    def _is_loaded(self) -> bool:
+        return self._loaded.done() and self._loaded.exception() is None
 
     async def routes(self) -> HttpRoutes:
         await self.loading()
@@ -305,9 +321,10 @@ class ServerState:
         try:
             return self._loaded.result().answer(request, found, begins)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
-            _log.exception("%s %s failed", request.method, request.path)
+            id = request.request_id
+            _log.exception("%s %s failed for request %s", request.method, request.path, id)
             problem = HttpProblem(500, "internal", "internal error; see the log of the server")
-            return self.error_reply(request.path, request.headers, problem)
+            return self.error_reply(request.path, request.headers, problem, id)
 
     def watching(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> Watching:
         """Return a context manager that notifies observers of a request."""

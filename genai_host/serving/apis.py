@@ -14,12 +14,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import HttpApi, HttpProblem, RouteResponse, json_response
 from genai_host.host import Host
 from genai_host.util.text import short_repr
 
 _CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
 """Codes of errors that services report and the client must correct."""
+
+REQUEST_ID = "x-request-id"
+"""Header with the id of a request, in requests and replies."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +49,25 @@ def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> Ht
     return shared or usual
 
 
+def request_id_headers(
+    host: Host, path: str, headers: Mapping[str, str], id: str
+) -> dict[str, str]:
+    """Headers of a reply with the id of the request.
+
+    Args:
+        host: The host.
+        path: Path of the request.
+        headers: Headers of the request by name in lower case.
+        id: Id of the request.
+    """
+    api = api_of(host.registry.http_apis.values(), path, headers)
+    if api is None or not api.request_id_header:
+        return {REQUEST_ID: id}
+    return {REQUEST_ID: id, api.request_id_header: id}
+
+
 def error_reply(
-    host: Host, path: str, headers: Mapping[str, str], problem: HttpProblem
+    host: Host, path: str, headers: Mapping[str, str], problem: HttpProblem, request_id: str = ""
 ) -> RouteResponse:
     """The reply for a problem, in the form of the API that the request belongs to.
 
@@ -54,7 +76,9 @@ def error_reply(
         path: Path of the request.
         headers: Headers by name in lower case.
         problem: The problem.
+        request_id: Id of the request; empty if it has none.
     """
+    problem = evolve(problem, request_id=request_id)
     api = api_of(host.registry.http_apis.values(), path, headers)
     if api is not None:
         try:

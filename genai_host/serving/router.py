@@ -106,7 +106,7 @@ class HttpRoutes:
         found = found or self.find(request.method, request.path)
         reply = self._answered(request, found, begins)
         if isinstance(reply, HttpProblem):
-            return error_reply(self._host, request.path, request.headers, reply)
+            return error_reply(self._host, request.path, request.headers, reply, request.request_id)
         return reply
 
     def _answered(
@@ -135,7 +135,7 @@ class HttpRoutes:
         except GenaiError as error:
             return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a faulty plugin must not end the server
-            _log.exception("route %s failed", route.key)
+            _log.exception("route %s failed for request %s", route.key, request.request_id or "-")
             return HttpProblem(500, "internal", "internal error; see the log of the server")
         return reply
 

@@ -8,6 +8,7 @@ It has no authentication and no timeouts.
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import threading
@@ -17,10 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from attrs import evolve
+
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
-from genai_host.serving.apis import problem_reply
+from genai_host.serving.apis import problem_reply, request_id_headers
 from genai_host.serving.router import HttpRoutes
 
 
@@ -39,6 +42,7 @@ class RouteServer:
 
     def __init__(self, host: Host, own: Iterable[HttpRoute] = (), *, user: str = "") -> None:
         self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.host = host
         self._server.routes = HttpRoutes(host, own)
         self._server.user = user
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -56,6 +60,7 @@ class RouteServer:
 
 
 class _Server(ThreadingHTTPServer):
+    host: Host
     routes: HttpRoutes
     user: str
     daemon_threads = True
@@ -116,18 +121,22 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         with self.server.watching(self.connection) as left:
+            headers = {
+                name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
+            }
             request = RouteRequest(
                 self.command,
                 path,
                 query=dict(parse_qsl(query, keep_blank_values=True)),
-                headers={
-                    name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
-                },
+                headers=headers,
                 body=body,
                 limits=left,
                 user=self.server.user,
+                request_id=f"req_{os.urandom(16).hex()}",
             )
-            self._send(self.server.routes.answer(request))
+            reply = self.server.routes.answer(request)
+            ids = request_id_headers(self.server.host, path, headers, request.request_id)
+            self._send(evolve(reply, headers={**reply.headers, **ids}))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - names of the base class
 

@@ -79,18 +79,19 @@ def test_a_message_that_does_not_fit_its_values_is_no_end(
 
 
 def test_a_request_has_fields(lines: Lines) -> None:
-    write_answered(AccessLogEntry("GET", "/v1/models", 200, 0.01234567, "ann"))
+    write_answered(AccessLogEntry("GET", "/v1/models", 200, 0.01234567, "ann", "a1"))
     [line] = lines()
     del line["time"]
     assert line == {
         "level": "info",
         "logger": "genai_host.requests",
-        "message": "GET /v1/models 200 0.012 s ann",
+        "message": "GET /v1/models 200 0.012 s ann a1",
         "method": "GET",
         "path": "/v1/models",
         "status": 200,
         "seconds": 0.012346,
         "user": "ann",
+        "request_id": "a1",
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import queue
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,10 +17,18 @@ import requests
 from talking import dial, until
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
+from genai_host.api import (
+    HttpApi,
+    HttpProblem,
+    HttpRoute,
+    RouteRequest,
+    RouteResponse,
+    json_response,
+)
 from genai_host.errors import RateLimited, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
+from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import Workers
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.util.clock import SystemClock
@@ -45,9 +54,14 @@ def echo(request: RouteRequest, host: Host) -> RouteResponse:
             "body": request.body.decode(),
             "user": request.user,
             "root": request.root,
+            "request_id": request.request_id,
         },
         headers={"x-mine": "1"},
     )
+
+
+def told(problem: HttpProblem) -> RouteResponse:
+    return RouteResponse(problem.request_id.encode(), status=problem.status)
 
 
 def large(request: RouteRequest, host: Host) -> RouteResponse:
@@ -141,11 +155,68 @@ def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
         "body": '{"a": 1}',
         "user": "",
         "root": "",
+        "request_id": reply.headers["x-request-id"],
     }
     assert reply.headers["x-mine"] == "1"
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-security-policy"].startswith("default-src 'none'")
     assert "server" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("given", "is_used"),
+    [
+        ("", False),
+        ("0af7651916cd43dd8448eb211c80319c", True),
+        ("Root=1-67891233-abcdef012345678912345678", True),
+        ("a" * 128, True),
+        ("a" * 129, False),
+        ("two words", False),
+        ('"quoted"', False),
+        ("\xe9", False),
+        ("first, second", False),
+    ],
+)
+def test_request_ids(host: Host, client: requests.Session, given: str, is_used: bool) -> None:
+    answered: list[AccessLogEntry] = []
+    with served(host, access_log=answered.append) as server:
+        headers = {"x-request-id": given} if given else {}
+        for path in ("/shop/7", "/fails/rate", "/nope", f"/x?{'a&' * 1001}", "/health"):
+            reply = client.get(f"{server.url}{path}", headers=headers)
+            id = reply.headers["x-request-id"]
+            assert (id == given) == is_used
+            assert re.fullmatch("[!-~]{16,128}", id)
+            if path == "/shop/7":
+                assert reply.json()["request_id"] == id
+        sent = client.options(
+            f"{server.url}/shop/7", headers={"access-control-request-method": "POST", **headers}
+        ).headers["x-request-id"]
+    assert [each.request_id for each in answered][-2:] == [id, sent]
+    assert str(answered[-1]).endswith(f" {sent}")
+    assert is_used or len({each.request_id for each in answered}) == 6
+
+
+def test_the_id_of_a_failed_request_is_in_the_log(
+    url: str, client: requests.Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in ("/leaves", "/splits"):
+        reply = client.get(f"{url}{path}")
+        assert reply.status_code == 500
+        assert reply.headers["x-request-id"] in caplog.text
+
+
+def test_an_api_can_have_a_header_and_a_form_with_the_request_id(
+    make_host: MakeHost, client: requests.Session
+) -> None:
+    api = HttpApi("shop", f"{HERE}:told", paths="/shop/.*", request_id_header="shop-id")
+    host = make_host(mine=InlinePlugin(http_routes=ROUTES, http_apis=[api]))
+    with served(host) as server:
+        reply = client.get(f"{server.url}/shop/7")
+        assert reply.headers["shop-id"] == reply.headers["x-request-id"]
+        failed = client.get(f"{server.url}/shop/a/b")
+        id = failed.headers["x-request-id"]
+        assert (failed.headers["shop-id"], failed.text) == (id, id)
+        assert "shop-id" not in client.get(f"{server.url}/large").headers
 
 
 def test_replies_keep_their_own_headers(url: str, client: requests.Session) -> None:

@@ -373,6 +373,7 @@ class TestOverHttp:
             refused = client.get(f"{server.url}/x", headers=origin)  # which its page may read
             assert refused.status_code == 401
             assert refused.headers["access-control-allow-origin"] == "https://app.example"
+            assert refused.headers["access-control-expose-headers"] == "retry-after, x-request-id"
             reply = client.get(f"{server.url}/x", headers={"x-api-key": "the-token-of-all"})
             assert (reply.status_code, reply.headers["vary"]) == (200, "origin")
             assert "access-control-allow-origin" not in reply.headers

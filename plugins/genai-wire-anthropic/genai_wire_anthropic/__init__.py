@@ -35,6 +35,7 @@ def genai_http_apis() -> Iterable[HttpApi]:
         headers=["anthropic-version"],
         list_models=f"{_HANDLERS}:listed",
         show_model=f"{_HANDLERS}:one",
+        request_id_header="request-id",
     )
 
 

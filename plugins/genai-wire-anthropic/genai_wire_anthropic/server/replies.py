@@ -57,9 +57,8 @@ _CODES_OF_FORMAT = frozenset({NO_THREADS.code})
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
     """Return an error as `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
-    id = f"req_{os.urandom(12).hex()}"
-    headers = {**with_retry_after(problem), "request-id": id}
-    return json_response({**error_object(problem), "request_id": id}, _status(problem), headers)
+    body = {**error_object(problem), "request_id": problem.request_id or None}
+    return json_response(body, _status(problem), with_retry_after(problem))
 
 
 def error_object(problem: HttpProblem) -> dict[str, Any]:
