@@ -184,7 +184,13 @@ class CompletionWriter:
         )
 
     def _head(self, kind: str) -> _Wire:
-        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+        return {
+            "id": self._id,
+            "object": kind,
+            "created": self._created,
+            "model": self._model,
+            "system_fingerprint": None,  # some clients require the field
+        }
 
 
 def error_event(error: GenaiError) -> bytes:
