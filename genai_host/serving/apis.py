@@ -18,6 +18,7 @@ from attrs import evolve
 
 from genai_host.api import HttpApi, HttpProblem, RouteResponse, json_response
 from genai_host.host import Host
+from genai_host.util.names import HTTP_REFERENCE, wires_hint
 from genai_host.util.text import short_repr
 
 _CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
@@ -47,6 +48,12 @@ def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> Ht
             elif not api.headers:
                 usual = usual or api
     return shared or usual
+
+
+def unknown_path(host: Host, path: str) -> HttpProblem:
+    """The problem of a path without a route."""
+    hint = f"the paths are in {HTTP_REFERENCE}" if host.registry.http_apis else wires_hint()
+    return HttpProblem(404, "not_found", f"unknown path {short_repr(path)}", hint)
 
 
 def request_id_headers(

@@ -50,7 +50,6 @@ from genai_host.errors import (
     ConversationClosed,
     GenaiError,
     NoRoute,
-    NotFound,
     StoreError,
     UnexpectedFinish,
     ValidationError,
@@ -326,7 +325,7 @@ def _of_feature(
     """Answer with a feature. It has its own tools and models, so it receives only the messages."""
     name = (asked.model or "").removeprefix(FEATURE)
     if name not in host.registry.features:
-        raise NotFound(f"unknown model {asked.model!r}", hint="GET /v1/models lists them")
+        raise NoRoute(f"unknown model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
         raise ValidationError(f"{FEATURE}{name} accepts no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
@@ -378,13 +377,12 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
         operation: Kind of call.
 
     Raises:
-        NoRoute: No provider can run the model.
-        NotFound: The feature is unknown.
+        NoRoute: No provider can run the model, or the feature is unknown.
     """
     model = host.default_model(operation).name if model is None else model
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
-            raise NotFound(f"unknown model {model!r} for {operation}")
+            raise NoRoute(f"unknown model {model!r} for {operation}")
         return Capabilities()
     try:
         best = host.catalog.resolve(model, None, operation)[0]

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from genai_host.api import HttpApi, HttpRoute, Operation, RouteRequest, RouteResponse
-from genai_host.errors import GenaiError, NotFound
+from genai_host.errors import GenaiError, NoRoute, NotFound
 from genai_host.host import Host
-from genai_host.serving.apis import api_of, load
+from genai_host.serving.apis import api_of, load, unknown_path
 from genai_host.serving.completion import FEATURE
-from genai_host.util.names import wires_hint
 
 
 @frozen
@@ -86,14 +85,13 @@ def served_model(host: Host, name: str) -> ServedModel:
         name: The name.
 
     Raises:
-        NotFound: The feature is unknown.
-        NoRoute: The model is unknown or cannot run.
+        NoRoute: The model or the feature is unknown, or cannot run.
     """
     for each in served_models(host):
         if each.name == name:
             return each
     if name.startswith(FEATURE):
-        raise NotFound(f"unknown model {name!r}", hint="GET /v1/models lists them")
+        raise NoRoute(f"unknown model {name!r}", hint="GET /v1/models lists them")
     catalog = host.probe()
     operation = catalog.model_named(name).operation
     best = catalog.resolve(name, None, operation)[0]
@@ -126,6 +124,7 @@ def _answered(
 ) -> RouteResponse:
     api = api_of(host.registry.http_apis.values(), request.path, request.headers)
     if api is None or not handler(api):
-        raise NotFound("there is nothing here", hint=wires_hint())
+        problem = unknown_path(host, request.path)
+        raise NotFound(problem.message, hint=problem.hint)
     reply: RouteResponse = load(handler(api))(request, host)
     return reply

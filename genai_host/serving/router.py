@@ -28,8 +28,8 @@ from genai_host.api.json_reader import MOST_DROPPED
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
-from genai_host.serving.apis import error_reply
-from genai_host.util.names import HTTP_PATHS, wires_hint
+from genai_host.serving.apis import error_reply, unknown_path
+from genai_host.util.names import HTTP_PATHS
 from genai_host.util.text import short_repr
 
 Handler = Callable[[RouteRequest], RouteResponse]
@@ -161,8 +161,7 @@ class HttpRoutes:
                 again = self._find(method, other)
                 if not isinstance(again, HttpProblem):
                     return again
-                if found.status == 404:
-                    found = again
+                found = max(found, again, key=lambda problem: problem.status)  # 405 before 404
         return found
 
     def _other_paths(self, path: str) -> Iterator[str]:
@@ -180,8 +179,7 @@ class HttpRoutes:
         if not any(f"{path}/".startswith(f"{each}/") for each in HTTP_PATHS):
             fitting = [*fitting, *self._routes.fitting(segments)]
         if not fitting:
-            hint = "" if self._host.registry.http_apis else wires_hint()
-            return HttpProblem(404, "not_found", "there is nothing here", hint)
+            return unknown_path(self._host, path)
         able = [each for each in fitting if each[0].route.method == method]
         if not able:
             methods = ", ".join(sorted({pattern.route.method for pattern, _ in fitting}))

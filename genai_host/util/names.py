@@ -41,6 +41,9 @@ HTTP_PATHS = (
 )
 """Path prefixes of the host, which plugins cannot use."""
 
+HTTP_REFERENCE = "https://github.com/genai-host/genai-host/blob/main/docs/reference/http.md"
+"""List of all HTTP paths."""
+
 COMMANDS = {
     "ask": "Send one prompt and print the answer.",
     "batch": "Run many prompts from a file.",

@@ -460,6 +460,6 @@ def test_without_api_formats_a_missing_path_names_our_plugins_for_them() -> None
     with Host(config=Config(), discovery=StaticPlugins({})) as host:
         found = HttpRoutes(host).find("POST", "/v1/chat/completions")
     assert isinstance(found, HttpProblem)
-    assert (found.status, found.message) == (404, "there is nothing here")
+    assert (found.status, found.message) == (404, "unknown path '/v1/chat/completions'")
     assert "genai-host install" in found.hint
     assert "genai-wire-openai" in found.hint

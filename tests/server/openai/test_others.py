@@ -87,6 +87,41 @@ def test_a_list_has_the_form_of_the_client_that_asks(api: Api) -> None:
     assert api.get("/v1/models/fake", **{"x-goog-api-key": "x"}).json()["name"] == "models/fake"
 
 
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/audio/speech", {}),
+        ("/openai/deployments/m/audio/speech", {}),
+        ("/models/m/nope/of/this", {}),
+        ("/v1/audio/speech", {"anthropic-version": "2023-06-01"}),
+        ("/v1/audio/speech", {"x-goog-api-key": "x"}),
+        ("/api/v1/nope", {}),
+    ],
+)
+def test_unknown_paths(api: Api, path: str, headers: dict[str, str]) -> None:
+    reply = api.get(path, **headers)
+    assert reply.status_code == 404
+    error = reply.json()["error"]
+    assert path in error["message"]
+    assert "docs/reference/http.md" in error.get("hint", error["message"])
+    assert error["code"] != "model_not_found" if "code" in error else error["type"]
+    if "param" in error:
+        assert (error["type"], error["code"]) == ("invalid_request_error", "not_found")
+
+
+@pytest.mark.parametrize("name", ["nobody", "feature:nobody"])
+def test_unknown_models(api: Api, name: str) -> None:
+    body = {"model": name, "messages": [HI], "logit_bias": {}}
+    replies = [
+        api.get(f"/v1/models/{name}"),
+        api.post("/v1/chat/completions", body),
+        api.post("/v1/responses", {"model": name, "input": "hi"}),
+    ]
+    for reply in replies:
+        assert reply.status_code == 404
+        assert reply.json()["error"]["code"] == "model_not_found"
+
+
 CHAT = {"messages": [HI]}
 
 

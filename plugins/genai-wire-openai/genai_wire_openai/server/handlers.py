@@ -377,7 +377,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    """Get one model by name. Raises `NotFound` if the model is unknown."""
+    """Get one model by name. Raises `NoRoute` if the model is unknown."""
     return json_response(_wire(served_model(host, name_in(request.parameters))))
 
 

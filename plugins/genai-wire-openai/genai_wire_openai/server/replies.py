@@ -35,7 +35,6 @@ _CODES: Mapping[str, str] = {
     "budget_exceeded": _QUOTA,
     "context_overflow": "context_length_exceeded",
     "no_route": "model_not_found",
-    "not_found": "model_not_found",
     "rate_limited": "rate_limit_exceeded",
     "unauthorized": "invalid_api_key",
 }
