@@ -62,8 +62,11 @@ def _repair(database: Database, id: str, file: str) -> Repair:
             with database.failing():
                 _append(moved, file)
             this = entries.c.number == bindparam("this")
-            gone = [{"this": row.number} for row in moved]
-            connection.execute(delete(entries).where(mine, this), gone)
+            gone = {row.number for row in moved}
+            connection.execute(
+                delete(entries).where(mine, this), [{"this": number} for number in gone]
+            )
+            rows = [row for row in rows if row.number not in gone]
         known = select(tries.c.turn, tries.c.path).where(tries.c.conversation == id)
         counted = {(turn, path) for turn, path in connection.execute(known)}
         copied = [row.number + 1 for row in rows if (row.turn, _path(row)) in counted]

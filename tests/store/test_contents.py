@@ -35,7 +35,7 @@ from genai_host.conversations.record import (
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError, ValidationError
 from genai_host.store import Store
-from genai_host.store.database import Database
+from genai_host.store.database import LATEST, Database
 from genai_host.store.documents import Documents, _document
 from genai_host.store.tables import conversations
 from genai_host_testing.stores import (
@@ -354,13 +354,16 @@ class TestExport:
             loaded = store.import_conversation(EXPORTED, CODEC)
             assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
 
-    def test_the_largest_number_of_a_turn_is_loaded(self, tmp_path: Path) -> None:
+    def test_the_largest_numbers_are_loaded(self, tmp_path: Path) -> None:
         data: Any = copy.deepcopy(EXPORTED)
+        data["entries"][0]["at"], data["entries"][-1]["at"] = 0, LATEST
         for entry in data["entries"][1:]:
             entry["turn"] = 10**9
         with Store(tmp_path / "x.db") as store:
             loaded = store.import_conversation(data, CODEC)
             assert store.summary(loaded).turns == 10**9 + 1
+            assert store.summary(loaded).updated == LATEST
+            assert store.export(loaded)["entries"] == data["entries"]
 
     def test_a_name_that_no_database_takes_is_loaded_as_text(self, store: Store) -> None:
         id = store.import_conversation({**EXPORTED, "name": "a\ud83c\0b"}, CODEC)
@@ -489,7 +492,13 @@ class TestDocuments:
 
         assert documents.change("x", make) == "result"
         assert (seen, documents.get("x").value) == ([1, 2, 3], {"b": 3})
-        assert documents.change("x", lambda found: (None, found["b"])) == 3
+
+        def leave(found: Mapping[str, Any]) -> tuple[None, str]:
+            seen.append(found["b"])
+            return None, "result"
+
+        assert documents.change("x", leave) == "result"
+        assert seen == [1, 2, 3, 3]
         assert documents.get("x").version == 4
         with pytest.raises(Conflict):
             documents.change("x", lambda found: ({}, documents.put("x", {})))
@@ -593,9 +602,22 @@ class TestDocuments:
             read.append(row.id)
             return _document(row)
 
+        options: list[Any] = []
+        event.listen(
+            store._database.engine,
+            "before_cursor_execute",
+            lambda *given: options.append(given[4].execution_options.get("stream_results")),
+        )
         monkeypatch.setattr("genai_host.store.documents._document", counted)
         assert [each.id for each in documents.list(where={"number": 7})] == ["n7"]
         assert read == ["n7"]
+        assert options[-1] is True  # a server sends no more rows than are read
+        documents.put("large", {"number": 2**53})
+        read.clear()
+        assert [each.id for each in documents.list(where={"number": 2**53})] == ["large"]
+        assert read == ["large"]
+        assert documents.list(where={"number": 2**53 + 1}) == []
+        assert len(read) == 52  # the database may take them for equal
 
     def test_owners_and_collections_are_apart(self, store: Store, make_store: MakeStore) -> None:
         store.documents("notes").put("x", {})

@@ -95,7 +95,7 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
         with pytest.raises(StoreError):
             store.delete(late.id)
         with pytest.raises(StoreError):
-            store.delete_expired(number=0)
+            store.delete_expired(days=100.0)
         if is_link:
             beside.unlink()
         else:
@@ -172,7 +172,7 @@ def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
         assert fresh.record_error is None
 
 
-@pytest.mark.parametrize("kind", ["text", "cut", "other"])
+@pytest.mark.parametrize("kind", ["text", "cut", "other", "unversioned", "versioned"])
 def test_a_file_that_is_no_store_is_never_changed(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "x.db"
     if kind == "text":
@@ -180,6 +180,11 @@ def test_a_file_that_is_no_store_is_never_changed(tmp_path: Path, kind: str) -> 
     elif kind == "other":
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("CREATE TABLE mine (x)")
+    elif kind.endswith("versioned"):
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("CREATE TABLE meta (name TEXT, value TEXT)")
+            if kind == "versioned":
+                connection.execute("INSERT INTO meta VALUES ('schema', '1.0')")
     else:
         with Store(file) as made:
             begin(made)

@@ -214,6 +214,22 @@ class TestRepair:
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert sizes == [file.stat().st_size]  # it was written before it was synced
 
+    def test_each_call_is_counted_once(self, tmp_path: Path) -> None:
+        call = {**RESULT, "seconds": 1.0, "cost": 0.5}
+        with Store(tmp_path / "x.db") as store:
+            record = begin(store)
+            record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
+            for path in ((0, 0), (0, 1)):
+                record.append(StepStarted(0, path, "prompt", "d"))
+            record.append(StepEnded(0, (0, 0), call))
+            assert store.usage()[0].calls == 1
+            record.append(StepEnded(0, (0, 1), call))
+            record.append(StepEnded(0, (0, 0), call))  # which cannot be
+            assert store.usage()[0].calls == 1
+            assert store.repair() == [Repair(record.id, 1, is_damaged=False)]
+            assert store.usage()[0].calls == 2
+            assert len(store.attempts(record.id)) == 2
+
     @pytest.mark.parametrize(
         ("kinds", "moved"),
         [

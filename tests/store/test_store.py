@@ -33,6 +33,7 @@ from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
 from genai_host.store.database import Database, Liveness, lock_beside
 from genai_host.store.engines import failing, read_url
+from genai_host.store.records import new_id
 from genai_host.store.store import StoredRecord
 from genai_host.store.writer import Addition, EntryRow
 from genai_host_testing.stores import (
@@ -215,6 +216,11 @@ class TestRecord:
             thread.join()
         assert sorted(outcomes) == ["conflict"] * 7 + ["written"]
         assert len(first.entries) == 3
+
+
+def test_an_id_has_its_time_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.store.records.secrets.randbits", lambda bits: 31)
+    assert new_id(1.5) == "0000001ew00000000z"  # 1500 is 1 * 32**2 + 14 * 32 + 28
 
 
 class TestFinding:
@@ -570,7 +576,13 @@ def test_an_address_may_omit_the_driver(address: str, driver: str) -> None:
         assert store.location == location
 
 
-@pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://host", "nonsense://x", "://"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("mysql://x/y", "postgresql://host", "nonsense://x", "://"),
+        *("sqlite+nonsense:////x", "postgresql+nonsense://host/db"),
+    ],
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(StoreError) as caught:
         Store(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,8 +90,16 @@ def call(recorder: UsageRecorder, sent: float | None = 0.0) -> None:
     toll.leave(route, None, report)
 
 
-def test_calls_are_written_once_together() -> None:
+def test_calls_are_written_once_together(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[UsageAggregate] = []
+    waits: list[float | None] = []
+
+    class UntilSet(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return super().wait()
+
+    monkeypatch.setattr("genai_host.usage.metering.concurrency.new_event", UntilSet)
     recorder = UsageRecorder(written.append, ManualClock())
     recorder.flush()
     call(recorder, sent=None)  # none was made
@@ -98,7 +107,8 @@ def test_calls_are_written_once_together() -> None:
         call(recorder)
     recorder.close()
     recorder.flush()
-    assert sum(each.calls for each in written) == 3
+    assert [each.calls for each in written] == [3]
+    assert waits == [2.0]
     assert {(key.owner, key.feature) for each in written for key, _ in each} == {("ann", "chat")}
 
 
