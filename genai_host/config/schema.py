@@ -99,7 +99,8 @@ class ServerConfig(NamedTuple):
     cors_origins: Annotated[
         Sequence[str],
         ConfigKey(
-            "origins whose pages may use the server, for example https://app.example",
+            "origins whose pages may use the server, for example https://app.example, "
+            "http://localhost:* for any port, or app://obsidian.md",
             check=wrong_origins,
             option="--cors",
             metavar="ORIGIN",

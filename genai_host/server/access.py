@@ -46,7 +46,7 @@ class AccessPolicy:
     """Checks of host, origin, token and media type. Stores only digests of tokens."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._cors = frozenset(settings.cors_origins)
+        self._cors = [re.compile(_origin_pattern(each)) for each in settings.cors_origins]
         self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
         self._hosts = frozenset(map(_plain, (*settings.allowed_hosts, settings.bind)))
         bound = address_of(settings.bind)
@@ -72,7 +72,7 @@ class AccessPolicy:
         if not self._cors:
             return {}
         origin = head.headers.get("origin", "").lower()
-        if origin not in self._cors:
+        if not self._is_allowed(origin):
             return {"vary": "origin"}
         return {
             "access-control-allow-origin": origin,
@@ -118,7 +118,7 @@ class AccessPolicy:
 
     def _check_origin(self, head: Head, host: str) -> None:
         origin = head.headers.get("origin", "").lower()
-        if origin in self._cors:
+        if self._is_allowed(origin):
             return
         is_own = not origin or _is_same(origin, host, is_https=head.is_https)
         if not is_own or _is_foreign(head.headers, head.method):
@@ -130,6 +130,9 @@ class AccessPolicy:
                     hint="the operator can allow one: genai-host serve --cors ORIGIN",
                 )
             )
+
+    def _is_allowed(self, origin: str) -> bool:
+        return any(each.fullmatch(origin) for each in self._cors)
 
     def _user(self, head: Head) -> str:
         if not self._tokens:
@@ -173,6 +176,12 @@ def _check_media_type(head: Head) -> None:
                 hint="send the header Content-Type: application/json",
             )
         )
+
+
+def _origin_pattern(origin: str) -> str:
+    """A regular expression of a configured origin. `*` is any host, or any port."""
+    escaped = re.escape(origin).replace(r":\*", "(:[0-9]{1,5})?")
+    return escaped.replace(r"//\*", "//[a-z0-9.-]+")
 
 
 def _is_open(path: str) -> bool:

@@ -119,6 +119,40 @@ def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
     assert refusal(settings, head(headers=headers)) == status
 
 
+@pytest.mark.parametrize(
+    ("allowed", "origin", "status"),
+    [
+        ("app://obsidian.md", "app://obsidian.md", 200),
+        ("app://obsidian.md", "app://other.md", 403),
+        ("app://obsidian.md", "http://obsidian.md", 403),
+        ("App://-", "app://-", 200),
+        ("chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop", 200),
+        ("tauri://localhost", "tauri://localhost", 200),
+        ("capacitor://localhost", "capacitor://localhost", 200),
+        ("vscode-webview://*", "vscode-webview://0a1b2c3d", 200),
+        ("vscode-webview://*", "vscode-webview://", 403),
+        ("vscode-webview://*", "https://evil.example", 403),
+        ("http://localhost:*", "http://localhost:3000", 200),
+        ("http://localhost:*", "http://localhost", 200),
+        ("http://localhost:*", "https://localhost:3000", 403),
+        ("http://localhost:*", "http://localhost.evil.example:3000", 403),
+        ("http://localhost:*", "http://localhost:3000.evil.example", 403),
+        ("http://localhost:*", "http://localhost:", 403),
+        ("http://[::1]:*", "http://[::1]:3000", 200),
+        ("http://a.example", "http://aXexample", 403),
+        ("app://obsidian.md", "null", 403),
+        ("app://obsidian.md", "file://", 403),
+    ],
+)
+def test_origins_of_apps_and_of_any_port(allowed: str, origin: str, status: int) -> None:
+    settings = ServerSettings(cors_origins=["https://app.example", allowed])
+    asked = head(headers={"origin": origin, "sec-fetch-site": "cross-site"})
+    assert refusal(settings, asked) == status
+    headers = AccessPolicy(settings).cors(asked)
+    assert headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+    assert "access-control-allow-credentials" not in headers
+
+
 def test_over_tls_a_page_of_http_is_another_origin() -> None:
     asked = head(headers={"origin": "http://localhost:8642"}, tls=True)
     assert refusal(ServerSettings(), asked) == 403
@@ -403,7 +437,11 @@ def called(request: RouteRequest, host: Host) -> RouteResponse:
         {"allowed_hosts": ["a:80"]},
         {"cors_origins": ["app.example"]},
         {"cors_origins": ["https://app.example/"]},
-        {"cors_origins": ["*"]},
+        *({"cors_origins": [wrong]} for wrong in ("*", "null", "file://", "http://*", "a:b")),
+        *(
+            {"cors_origins": [wrong]}
+            for wrong in ("https://*:443", "*://a", "app://*.md", "app://")
+        ),
         {"root_path": "host"},
         {"root_path": "/a/../b"},
         {"max_concurrency": 0},
