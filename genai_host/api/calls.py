@@ -364,12 +364,15 @@ class Delta:
         tool_call: A complete tool call.
         opaque: A complete part of the vendor, for example signed reasoning. It is passed on, not
             displayed.
+        extra: Fields of the chunk that the host does not interpret, such as `logprobs`; None for
+            none.
     """
 
     text: str = ""
     reasoning: str = ""
     tool_call: ToolCall | None = None
     opaque: VendorPart | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 @frozen
@@ -404,6 +407,7 @@ class Completion:
         cost: US dollars at list price, None if unknown; set by the host.
         raw_reply: File that the raw reply was added to, if the prompt requested it; set by the
             host.
+        extra: Fields of the reply that the host does not interpret, such as `logprobs`.
     """
 
     message: Message
@@ -415,6 +419,7 @@ class Completion:
     seconds: float = 0.0
     cost: float | None = None
     raw_reply: str = ""
+    extra: Mapping[str, Any] = field(factory=dict)
 
     @property
     def reason(self) -> str:

@@ -139,7 +139,8 @@ class _Decoder:
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         first, *others = self._decoder.feed(event) or (Delta(),)
-        passed = PassedDelta(first.text, first.reasoning, first.tool_call, first.opaque, event)
+        fields = (first.text, first.reasoning, first.tool_call, first.opaque, first.extra)
+        passed = PassedDelta(*fields, event)
         return [passed, *others]
 
     def finish(self) -> Completion:
@@ -148,4 +149,4 @@ class _Decoder:
 
 def _passed(result: Completion, body: bytes) -> Completion:
     fields = (result.message, result.finish, result.usage, result.value, result.vendor_finish)
-    return PassedCompletion(*fields, body=body)
+    return PassedCompletion(*fields, body=body, extra=result.extra)

@@ -380,6 +380,7 @@ class Route:
             seconds,
             cost,
             result.raw_reply,
+            extra=result.extra,
         )
 
     def _cost(
@@ -403,7 +404,7 @@ class Route:
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:
     if isinstance(result, Completion) and result.text:
-        yield Delta(text=result.text)
+        yield Delta(text=result.text, extra=result.extra or None)
 
 
 def _with_distinct_calls(result: Any) -> Any:

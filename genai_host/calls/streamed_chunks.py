@@ -80,7 +80,7 @@ class StreamedChunks:
         if not isinstance(result, Completion):
             return
         if result.text and not self._has_text:
-            yield Delta(text=result.text)
+            yield Delta(text=result.text, extra=result.extra or None)
         if len(result.tool_calls) <= len(self._calls):
             return
         streamed = Counter(map(_content_of, self._calls))

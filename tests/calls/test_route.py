@@ -156,7 +156,7 @@ def say(host: Host, text: str = "hi", **parameters: Any) -> dict[str, Any]:
 
 def test_no_field_of_a_result_is_lost() -> None:
     """`Route` and `Driver` create these anew, with each field."""
-    assert (len(fields(Completion)), len(fields(Answer))) == (9, 8)
+    assert (len(fields(Completion)), len(fields(Answer))) == (10, 8)
 
 
 def test_how_the_provider_serves_the_dialect_is_applied_to_the_request(host: Host) -> None:

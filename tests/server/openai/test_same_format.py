@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from openai_form import Api, openai_api
 
 from genai_host import Config
+from genai_host.api import Message, Prompt
 from genai_host.config.schema import InstanceConfig
+from genai_host.serving import CompletionStream
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -149,3 +152,49 @@ def test_item_5_ids_of_tokens_are_embedded(api: Api, service: FakeService) -> No
 def test_item_5_what_cannot_be_embedded(api: Api, given: Any, param: str | None) -> None:
     reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": given})
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+
+
+TOKENS: list[dict[str, Any]] = [
+    {"token": token, "logprob": -0.25, "top_logprobs": []} for token in ("a", "b", "")
+]
+
+
+class TestLogprobs:
+    """guidance, deepeval and others need them for each request."""
+
+    def test_item_5_of_a_complete_answer(self, api: Api, service: FakeService) -> None:
+        message = {"role": "assistant", "content": "ab"}
+        choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": TOKENS}}
+        service.replies = [json_reply({"choices": [choice]})]
+        whole = api.completed(ASK, model="gate/m", logprobs=True, top_logprobs=2)
+        assert whole["choices"][0]["logprobs"] == {"content": TOKENS}
+        sent = service.requests[0].json()
+        assert (sent["logprobs"], sent["top_logprobs"]) == (True, 2)
+
+    def test_item_5_of_a_stream(self, api: Api, service: FakeService) -> None:
+        def chunk(token: dict[str, Any]) -> bytes:
+            choice = {"delta": {"content": token["token"]}, "logprobs": {"content": [token]}}
+            return json.dumps({"choices": [choice]}).encode()
+
+        end = b'{"choices":[{"delta":{},"finish_reason":"stop","logprobs":null}]}'
+        service.replies = [sse_reply([*map(chunk, TOKENS), end, b"[DONE]"])]
+        *pieces, done = api.events(ASK, model="gate/m", logprobs=True)
+        assert done == "[DONE]"
+        choices = [each["choices"][0] for each in pieces]
+        assert "".join(each["delta"].get("content", "") for each in choices) == "ab"
+        found = [each["logprobs"]["content"] for each in choices if each["logprobs"]]
+        assert found == [[token] for token in TOKENS]
+
+    def test_item_5_of_python(self, api: Api, service: FakeService) -> None:
+        message = {"role": "assistant", "content": "ab"}
+        logprobs = {"content": TOKENS, "refusal": None}
+        choice = {"message": message, "finish_reason": "stop", "logprobs": logprobs}
+        service.replies = [json_reply({"choices": [choice]})]
+        prompt = Prompt([Message("user", "hi")], parameters={"logprobs": True})
+        answering = CompletionStream(api.host.prompt(prompt, model="gate/m", stream=False))
+        assert "".join(delta.text for delta in answering) == "ab"
+        assert answering.completion.extra == {"logprobs": logprobs}
+
+    def test_item_5_they_are_refused_for_other_formats(self, api: Api) -> None:
+        assert api.refused(ASK, model="fake", logprobs=True)["param"] == "logprobs"
+        assert "logprobs" not in api.completed(ASK, model="fake", logprobs=False)

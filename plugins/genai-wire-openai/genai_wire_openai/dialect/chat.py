@@ -91,6 +91,15 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
             "frequency_penalty",
         ),
         **PARAMETERS,
+        "logprobs": {
+            "type": "boolean",
+            "description": "return the log probability of each token, in `Completion.extra`",
+        },
+        "top_logprobs": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "number of most likely tokens with their log probabilities",
+        },
     }
     reserved = frozenset(
         {"function_call", "functions", "messages", "model", "n", "stream", "tool_choice", "tools"}

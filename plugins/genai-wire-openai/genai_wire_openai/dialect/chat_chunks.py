@@ -26,6 +26,7 @@ class _TextChoice(Struct, gc=False):
     delta: _TextDelta
     error: None = None
     finish_reason: None = None
+    logprobs: None = None
     usage: None = None
 
 

@@ -70,6 +70,7 @@ def read_completion(body: bytes) -> Completion:
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
+        extra=_extra_in(choice) or {},
     )
 
 
@@ -92,6 +93,7 @@ class ChatDecoder:
         self._has_begun = False
         self._finish = ""
         self._usage = NO_USAGE
+        self._logprobs: dict[str, Any] = {}
         self.done = False
 
     @property
@@ -128,18 +130,28 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        return self._add(content.text, content.reasoning)
+        return self._add(content.text, content.reasoning, self._extra(choice))
 
-    def _add(self, text: str, reasoning: str) -> Sequence[Delta]:
+    def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The log probabilities of a chunk, which are also added to those of the answer."""
+        extra = _extra_in(choice)
+        for name, items in extra["logprobs"].items() if extra else ():
+            if isinstance(items, list):
+                self._logprobs.setdefault(name, []).extend(items)
+        return extra
+
+    def _add(
+        self, text: str, reasoning: str, extra: Mapping[str, Any] | None = None
+    ) -> Sequence[Delta]:
         """Add text and reasoning to the answer."""
         if text:
             self._text.append(text)
-        elif not reasoning:
+        elif not reasoning and extra is None:
             return ()
         if reasoning:
             self._reasoning.append(reasoning)
         self._has_begun = True
-        return (Delta(text, reasoning),)
+        return (Delta(text, reasoning, extra=extra),)
 
     def finish(self) -> Completion:
         if not self.ended:
@@ -155,6 +167,7 @@ class ChatDecoder:
             calls=self._calls.calls(),
             finish=self._finish,
             usage=self._usage,
+            extra={"logprobs": self._logprobs} if self._logprobs else {},
         )
 
 
@@ -166,6 +179,7 @@ def _completion(
     calls: Sequence[ToolCall],
     finish: str,
     usage: Usage,
+    extra: Mapping[str, Any],
 ) -> Completion:
     content: list[Part] = []
     if reasoning:
@@ -176,7 +190,14 @@ def _completion(
     normal = read_finish(finish, calls=bool(calls), text=text)
     if refused:
         normal = "content_filter"
-    return Completion(Message("assistant", content), normal, usage, vendor_finish=finish)
+    message = Message("assistant", content)
+    return Completion(message, normal, usage, vendor_finish=finish, extra=extra)
+
+
+def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The log probabilities in a choice, as lists by name; their items are not interpreted."""
+    logprobs = choice.get("logprobs")
+    return {"logprobs": logprobs} if logprobs and isinstance(logprobs, dict) else None
 
 
 class _WireCall(NamedTuple):

@@ -49,7 +49,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     is_streamed, is_repeated = bool(body.flag("stream")), bool(body.flag("echo"))
     if is_streamed and len(prompts) > 1:
         raise ValidationError("only one prompt can be streamed", path=body.at("prompt"))
-    body.refuse("suffix")
+    body.refuse("suffix", "logprobs")
     if body.whole("best_of") not in (None, 1):
         raise ValidationError("only one answer is supported", path=body.at("best_of"))
     options = body.object("stream_options")

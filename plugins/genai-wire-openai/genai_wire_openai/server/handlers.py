@@ -69,13 +69,10 @@ _DIALECT = "openai-chat"
 
 _REFUSED = ("audio", "web_search_options")
 
-_OF_SERVICES = ("logprobs", "top_logprobs")
-"""Fields that need a service of this format."""
-
 _HINT = "requests with it can pass through to a service of this format: server.pass_through"
 
 
-_ONLY_PASSED = ("logit_bias",)
+_ONLY_PASSED = ("logit_bias", "logprobs", "top_logprobs")
 """Fields that change an answer, and that only services of this format have."""
 
 
@@ -200,10 +197,6 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     if body.whole("n") not in (None, 1):
         message = "only one answer per request is supported"
         raise ValidationError(message, path=body.at("n"), hint=_HINT)
-    for name in _OF_SERVICES:
-        if body.raw(name):
-            message = f"{name} is not supported here"
-            raise ValidationError(message, path=body.at(name), hint=_HINT)
     if body.raw("modalities") not in (None, ["text"]):
         raise ValidationError("only text answers are supported", path=body.at("modalities"))
     at_once = body.flag("parallel_tool_calls")

@@ -112,7 +112,7 @@ class CompletionWriter:
                 {
                     "index": 0,
                     "message": message,
-                    "logprobs": None,
+                    "logprobs": completion.extra.get("logprobs"),
                     "finish_reason": self._finish(completion),
                 }
             ],
@@ -121,13 +121,15 @@ class CompletionWriter:
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the events of a stream. An error is the last event, without `[DONE]`."""
-        before, after = self._around()
+        before, between, end = self._around()
+        after = between + b"null" + end
         yield before + b'{"role":"assistant","content":"","refusal":null}' + after
         calls = 0
         thought = False
         try:
             for delta in answering:
-                if delta.text and not delta.reasoning and delta.tool_call is None:  # usual case
+                is_text = delta.text and not delta.reasoning and delta.tool_call is None
+                if is_text and delta.extra is None:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
                 wire: _Wire = {"content": delta.text} if delta.text else {}
@@ -137,8 +139,9 @@ class CompletionWriter:
                 if delta.tool_call is not None:
                     wire.update(self._call_delta(calls, delta.tool_call))
                     calls += 1
-                if wire:
-                    yield before + write_json(wire) + after
+                logprobs = delta.extra.get("logprobs") if delta.extra else None
+                if wire or logprobs:
+                    yield before + write_json(wire) + between + write_json(logprobs) + end
             completion = answering.completion
             finish = self._finish(completion)
         except GenaiError as error:
@@ -173,13 +176,14 @@ class CompletionWriter:
             yield _event(write_json(ended))
         yield b"data: [DONE]\n\n"
 
-    def _around(self) -> tuple[bytes, bytes]:
-        """The constant text before and after the delta of each chunk."""
+    def _around(self) -> tuple[bytes, bytes, bytes]:
+        """The constant text before the delta of each chunk, and before and after `logprobs`."""
         head = write_json(self._head("chat.completion.chunk"))[:-1]
         usage = b',"usage":null' if self._with_usage else b""
         return (
             b"data: " + head + b',"choices":[{"index":0,"delta":',
-            b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n",
+            b',"logprobs":',
+            b',"finish_reason":null}]' + usage + b"}\n\n",
         )
 
     def _head(self, kind: str) -> _Wire:
