@@ -40,7 +40,7 @@ def test_it_says_what_it_is() -> None:
     assert DIALECT.endpoint == DialectEndpoint(path="/chat/completions")
     assert DIALECT.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
     assert set(STANDARD) - set(DIALECT.parameters) == {"top_k"}
-    own = {"parallel_tool_calls", "reasoning_effort", "logprobs", "top_logprobs"}
+    own = {"parallel_tool_calls", "reasoning_effort", "logprobs", "top_logprobs", "n"}
     assert set(DIALECT.parameters) - set(STANDARD) == own
     assert all(DIALECT.parameters[name] is STANDARD[name] for name in STANDARD if name != "top_k")
 

@@ -198,3 +198,45 @@ class TestLogprobs:
     def test_item_5_they_are_refused_for_other_formats(self, api: Api) -> None:
         assert api.refused(ASK, model="fake", logprobs=True)["param"] == "logprobs"
         assert "logprobs" not in api.completed(ASK, model="fake", logprobs=False)
+
+
+class TestSeveralAnswers:
+    """ragas and outlines ask for several in one request."""
+
+    def test_item_5_in_one_reply(self, api: Api, service: FakeService) -> None:
+        choices = [
+            {"index": number, "message": {"role": "assistant", "content": text}, "more": 1.5}
+            for number, text in enumerate("abc")
+        ]
+        service.replies = [json_reply({"choices": choices})]
+        found = api.completed(ASK, model="gate/m", n=3)["choices"]
+        assert [each["message"]["content"] for each in found] == ["a", "b", "c"]
+        assert found[1:] == choices[1:]
+        assert service.requests[0].json()["n"] == 3
+
+    def test_item_5_in_a_stream(self, api: Api, service: FakeService) -> None:
+        def chunk(number: int, text: str) -> bytes:
+            choice = {"index": number, "delta": {"content": text}, "finish_reason": None}
+            return json.dumps({"choices": [choice]}).encode()
+
+        ends = [
+            json.dumps(
+                {"choices": [{"index": each, "delta": {}, "finish_reason": "stop"}]}
+            ).encode()
+            for each in range(2)
+        ]
+        chunks = [chunk(0, "a"), chunk(1, "x"), chunk(0, "b"), chunk(1, "y")]
+        service.replies = [sse_reply([*chunks, *ends, b"[DONE]"])]
+        *pieces, done = api.events(ASK, model="gate/m", n=2)
+        assert done == "[DONE]"
+        texts = ["", ""]
+        finished = [0, 0]
+        for each in pieces:
+            [choice] = each["choices"]
+            texts[choice["index"]] += choice["delta"].get("content") or ""
+            finished[choice["index"]] += choice["finish_reason"] == "stop"
+        assert (texts, finished) == (["ab", "xy"], [1, 1])
+
+    @pytest.mark.parametrize(("n", "status"), [(1, 200), (2, 400)])
+    def test_item_5_other_formats_give_one(self, api: Api, n: int, status: int) -> None:
+        assert api.chat(ASK, model="fake", n=n).status_code == status

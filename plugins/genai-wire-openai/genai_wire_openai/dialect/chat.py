@@ -91,6 +91,11 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
             "frequency_penalty",
         ),
         **PARAMETERS,
+        "n": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "number of answers; all but the first are in `Completion.extra`",
+        },
         "logprobs": {
             "type": "boolean",
             "description": "return the log probability of each token, in `Completion.extra`",

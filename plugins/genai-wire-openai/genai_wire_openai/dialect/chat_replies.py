@@ -70,7 +70,7 @@ def read_completion(body: bytes) -> Completion:
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
-        extra=_extra_in(choice) or {},
+        extra={**(_extra_in(choice) or {}), **_others_in(data)},
     )
 
 
@@ -115,6 +115,8 @@ class ChatDecoder:
             self._usage = read_usage(usage)
         if not choice:
             return ()
+        if index_in(choice, "index"):
+            return (Delta(extra={"choices": [choice]}),)
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         content = _read_content(_message_in(choice) if is_whole else object_in(choice, "delta"))
@@ -192,6 +194,12 @@ def _completion(
         normal = "content_filter"
     message = Message("assistant", content)
     return Completion(message, normal, usage, vendor_finish=finish, extra=extra)
+
+
+def _others_in(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The further choices of a reply, which are not interpreted."""
+    others = [each for each in list_in(data, "choices")[1:] if isinstance(each, dict)]
+    return {"choices": others} if others else {}
 
 
 def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:

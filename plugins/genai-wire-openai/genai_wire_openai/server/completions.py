@@ -50,8 +50,9 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if is_streamed and len(prompts) > 1:
         raise ValidationError("only one prompt can be streamed", path=body.at("prompt"))
     body.refuse("suffix", "logprobs")
-    if body.whole("best_of") not in (None, 1):
-        raise ValidationError("only one answer is supported", path=body.at("best_of"))
+    for name in ("n", "best_of"):
+        if body.whole(name) not in (None, 1):
+            raise ValidationError("only one answer per prompt is supported", path=body.at(name))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
     parameters = parameters_in(body, host, model)

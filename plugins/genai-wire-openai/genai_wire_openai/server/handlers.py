@@ -69,8 +69,6 @@ _DIALECT = "openai-chat"
 
 _REFUSED = ("audio", "web_search_options")
 
-_HINT = "requests with it can pass through to a service of this format: server.pass_through"
-
 
 _ONLY_PASSED = ("logit_bias", "logprobs", "top_logprobs")
 """Fields that change an answer, and that only services of this format have."""
@@ -194,9 +192,9 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
         found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
     found["reasoning_effort"] = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
-    if body.whole("n") not in (None, 1):
-        message = "only one answer per request is supported"
-        raise ValidationError(message, path=body.at("n"), hint=_HINT)
+    if body.whole("n") not in (None, 1) and "n" not in capabilities(host, model).parameters:
+        raise ValidationError("the model gives only one answer per request", path=body.at("n"))
+    found["n"] = None if body.whole("n") == 1 else body.whole("n")
     if body.raw("modalities") not in (None, ["text"]):
         raise ValidationError("only text answers are supported", path=body.at("modalities"))
     at_once = body.flag("parallel_tool_calls")

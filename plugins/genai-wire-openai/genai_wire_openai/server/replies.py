@@ -114,7 +114,8 @@ class CompletionWriter:
                     "message": message,
                     "logprobs": completion.extra.get("logprobs"),
                     "finish_reason": self._finish(completion),
-                }
+                },
+                *completion.extra.get("choices", ()),
             ],
             "usage": usage_object(completion.usage),
         }
@@ -140,6 +141,9 @@ class CompletionWriter:
                     wire.update(self._call_delta(calls, delta.tool_call))
                     calls += 1
                 logprobs = delta.extra.get("logprobs") if delta.extra else None
+                for choice in delta.extra.get("choices", ()) if delta.extra else ():
+                    chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
+                    yield _event(write_json(chunk))
                 if wire or logprobs:
                     yield before + write_json(wire) + between + write_json(logprobs) + end
             completion = answering.completion
