@@ -6,11 +6,14 @@ Several APIs have `GET /v1/models`: see `HttpApi`. `served_models` has the names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from attrs import frozen
 
 from genai_host.api import HttpApi, HttpRoute, Operation, RouteRequest, RouteResponse
+from genai_host.catalog.catalog import Catalog
+from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NoRoute, NotFound
 from genai_host.host import Host
 from genai_host.serving.apis import api_of, load, unknown_path
@@ -22,7 +25,7 @@ class ServedModel:
     """An entry of the list of models.
 
     Attributes:
-        name: `model@provider`, `provider/id`, a model configuration, or `feature:NAME`.
+        name: `model`, `model@provider`, `provider/id`, a model configuration, or `feature:NAME`.
         owner: Name of the provider; `genai-host` for a feature.
         operation: Kind of call.
         window: Context window in tokens; None if unknown.
@@ -39,35 +42,49 @@ class ServedModel:
 
 
 def served_models(host: Host) -> list[ServedModel]:
-    """The first working route of each name, the working model configurations, and the features."""
+    """The models, model configurations and features that can answer, by each of their names.
+
+    Ids of undeclared models, `provider/id`, are not known unless they are configured. Models of
+    services that were found to be unreachable are left out.
+    """
     found: dict[str, ServedModel] = {}
     catalog = host.probe()
-    for route in catalog.matrix():
-        if route.runs:
-            found.setdefault(
-                route.name,
-                ServedModel(
-                    route.name,
-                    route.provider,
-                    route.operation,
-                    route.window,
-                    route.capabilities,
-                ),
-            )
+    for route in _running(catalog):
+        for name in (route.model.name, *route.model.aliases, route.name):
+            if name not in found:
+                _add(found, catalog, name, route.operation)
     for name in host.config.configurations:
-        try:
-            operation = catalog.model_named(name).operation
-            best = catalog.resolve(name, None, operation)[0]
-        except GenaiError:
-            continue  # it cannot run
-        found.setdefault(
-            name,
-            ServedModel(name, best.provider, best.operation, best.window, best.capabilities),
-        )
+        if name not in found:
+            _add(found, catalog, name)
     for feature in host.registry.features.values():
         name = f"{FEATURE}{feature.name}"
         found[name] = ServedModel(name, "genai-host", help=feature.help)
     return list(found.values())
+
+
+def _running(catalog: Catalog) -> Iterator[Candidate]:
+    """Routes of declared models, and of the default models of providers."""
+    yield from (route for route in catalog.matrix() if route.runs)
+    for provider in catalog.served.values():
+        for operation, name in provider.default_models.items():
+            with suppress(GenaiError):
+                yield from catalog.resolve(name, provider.name, operation)[:1]
+
+
+def _add(
+    found: dict[str, ServedModel],
+    catalog: Catalog,
+    name: str,
+    operation: Operation | None = None,
+) -> None:
+    with suppress(GenaiError):  # it cannot run, or a configuration of this name cannot
+        found[name] = _resolved(catalog, name, operation)
+
+
+def _resolved(catalog: Catalog, name: str, operation: Operation | None = None) -> ServedModel:
+    operation = operation or catalog.model_named(name).operation
+    best = catalog.resolve(name, None, operation)[0]
+    return ServedModel(name, best.provider, operation, best.window, best.capabilities)
 
 
 def name_in(parameters: Mapping[str, str]) -> str:
@@ -78,7 +95,7 @@ def name_in(parameters: Mapping[str, str]) -> str:
 
 
 def served_model(host: Host, name: str) -> ServedModel:
-    """A model by its name, also if it can be resolved but is not listed, for example `smollm2`.
+    """A model by its name, also if it is not listed, for example `provider/id`.
 
     Args:
         host: The host.
@@ -92,10 +109,7 @@ def served_model(host: Host, name: str) -> ServedModel:
             return each
     if name.startswith(FEATURE):
         raise NoRoute(f"unknown model {name!r}", hint="GET /v1/models lists them")
-    catalog = host.probe()
-    operation = catalog.model_named(name).operation
-    best = catalog.resolve(name, None, operation)[0]
-    return ServedModel(name, best.provider, operation, best.window, best.capabilities)
+    return _resolved(host.probe(), name)
 
 
 _HERE = "genai_host.serving.models"

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import genai_vendor_openai
 import pytest
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation, Completion, Delta, Message, RouteRequest, ToolSchema
-from genai_host.config import ServerConfig
+from genai_host.config import InstanceConfig, ServerConfig
 from genai_host.errors import (
     Cancelled,
     Interrupted,
@@ -26,7 +27,7 @@ from genai_host.serving.completion import ChatRequest, CompletionStream
 from genai_host.serving.models import served_model, served_models
 from genai_host.store import Store
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG
+from genai_host.testing.fake_service import HANG, FakeService, json_reply
 
 MakeHost = Callable[..., Host]
 HI = (Message("user", "hi"),)
@@ -188,11 +189,33 @@ def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:
     config = Config(models={"chat": "fake"}, aliases={"quick": "fake"})
     host = make_host(fake=FakeModel(), config=config)
     names = [each.name for each in served_models(host)]
-    assert {"fake@fake", "quick", "feature:chat"} <= {*names}
+    assert {"fake", "fake@fake", "fake-embed", "quick", "feature:chat"} <= {*names}
     assert len(names) == len({*names})
     for each in served_models(host):
         if not each.name.startswith("feature:"):
             assert host.catalog.resolve(each.name, None, each.operation)
+            assert served_model(host, each.name) == each
     assert served_model(host, "fake").owner == "fake"
     with pytest.raises(NoRoute, match="unknown model 'nobody'"):
         served_model(host, "nobody")
+
+
+@pytest.mark.part
+def test_models_of_services_are_listed_if_their_service_answers(make_host: MakeHost) -> None:
+    with FakeService() as stopped:
+        pass
+    with FakeService() as service:
+        service.replies = [json_reply({"data": []})]
+        providers = {
+            name: InstanceConfig(
+                "openai-compatible",
+                models={f"configured-{name}": "some-id"},
+                settings={"base_url": each.url, "default_model": f"default-{name}"},
+            )
+            for name, each in (("up", service), ("down", stopped))
+        }
+        config = Config(providers=providers, aliases={"quick": "up/some", "slow": "down/some"})
+        host = make_host(openai=genai_vendor_openai, config=config)
+        names = {each.name for each in served_models(host)}
+    assert {"configured-up", "configured-up@up", "up/default-up", "quick"} <= names
+    assert not [name for name in names if "down" in name or name == "slow"]
