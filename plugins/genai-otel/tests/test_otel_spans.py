@@ -28,11 +28,16 @@ from genai_host.api import (
     CallTools,
     Feature,
     FeatureSteps,
+    Image,
     Message,
     NoSettings,
     Pause,
     Prompt,
+    Reasoning,
+    Text,
     ToolCall,
+    ToolResult,
+    ToolSchema,
     Turn,
     tool,
 )
@@ -362,6 +367,37 @@ class TestContent:
         looked = attributes(traced.one("execute_tool look"))
         assert json.loads(looked["gen_ai.tool.call.arguments"]) == {"text": SAID}
         assert looked["gen_ai.tool.call.result"] == SAID
+        traced.provider.shutdown()
+
+    def test_each_kind_of_part_is_recorded(self, make_host: MakeHost) -> None:
+        traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
+        host = make_host(otel=traced.plugin, fake=FakeModel(lambda prompt: '{"n": 1}'))
+        call = ToolCall("c1", "look", {"text": "a"})
+        messages = [
+            Message("user", ["hi", Image(b"x", "image/png")]),
+            Message("assistant", [Reasoning("hm"), call]),
+            Message("tool", ToolResult("c1", "look", [Text("b")])),
+        ]
+        prompt = Prompt(
+            messages,
+            tools=[ToolSchema("look", "Look.", {"type": "object"})],
+            schema={"type": "object"},
+        )
+        for _ in host.prompt(prompt, model="fake", stream=False):
+            pass
+        found = attributes(traced.one("chat fake"))
+        assert [message["parts"] for message in json.loads(found["gen_ai.input.messages"])] == [
+            [{"type": "text", "content": "hi"}, {"type": "image"}],
+            [
+                {"type": "reasoning", "content": "hm"},
+                {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"text": "a"}},
+            ],
+            [{"type": "tool_call_response", "id": "c1", "response": "b"}],
+        ]
+        assert json.loads(found["gen_ai.tool.definitions"]) == [
+            {"type": "function", "name": "look"}
+        ]
+        assert found["gen_ai.output.type"] == "json"
         traced.provider.shutdown()
 
     @pytest.mark.part
