@@ -64,7 +64,7 @@ def ready(server: Several) -> bool:
     return requests.get(f"{server.url}/ready", timeout=30).ok
 
 
-@pytest.mark.slow
+@pytest.mark.process
 class TestTheyServe:
     def test_at_one_address_and_end_in_order(self, service: FakeService) -> None:
         with serving("--workers", "2") as server:
@@ -91,7 +91,7 @@ class TestTheyServe:
             assert "msgspec" not in maps
 
 
-@pytest.mark.slow
+@pytest.mark.process
 class TestTheyEnd:
     def test_with_streams_that_are_told(self, service: FakeService) -> None:
         """Streams of all workers may finish within the timeout, then they are interrupted."""
@@ -143,8 +143,8 @@ class TestTheyEnd:
             wait_until(lambda: not listens(server.url))
 
 
-@pytest.mark.slow
 class TestTheyAreReplaced:
+    @pytest.mark.slow
     def test_one_that_dies(self, service: FakeService) -> None:
         with serving("--workers", "2") as server:
             first, second = server.workers()
@@ -156,6 +156,7 @@ class TestTheyAreReplaced:
             assert code == 0
             assert "a worker exited unexpectedly: SIGKILL; starting another" in said
 
+    @pytest.mark.slow
     def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
         self, service: FakeService
     ) -> None:
@@ -179,6 +180,7 @@ class TestTheyAreReplaced:
                 statuses = [turn["status"] for turn in client.get(path)["turns"]]
                 assert statuses == ["failed", "answered"]
 
+    @pytest.mark.slow
     def test_one_after_another_on_sighup_and_nothing_is_lost(
         self, service: FakeService, home: Path
     ) -> None:
@@ -224,6 +226,7 @@ class TestTheyAreReplaced:
                 assert client.post("/v1/chat/completions", body)["choices"]
             assert server.end() == (0, "")
 
+    @pytest.mark.process
     def test_by_none_that_could_not_begin(self, service: FakeService, home: Path) -> None:
         with serving("--workers", "2") as server:
             before = server.workers()
@@ -245,7 +248,7 @@ class TestTheyAreReplaced:
             assert server.end()[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

@@ -256,7 +256,7 @@ class TestSeveralProcesses:
                 each.kill()
                 each.communicate()
 
-    @pytest.mark.slow
+    @pytest.mark.process
     def test_one_scrape_shows_all_workers_of_a_server(self, tmp_path: Path) -> None:
         """With nothing set by hand."""
         environ = {**os.environ, "GENAI_HOST_HOME": str(tmp_path / "home")}
