@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from genai_host.util.text import (
     close_matches,
     describe_exception,
     did_you_mean,
+    docstring,
     message_of,
     short_repr,
     shorten,
@@ -84,3 +88,31 @@ def test_a_line_is_one_and_not_long() -> None:
     assert len(shorten("word " * 1000)) == 300
     assert shorten("word " * 1000).endswith(" ...")
     assert len(shorten("x" * 10_000_000)) == 300
+
+
+class Documented:
+    def method(self) -> None:
+        """Do
+
+        something.
+        """
+
+
+def function() -> None:
+    """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("documented", "text"),
+    [(function, "Return nothing."), (Documented().method, "Do\n\nsomething."), (len, "")],
+)
+def test_a_docstring_that_python_drops_is_read_from_the_source(
+    monkeypatch: pytest.MonkeyPatch, documented: Any, text: str
+) -> None:
+    """As with `python -OO`."""
+    monkeypatch.setattr("inspect.getdoc", lambda function: None)
+    assert docstring(documented) == ""
+    monkeypatch.setattr(
+        "genai_host.util.text.sys", SimpleNamespace(flags=SimpleNamespace(optimize=2))
+    )
+    assert docstring(documented) == text
