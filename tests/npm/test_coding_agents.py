@@ -49,6 +49,14 @@ CODEX_PROVIDER = (
     'model_provider = "host"\n[model_providers.host]\nname = "host"\nbase_url = "{url}/v1"\n'
 )
 
+OPENCODE = """
+{"provider": {"host": {
+    "npm": "@ai-sdk/openai-compatible",
+    "options": {"baseURL": "{url}/v1", "apiKey": "none"},
+    "models": {"fake": {}}
+}}}
+"""
+
 Call = tuple[str, Mapping[str, Any]]
 
 
@@ -63,6 +71,7 @@ class Agent:
         files: Files in its home directory, with their contents.
         calls: Makes the calls of its tools from the path of the program to repair.
         refused: Requests that are refused, with their statuses; it goes on without.
+        is_native: Whether the program runs without Node.js.
     """
 
     program: str
@@ -71,6 +80,7 @@ class Agent:
     files: Mapping[str, str]
     calls: Callable[[Path], Sequence[Call]]
     refused: Sequence[tuple[str, int]] = ()
+    is_native: bool = False
 
 
 def codex(model: str, config: str, *calls: Call) -> Agent:
@@ -137,6 +147,29 @@ AGENTS = {
         ],
         [("POST /v1beta/models/gemini-3-flash-preview:generateContent", 400)],
     ),
+    "opencode": Agent(
+        "opencode-linux-x64/bin/opencode",  # what its script for Node.js starts
+        ("run", "--model", "host/fake"),
+        {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        {".config/opencode/opencode.json": OPENCODE},
+        lambda file: [
+            ("read", {"filePath": str(file)}),
+            ("edit", {"filePath": str(file), "oldString": WRONG, "newString": RIGHT}),
+            ("bash", {"command": RUN}),
+        ],
+        is_native=True,
+    ),
+    "qwen-code": Agent(
+        ".bin/qwen",
+        ("--yolo", "--auth-type", "openai", "--model", "fake", "--prompt"),
+        {"OPENAI_BASE_URL": "{url}/v1"},
+        {},
+        lambda file: [
+            ("read_file", {"file_path": str(file)}),
+            ("edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
+            ("run_shell_command", {"command": RUN, "is_background": False}),
+        ],
+    ),
 }
 
 
@@ -178,7 +211,10 @@ def answering(calls: Sequence[Call]) -> Callable[[RecordedPrompt], str | Complet
 def test_an_agent_repairs_a_program(
     make_host: MakeHost, packages: Path, tmp_path: Path, agent: Agent
 ) -> None:
+    if not (packages / agent.program).exists():
+        pytest.skip(f"{agent.program} has no build for this system")
     home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
     project.mkdir()
     program = project / "program.py"
     program.write_text(PROGRAM)
@@ -190,13 +226,14 @@ def test_an_agent_repairs_a_program(
     with served(host) as server:
         for name, content in agent.files.items():
             file = home / name
-            file.parent.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content.replace("{url}", server.url))
         environ = {
             name: value.replace("{url}", server.url) for name, value in agent.environ.items()
         }
+        interpreter = [] if agent.is_native else [NODE]
         run = subprocess.run(
-            [NODE, packages / agent.program, *agent.arguments, TASK],
+            [*interpreter, packages / agent.program, *agent.arguments, TASK],
             cwd=project,
             env={
                 "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}",
