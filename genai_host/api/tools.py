@@ -258,6 +258,14 @@ class ToolSource(ABC):
             Exception: The tools cannot be listed.
         """
 
+    def unavailable_reason(self) -> str | None:
+        """Why it has no tools now, for example `the sandbox is not downloaded: run ...`; None if it
+        has tools, or the reason is unknown.
+
+        It may read files and the environment, and does no other I/O.
+        """
+        return None
+
     def close(self) -> None:
         """Release all resources. Calls of its tools may be in progress."""
 

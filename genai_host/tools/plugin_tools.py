@@ -14,8 +14,16 @@ from genai_host.errors import ConfigurationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
 from genai_host.secrets.keys import SecretStore
-from genai_host.tools.sources import BETWEEN, ConfiguredToolSource, fits, may_have, warn_unknown
+from genai_host.tools.sources import (
+    BETWEEN,
+    ConfiguredToolSource,
+    fits,
+    may_have,
+    of_source,
+    warn_unknown,
+)
 from genai_host.tools.toolbox import Toolbox
+from genai_host.util.names import plugin_line
 from genai_host.util.text import did_you_mean, message_of
 
 
@@ -62,8 +70,14 @@ class PluginTools:
             raise error from fault
         if fault is not None:
             raise ConfigurationError(f"unknown tool {name!r}: {message_of(fault)}") from fault
+        reason = self.toolbox.unavailable_reason(name)
+        if reason:
+            raise ConfigurationError(f"tool {name!r} is unavailable: {reason}")
+        source = of_source(name)
+        line = "" if source in self._registry.tool_sources else plugin_line("tools", source)
         known = f"choose from {', '.join(tools)}" if tools else "no tools are available"
-        raise ConfigurationError(f"unknown tool {name!r}", hint=did_you_mean(name, tools) or known)
+        hint = f"a plugin brings it: {line}" if line else did_you_mean(name, tools) or known
+        raise ConfigurationError(f"unknown tool {name!r}", hint=hint)
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
         """Validate the names of the tools that a conversation is limited to; `git__*` matches a

@@ -23,7 +23,7 @@ from genai_host.errors import ConfigurationError, LimitExceeded, ServiceUnavaila
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.tools.threads import run_in_thread
-from genai_host.util.text import describe_with_hint, short_repr
+from genai_host.util.text import describe_exception, describe_with_hint, short_repr
 
 MOST = 1000
 """Maximum number of tools of a source."""
@@ -73,6 +73,14 @@ class ToolSources:
         source = self._sources.get(of_source(name))
         seen = self.seen.get(name)
         return seen if seen or source is None else self._tools(source, until).get(name)
+
+    def unavailable_reason(self, name: str) -> str:
+        """Why a source has no tools now; empty if it has tools, or the reason is unknown."""
+        source = self._sources.get(name)
+        try:
+            return (source.unavailable_reason() if source else None) or ""
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+            return describe_exception(error)
 
     def close(self, watchdog: Watchdog) -> None:
         for source in self._sources.values():
@@ -197,6 +205,10 @@ class ConfiguredToolSource(ToolSource):
             self.close()
             raise ServiceUnavailable(f"{self.name} is closed")
         return opened.tools(limits) if isinstance(opened, ToolSource) else opened
+
+    def unavailable_reason(self) -> str | None:
+        opened = self._opened
+        return opened.unavailable_reason() if isinstance(opened, ToolSource) else None
 
     @property
     def holds_a_source(self) -> bool:

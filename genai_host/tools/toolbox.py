@@ -138,6 +138,10 @@ class Toolbox:
         """Why the source of a tool is unavailable; None if it is available."""
         return self._sources.faults.get(of_source(name))
 
+    def unavailable_reason(self, name: str) -> str:
+        """Why the source of a tool has no tools now; empty if it has, or if it is unknown."""
+        return self._sources.unavailable_reason(of_source(name))
+
     def close(self) -> None:
         self._sources.close(self._observers.watchdog)
 

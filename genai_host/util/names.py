@@ -98,8 +98,9 @@ def install_line(distribution: str) -> str:
     return f"{APP} install {distribution}" if distribution in our_distributions() else ""
 
 
-def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
-    """The command that installs our plugin for a provider or feature; empty if there is none."""
+def plugin_line(kind: Literal["vendor", "feature", "tools"], name: str) -> str:
+    """The command that installs our plugin for a provider, a feature or tools; empty if there is
+    none."""
     return install_line(f"genai-{kind}-{name}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host import Config, Host
-from genai_host.api import Cancellation, CancelToken, Tool, ToolSource
+from genai_host.api import Cancellation, CancelToken, NoSettings, Tool, ToolSet, ToolSource
 from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
 from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.sources import MOST
@@ -64,6 +64,38 @@ def test_they_are_offered_beside_the_others(make: Callable[..., Host], source: S
     assert list(offered(host)) == ["own", "shop__buy", "shop__look"]
     assert list(host.tools()) == ["own", "shop__buy", "shop__look"]
     assert host.call_tool("shop__buy").text == "done"
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("it is closed: run open", "tool 'shop__buy' is unavailable: it is closed: run open"),
+        (None, "unknown tool 'shop__buy'"),
+        (RuntimeError("a bug"), "a bug"),
+    ],
+)
+def test_why_a_source_has_no_tools(
+    make_host: MakeHost, reason: Any, message: str, is_set: bool
+) -> None:
+    class Empty(Source):
+        def unavailable_reason(self) -> str | None:
+            if isinstance(reason, Exception):
+                raise reason
+            found: str | None = reason
+            return found
+
+    source = Empty("shop")
+    given = ToolSet("shop", NoSettings, lambda settings: source) if is_set else source
+    host = make_host(plugin=InlinePlugin(tool_sources=[given]))
+    with pytest.raises(ConfigurationError, match=message):
+        host.tool("shop__buy")
+
+
+def test_a_tool_of_a_plugin_of_ours_that_is_missing(make: Callable[..., Host]) -> None:
+    with pytest.raises(ConfigurationError, match="unknown tool 'sandbox__run'") as caught:
+        make().tool("sandbox__run")
+    assert caught.value.hint == "a plugin brings it: genai-host install genai-tools-sandbox"
 
 
 def test_what_there_is_may_change(make: Callable[..., Host], source: Source) -> None:

@@ -276,7 +276,7 @@ def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
     ) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "count")
-        with pytest.raises(BadRequest, match="no code sandbox is installed"):
+        with pytest.raises(BadRequest, match="code_interpreter is unavailable"):
             list(agent.invoke(thread))
 
 

@@ -4,11 +4,12 @@ one is in tests/project/test_assistants_sandbox.py."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import pytest
 
-from genai_host.api import Image, Text, ToolOutput, tool
+from genai_host.api import CancelToken, Image, Text, Tool, ToolOutput, ToolSource, tool
 from genai_host.testing import InlinePlugin, RecordedPrompt
 from genai_host_testing.assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
 
@@ -54,7 +55,24 @@ def test_item_13_without_a_sandbox_it_is_off(make_api: MakeApi) -> None:
     thread = api.thread("count")
     refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(CODE)}, 400)
     assert "code_interpreter is unavailable" in api.error(refused)
-    assert "genai-tools-sandbox" in api.error(refused)
+    assert "genai-host install genai-tools-sandbox" in api.error(refused)
+
+
+def test_a_sandbox_without_its_tool_says_what_is_missing(make_api: MakeApi) -> None:
+    class Source(ToolSource):
+        name = "sandbox"
+
+        def tools(self, limits: CancelToken) -> Iterable[Tool]:
+            return ()
+
+        def unavailable_reason(self) -> str:
+            return "the sandbox is not downloaded: run genai-host sandbox pull"
+
+    api = make_api(runs_code, sandbox=InlinePlugin(tool_sources=[Source()]))
+    thread = api.thread("count")
+    refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(CODE)}, 400)
+    assert "genai-host sandbox pull" in api.error(refused)
+    assert "genai-host install" not in api.error(refused)
 
 
 def test_item_13_logs_and_images_stand_in_the_steps(make_api: MakeApi) -> None:

@@ -61,6 +61,13 @@ class SandboxTools(ToolSource):
         """Return the tool; nothing before `genai-host sandbox pull`."""
         return [self._tool] if can_run() and KNOWN.is_in(self._folder) else []
 
+    def unavailable_reason(self) -> str | None:
+        if not can_run():
+            return "the sandbox needs Linux on x86-64 or ARM64, and a Python interpreter"
+        if not KNOWN.is_in(self._folder):
+            return "the sandbox is not downloaded: run genai-host sandbox pull"
+        return None
+
     def close(self) -> None:
         self._sessions.close()
 

@@ -54,8 +54,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxTools:
 
 def test_it_is_offered_once_pyodide_is_there(made: SandboxTools, tmp_path: Path) -> None:
     assert [each.name for each in made.tools(Cancellation())] == ["run"]
+    assert made.unavailable_reason() is None
     (tmp_path / "pulled").write_text("another")
     assert not list(made.tools(Cancellation()))
+    assert "genai-host sandbox pull" in str(made.unavailable_reason())
 
 
 def test_it_is_not_offered_elsewhere(made: SandboxTools, monkeypatch: pytest.MonkeyPatch) -> None:

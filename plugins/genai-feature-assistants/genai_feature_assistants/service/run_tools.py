@@ -239,9 +239,9 @@ class RunTools:
                 self._host.tool(SANDBOX)
             except ConfigurationError as error:
                 raise ValidationError(
-                    "code_interpreter is unavailable: no code sandbox is installed",
+                    f"code_interpreter is unavailable: {error.message}",
                     path="$.tools",
-                    hint="the operator of the server can install the plugin genai-tools-sandbox",
+                    hint=error.hint,
                 ) from error
 
     def call(
