@@ -350,7 +350,7 @@ class Route:
 
     def _extract(self, call: Call, reply: ProviderReply) -> Any:
         """The result of a complete reply, also of a stream that was not requested."""
-        if reply.body.startswith(b"{") and reply.body.find(b"\n") < 0:  # in most cases
+        if reply.body.startswith(b"{") and b"\n" not in reply.body:  # in most cases
             return self._dialect.extract_result(call, reply)
         parser, blocks = detect_parser(iter((reply.body,)))
         decoder = None if parser is None else self._dialect.decoder(call)

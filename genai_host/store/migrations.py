@@ -63,7 +63,7 @@ def bring_up_to_date(
                 search.create(connection)
                 connection.execute(insert(meta), {"name": "schema", "value": str(version)})
                 return
-            if not min(steps) <= found < version:
+            if found not in range(min(steps), version):
                 raise StoreError(
                     f"{database.location}: store version {found} is not supported; "
                     f"this host supports {version}",

@@ -48,17 +48,17 @@ class UsageRow:
     """
 
     of: Mapping[str, str]
-    calls: int = 0
-    failed: Mapping[str, int] = field(factory=dict)
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost: Cost = field(factory=Cost)
-    mean: float | None = None
-    p50: float | None = None
-    p95: float | None = None
-    slowest: float | None = None
+    calls: int
+    failed: Mapping[str, int]
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    cost: Cost
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    slowest: float | None
 
 
 def add_usage(connection: Connection, tally: UsageAggregate) -> None:
@@ -91,7 +91,7 @@ def _short(name: str) -> str:
 
 
 def _limited(sums: UsageTotals) -> dict[str, Any]:
-    return {name: min(value, MOST_TOKENS) for name, value in asdict(sums, recurse=False).items()}
+    return {name: min(value, MOST_TOKENS) for name, value in asdict(sums).items()}
 
 
 def read_usage(

@@ -407,12 +407,20 @@ def test_only_the_key_in_an_error_is_redacted(
     assert json.loads(provider.send(asks(), Cancellation()).body) == {"text": shown}
 
 
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [
+        ("no", b'{"error": "nothing"}'),
+        ("nothing", b'{"error": "nothing"}'),
+        ('nothing"', b'{"error": "***}'),  # of eight characters
+    ],
+)
 def test_a_short_key_is_left_in_what_a_service_says(
-    services: Services, service: FakeService
+    services: Services, service: FakeService, key: str, body: bytes
 ) -> None:
     service.replies = [json_reply({"error": "nothing"}, 400)]
-    provider = HttpProvider(services, service.url, key=Secret("no"))
-    assert provider.send(asks(), Cancellation()).body == b'{"error": "nothing"}'
+    provider = HttpProvider(services, service.url, key=Secret(key))
+    assert provider.send(asks(), Cancellation()).body == body
 
 
 def test_what_a_model_says_is_left_as_it_is(host: Host, service: FakeService) -> None:

@@ -29,6 +29,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_text import (
     ValueBudget,
+    _is_long,
     check_numbers,
     json_as_text,
     read_json,
@@ -128,6 +129,27 @@ def test_long_values_are_written_in_pieces(value: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
     assert write_long_json(value) == whole
     assert read_json(json_as_text(value)) == read_json(whole)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_long"),
+    [
+        ("x" * 7, False),
+        ("x" * 8, True),
+        (["x" * 5], False),  # each value counts as one more character
+        (["x" * 6], True),
+        (("x" * 6,), True),
+        ({"x": "x" * 3}, False),
+        ({"x": "x" * 4}, True),
+        ([0] * 6, False),
+        ([0] * 7, True),
+        (MappingProxyType({"a": "x" * 99}), False),
+    ],
+    ids=repr,
+)
+def test_which_values_are_long(value: Any, is_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
+    assert _is_long(value) is is_long
 
 
 def test_long_values_that_are_no_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,9 +94,17 @@ class TestHowOften:
         assert attempt(service, "a") == "yes"
         assert service.calls == ["a"]
 
-    def test_what_may_pass_is_tried_again(self) -> None:
+    def test_what_may_pass_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:
         service = Service(a=[ServiceUnavailable("1"), IncompleteReply("2"), "yes"])
-        assert attempt(service, "a") == "yes"
+        with caplog.at_level("INFO"):
+            assert attempt(service, "a") == "yes"
+            service = Service(a=[ServiceUnavailable("3")], b=["yes"])
+            assert attempt(service, "a", "b", patience=RetryPolicy(max_attempts=1)) == "yes"
+        assert caplog.messages == [
+            "m@a failed (1): retrying in 0.0 s",
+            "m@a failed (2): retrying in 0.0 s",
+            "m@a failed (3): trying m@b",
+        ]
 
     def test_three_times_a_route_and_six_calls_in_all(self) -> None:
         down = {name: [ServiceUnavailable(name)] for name in "abc"}
@@ -262,14 +270,31 @@ class TestStreams:
         assert ended == [True]
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(None, ""), (ServiceUnavailable("x"), "he"), (IncompleteReply("x", text="hello"), "")],
+    ids=repr,
+)
+def test_text_that_the_error_of_a_stream_lacks(error: GenaiError | None, text: str) -> None:
+    assert StepTrace(pieces=["h", "e"]).text_before(error) == text
+
+
 def test_item_9_waits_of_a_second_or_more_are_told_if_that_is_asked_for(clock: ManualClock) -> None:
     busy = RateLimited("slow down", retry_after=30.0)
     soon = RateLimited("slow down", retry_after=0.5)
-    for error, told in ((busy, [RetryWait(30.0, "a", "slow down")]), (soon, [])):
+    long = RateLimited("slow down", retry_after=1.0)
+    for error, told in (
+        (busy, [RetryWait(30.0, "a", "slow down")]),
+        (long, [RetryWait(1.0, "a", "slow down")]),
+        (soon, []),
+    ):
         for waits in (True, False):
             service = Service(a=[error, "yes"])
             pieces = Retry(clock).stream(
-                routes("a"), Cancellation(), service.whole, StepTrace(waits=waits)
+                routes("a"),
+                Cancellation(),
+                service.whole,
+                StepTrace(waits=True) if waits else StepTrace(),
             )
             with ThreadPoolExecutor(1) as pool:
                 found = pool.submit(list, pieces)

@@ -34,9 +34,11 @@ from genai_host.api import (
     Services,
     StreamEvent,
     ToolCall,
+    Usage,
     standard_parameters,
 )
-from genai_host.calls.retry import RetryPolicy
+from genai_host.calls.retry import RetryPolicy, drained
+from genai_host.calls.route import Route
 from genai_host.calls.streamed_chunks import StreamedChunks
 from genai_host.errors import (
     AuthenticationFailed,
@@ -478,12 +480,13 @@ def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) 
         list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
 
 
-def test_a_stream_that_was_not_requested_is_read(host: Host) -> None:
+@pytest.mark.parametrize("form", [b"data: %s\n\n", b"%s\n"])
+def test_a_stream_that_was_not_requested_is_read(host: Host, form: bytes) -> None:
     body = (
         b'{"delta": {"text": "a"}}',
         b'{"end": {"message": {"role": "assistant", "content": "a"}}}',
     )
-    reply = ProviderReply(b"".join(b"data: %s\n\n" % each for each in body))
+    reply = ProviderReply(b"".join(form % each for each in body))
     mock = host.instances["mock"].provider
     mock.send = lambda request, limits: reply  # type: ignore[method-assign]
     assert host.open("chat", "mock").say("x").text == "a"
@@ -539,6 +542,45 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     calls = [each.tool_call for each in pieces if each.tool_call]
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
     assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_calls_of_a_whole_reply_have_ids_of_their_own(host: Host, same: bool) -> None:
+    call = {"type": "tool_call", "id": "1", "name": "f"}
+    other = call if same else {**call, "name": "g"}
+    message = {"message": {"role": "assistant", "content": [call, other]}}
+    reply = ProviderReply(json.dumps({**message, "finish": "tool_calls"}).encode())
+    mock = host.instances["mock"].provider
+    mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+    [route] = host.open("chat", "mock")._log.agents.main.routes
+    made = ChatCall(model_id="", messages=[Message("user", "x")])
+    result = drained(route.stream(made, Cancellation()))
+    assert [call.id for call in result.tool_calls] == ["1", "call_1"]
+    assert [call.name for call in result.tool_calls] == ["f", "f" if same else "g"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "usage"),
+    [
+        ("chat", Usage(1, 1)),
+        ("embed", Usage(1, 0)),
+        ("moderate", None),
+        ("count", None),
+    ],
+)
+@pytest.mark.parametrize("price", [0.5, None])
+def test_whether_the_cost_of_a_call_will_be_known(
+    host: Host, operation: Any, usage: Usage | None, price: float | None
+) -> None:
+    [route] = host.open("chat", "mock")._log.agents.main.routes
+    prices = mock.Mock()
+    prices.price.return_value = price
+    candidate = evolve(route.candidate, operation=operation)
+    priced = Route(candidate, Wire(), host.instances, route._observers, ManualClock(), prices)
+    host.instances["mock"].provider.price_provider = lambda model_id: "acme"  # type: ignore[method-assign]
+    is_known = operation == "count" or (usage is not None and price is not None)
+    assert priced.is_priced() is is_known
+    assert [call.args[2] for call in prices.price.mock_calls[:1]] == ([usage] if usage else [])
 
 
 def _call(number: int, malformed: str = "") -> ToolCall:

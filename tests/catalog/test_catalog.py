@@ -168,6 +168,14 @@ class TestNames:
         assert caught.value.suggestions == ("claude",)
         assert "did you mean claude" in caught.value.hint
 
+    def test_at_most_three_names_are_suggested(self) -> None:
+        models = tuple(Model(f"claude-{number}", ["chat-wire"]) for number in range(4))
+        with pytest.raises(NoRoute) as caught:
+            catalog(models=models).resolve("claude")
+        near = caught.value.suggestions
+        assert len(near) == 3
+        assert f"did you mean {' or '.join(near)}?" in caught.value.hint
+
     def test_item_6_a_model_is_suggested_for_a_model_and_never_what_failed(self) -> None:
         """Neither a provider, nor the alias by which it was called."""
         for name, aliases in (("frist", {}), ("quick", {"quick": "quik"}), ("zzz", {})):

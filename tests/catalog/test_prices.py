@@ -130,8 +130,11 @@ class TestPackagedPrices:
         assert self.price("openai", "text-embedding-3-small", 1000, 100) is None
         assert self.price("openai", "text-embedding-3-small", 1000) == pytest.approx(0.00002)
 
-    def test_usage_that_makes_no_sense_has_no_price(self) -> None:
-        assert self.price("openai", "gpt-4o", 10, 0, 1000) is None
+    def test_usage_that_makes_no_sense_has_no_price(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO", "genai_host"):
+            assert self.price("openai", "gpt-4o", 10, 0, 1000) is None
+        [message] = caplog.messages
+        assert message.startswith("usage of gpt-4o without a matching price: ")
 
     @pytest.mark.smoke
     @pytest.mark.process

@@ -56,8 +56,10 @@ def test_what_one_does_the_other_cannot(host: Host, store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["a\0", "\ud800", "x" * 251], ids=ascii)
 def test_a_name_that_no_database_stores_is_no_owner(store: Store, name: str) -> None:
-    with store, pytest.raises(ValidationError, match="invalid user name"):
-        store.for_owner(name)
+    with store:
+        with pytest.raises(ValidationError, match="invalid user name"):
+            store.for_owner(name)
+        assert store.for_owner("x" * 250) is store.for_owner("x" * 250)
 
 
 def test_an_owner_is_made_once_and_whose_it_is_is_itself(store: Store) -> None:

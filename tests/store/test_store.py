@@ -35,7 +35,7 @@ from genai_host.store.database import Database, Liveness, lock_beside
 from genai_host.store.engines import failing, read_url
 from genai_host.store.records import new_id
 from genai_host.store.store import StoredRecord
-from genai_host.store.writer import Addition, EntryRow
+from genai_host.store.writer import Addition, EntryRow, EntryWriter
 from genai_host_testing.stores import (
     CODEC,
     MakeStore,
@@ -141,6 +141,44 @@ class TestRecord:
                 append(record, *turn(0, "ours")[:2])
         assert caught.value.hint == "reopen the conversation"
         assert record.entries[1:] == (*turn(0, "theirs")[:2],)
+
+    @pytest.mark.parametrize("is_written", [True, False])
+    def test_an_entry_with_an_unknown_outcome_is_added_once(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, is_written: bool
+    ) -> None:
+        record, add = begin(store), EntryWriter.add
+
+        def fail(self: EntryWriter, addition: Addition) -> None:
+            if is_written:
+                add(self, addition)
+            raise StoreError("the connection was closed")
+
+        started, step, ended = turn(0)[:3]
+        append(record, started)
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="was closed"):
+            patch.setattr(EntryWriter, "add", fail)
+            append(record, step)
+        append(record, ended)  # the start of the turn is written with it if it was not
+        assert list(record.entries[1:]) == [started, *[step] * is_written, ended]
+        assert record.number == 3 + is_written
+
+    def test_another_result_of_a_step_is_a_conflict(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record, add = begin(store), EntryWriter.add
+
+        def fail(self: EntryWriter, addition: Addition) -> None:
+            add(self, addition)
+            raise StoreError("the connection was closed")
+
+        append(record, *turn(0)[:2])
+        result = StepEnded(0, (0,), "one")
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="was closed"):
+            patch.setattr(EntryWriter, "add", fail)
+            append(record, result)
+        with pytest.raises(Conflict, match="another result"):
+            append(record, StepEnded(0, (0,), "two"))
+        assert record.entries[-1] == result
 
     def test_the_same_entry_of_another_record_is_a_conflict(self, make_store: MakeStore) -> None:
         """Also if it is written by the same store at the same moment."""
@@ -358,6 +396,10 @@ def test_a_closed_store_stays_closed(make_store: MakeStore) -> None:
             late()
     store.close()
     assert make_store().summary(record.id).turns == 0
+    database = Database(store.location, 1.0)
+    database.close()
+    with pytest.raises(StoreError, match="the store is closed"):
+        database.connect()
     with Store("postgresql://127.0.0.1:1/db") as unused:
         pass
     with pytest.raises(StoreError, match="the store is closed"):
@@ -425,8 +467,10 @@ def test_the_number_of_a_writer_is_positive_and_has_63_bits(
 def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path, prefix: str) -> None:
     """SQLite does not wait if a transaction that has read starts to write."""
     statements: list[str] = []
+    timeouts: set[float] = set()
 
     def connect(*given: Any, **more: Any) -> sqlite3.Connection:
+        timeouts.add(more["timeout"])
         connection: sqlite3.Connection = sqlite3.connect(*given, **more)
         connection.set_trace_callback(statements.append)
         return connection
@@ -440,6 +484,7 @@ def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path, prefix: str) -
         "BEGIN IMMEDIATE",
         "BEGIN",
     ]
+    assert timeouts == {5.0}
 
 
 def test_threads_that_wait_share_a_transaction(

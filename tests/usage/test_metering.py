@@ -67,6 +67,13 @@ def test_numbers_of_elsewhere_break_nothing() -> None:
     assert day_of(1e18) == "1970-01-01"
 
 
+def test_tokens_that_were_not_reported_are_none() -> None:
+    [(_, sums)] = recorded(
+        input_tokens=None, output_tokens=None, cached_tokens=None, reasoning_tokens=None
+    )
+    assert sums == UsageTotals(1, 0, 0, 0, 0, 0.5, 0, 1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("value", "is_valid"),
     [(0, True), (1.5, True), (1e12, True), (1e12 + 1, False), (-1, False), (True, False)],
