@@ -110,7 +110,11 @@ _ROUTES = (
             f"{_DEPLOYMENTS}:{handler}",
             max_body_size=_SIZE,
         )
-        for path, handler in (("chat/completions", "complete"), ("embeddings", "embed"))
+        for path, handler in (
+            ("chat/completions", "complete"),
+            ("completions", "complete_prompt"),
+            ("embeddings", "embed"),
+        )
         # a model name can have slashes, as they are or percent-encoded
         for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
     ),

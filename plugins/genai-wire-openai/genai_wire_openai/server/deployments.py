@@ -1,6 +1,7 @@
 """Handlers of paths with the name of a deployment, which is the model.
 
-Source: Azure OpenAI REST API reference, "Chat completions - Create", "Embeddings - Create".
+Source: Azure OpenAI REST API reference, "Chat completions - Create",
+"Completions - Create", "Embeddings - Create".
 """
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ from __future__ import annotations
 from genai_host import Host
 from genai_host.api import RouteRequest, RouteResponse
 from genai_host.serving import name_in, with_model
-from genai_wire_openai.server import handlers
+from genai_wire_openai.server import completions, handlers
 
 
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer a chat completion of the deployment."""
     return handlers.complete(_of_deployment(request), host)
+
+
+def complete_prompt(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer a text completion of the deployment."""
+    return completions.complete(_of_deployment(request), host)
 
 
 def embed(request: RouteRequest, host: Host) -> RouteResponse:
