@@ -237,6 +237,24 @@ class TestSeveralAnswers:
             finished[choice["index"]] += choice["finish_reason"] == "stop"
         assert (texts, finished) == (["ab", "xy"], [1, 1])
 
+    def test_item_5_in_a_stream_of_a_service_that_does_not_stream(
+        self, api: Api, service: FakeService
+    ) -> None:
+        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in range(2)]
+        service.replies = [json_reply({"choices": choices})]
+        *pieces, _ = api.events(ASK, model="gate/m", n=2)
+        found = [each["choices"][0] for each in pieces]
+        texts = [(each["index"], each["delta"].get("content")) for each in found]
+        assert [each for each in texts if each[1]] == [(1, "b"), (0, "a")]
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_item_5_those_that_were_not_requested_are_left_out(
+        self, api: Api, service: FakeService, stream: bool
+    ) -> None:
+        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in range(2)]
+        service.replies = [json_reply({"choices": choices})]
+        assert '"b"' not in api.chat(ASK, model="gate/m", stream=stream).text
+
     @pytest.mark.parametrize(("n", "status"), [(1, 200), (2, 400)])
     def test_item_5_other_formats_give_one(self, api: Api, n: int, status: int) -> None:
         assert api.chat(ASK, model="fake", n=n).status_code == status

@@ -141,15 +141,20 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        completion = read_completion(reply.body)
+        completion = read_completion(reply.body, _answers(call))
         return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
-        decoder = ChatDecoder()
+        decoder = ChatDecoder(_answers(call))
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+
+def _answers(call: ChatCall) -> int:
+    answers = call.parameters.get("n", 1)
+    return answers if isinstance(answers, int) else 1
 
 
 def _with_joined_results(call: ChatCall) -> ChatCall:

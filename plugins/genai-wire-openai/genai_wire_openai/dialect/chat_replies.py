@@ -48,8 +48,12 @@ _THOUGHTS = ("thinking", "reasoning")
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
-def read_completion(body: bytes) -> Completion:
+def read_completion(body: bytes, answers: int = 1) -> Completion:
     """Read a complete reply.
+
+    Args:
+        body: The reply.
+        answers: Number of answers requested; all but the first are in `extra`.
 
     Raises:
         MalformedReply: It is not valid.
@@ -70,18 +74,21 @@ def read_completion(body: bytes) -> Completion:
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
-        extra={**(_extra_in(choice) or {}), **_others_in(data)},
+        extra={**(_extra_in(choice) or {}), **(_others_in(data) if answers > 1 else {})},
     )
 
 
 class ChatDecoder:
     """Assembles a streamed reply.
 
+    Args:
+        answers: Number of answers requested; all but the first are in `extra` of chunks.
+
     Attributes:
         ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answers: int = 1) -> None:
         from genai_wire_openai.dialect.chat_chunks import read_text_chunk  # slow to import
 
         self._read_text = read_text_chunk
@@ -94,6 +101,7 @@ class ChatDecoder:
         self._finish = ""
         self._usage = NO_USAGE
         self._logprobs: dict[str, Any] = {}
+        self._answers = answers
         self.done = False
 
     @property
@@ -115,7 +123,7 @@ class ChatDecoder:
             self._usage = read_usage(usage)
         if not choice:
             return ()
-        if index_in(choice, "index"):
+        if self._answers > 1 and index_in(choice, "index"):
             return (Delta(extra={"choices": [choice]}),)
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies

@@ -111,7 +111,9 @@ def named_schema(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def mentioning_json(call: ChatCall) -> ChatCall:
     """The call with an instruction, if it wants any object and no message mentions JSON: services
     refuse that, because models may then write white space without end."""
-    if call.schema != _ANY_OBJECT or any(map(_mentions_json, call.messages)):
+    if call.schema != _ANY_OBJECT or any(
+        message.remember("mentions_json", _mentions_json) for message in call.messages
+    ):
         return call
     instruction = Message("system", "Answer with a JSON object.")
     return evolve(call, messages=[*call.messages, instruction])

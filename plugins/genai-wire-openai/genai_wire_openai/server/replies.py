@@ -142,8 +142,8 @@ class CompletionWriter:
                     calls += 1
                 logprobs = delta.extra.get("logprobs") if delta.extra else None
                 for choice in delta.extra.get("choices", ()) if delta.extra else ():
-                    chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
-                    yield _event(write_json(chunk))
+                    head = self._head("chat.completion.chunk")
+                    yield _event(write_json({**head, "choices": [_as_delta(choice)]}))
                 if wire or logprobs:
                     yield before + write_json(wire) + between + write_json(logprobs) + end
             completion = answering.completion
@@ -216,6 +216,13 @@ def _call(call: ToolCall) -> _Wire:
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
     }
+
+
+def _as_delta(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A choice for a chunk; that of a service that did not stream has a whole message."""
+    if "message" not in choice:
+        return choice
+    return {"delta" if name == "message" else name: value for name, value in choice.items()}
 
 
 def _thoughts(completion: Completion) -> str:
