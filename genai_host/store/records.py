@@ -262,7 +262,7 @@ def _at(form: Any, place: _Place) -> tuple[Any, str | int]:
 def _bytes(text: str) -> bytes | None:
     """Decoded bytes; None if encoding them again would give a different text."""
     try:
-        data = base64.b64decode(text, validate=True)
+        data = base64.b64decode(text)
     except (binascii.Error, ValueError):
         return None
     return data if base64.b64encode(data).decode() == text else None

@@ -121,6 +121,7 @@ class TestHistory:
         conversation = scripted(host, "a", "b")
         conversation.say("one")
         conversation.reset()
+        assert conversation.undo() is None
         assert conversation.history == ()
         conversation.say("two")
         assert "one" not in str(requests(host)[-1])

@@ -32,6 +32,7 @@ from genai_host.api import (
     ToolCall,
     Turn,
 )
+from genai_host.conversations.record import TurnEnded
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
@@ -674,6 +675,8 @@ class TestCancelling:
         events.close()
         assert closed == [True]
         assert [inspect.getgeneratorstate(each) for each in begun] == ["GEN_CLOSED"]
+        assert isinstance(conversation.record, InMemoryRecord)
+        assert conversation.record.entries[-1] == TurnEnded(0, error=Cancelled("abandoned"))
         assert conversation.status == "idle"
         assert conversation.history == ()
 

@@ -72,3 +72,20 @@ def test_an_interrupt_cancels_the_steps_that_run() -> None:
         steps = Interrupted([Progress("a"), Progress("b")])
         ParallelRunner(perform, 2, "x").outcomes(steps, (), Cancellation(), stop=True)
     assert cancelled.is_set()
+
+
+def test_an_exit_of_a_step_cancels_the_others() -> None:
+    were_cancelled: list[bool] = []
+
+    def perform(step: Step[Any], path: Any, scope: Cancellation) -> Performing:
+        yield from ()
+        if path[-1] == 1:
+            raise SystemExit(3)
+        cancelled = threading.Event()
+        with scope.on_cancel(cancelled.set):
+            were_cancelled.append(cancelled.wait(30))
+
+    runner = ParallelRunner(perform, 2, "steps")
+    with pytest.raises(SystemExit):
+        runner.outcomes([Progress("a"), Progress("b")], (0,), Cancellation(), stop=False)
+    assert were_cancelled == [True]

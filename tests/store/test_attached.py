@@ -3,6 +3,7 @@ read."""
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from genai_host.api import Answer, File, Image, Text, ToolCall, ToolResult, Vend
 from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import NotFound, StoreError, ValidationError
 from genai_host.store import Store
+from genai_host.store.records import kept
 from genai_host_testing.stores import (
     CODEC,
     MakeStore,
@@ -201,6 +203,17 @@ def test_base64_that_would_not_come_back_is_left(store: Store) -> None:
         record.append(entry)
     assert record.entries[-1] == StepEnded(0, (0,), result)
     assert blobs(store) == []
+    data = base64.b64encode(PICTURE.data).decode()
+    mixed = {"a": {"type": "image", "data": data}, "b": {"type": "image", "data": "ä" * 9000}}
+    record.append(StepEnded(0, (1,), mixed))
+    assert record.entries[-1] == StepEnded(0, (1,), mixed)
+    assert blobs(store) == [len(PICTURE.data)]
+
+
+def test_an_entry_that_is_nested_too_deeply_is_left() -> None:
+    body = '{"a":' * 100_000
+    blobs: Any = None
+    assert kept(body, blobs, "c") == body
 
 
 def test_others_have_their_own(store: Store, make_store: MakeStore) -> None:
