@@ -130,8 +130,7 @@ class UsageAggregate:
             sums = self._sums[key] = UsageTotals()
         sums.calls += 1
         sums.seconds += seconds
-        if seconds > sums.slowest:
-            sums.slowest = seconds
+        sums.slowest = max(sums.slowest, seconds)
         if cost is None:
             sums.unknown += 1
         else:

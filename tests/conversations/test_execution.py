@@ -26,7 +26,11 @@ def test_the_time_of_a_pause_does_not_count() -> None:
         with limit.paused():
             clock.advance(100)
         assert clock.due_in() == [3.0]
-        clock.advance(3)
+        clock.advance(2.5)
+        with limit.paused():
+            pass
+        assert clock.due_in() == [0.5]
+        clock.advance(0.5)
     assert ended == [210.0]
 
 

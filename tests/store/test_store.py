@@ -340,8 +340,10 @@ class TestList:
     def test_a_name_stands_for_the_title(self, store: Store) -> None:
         record = begin(store)
         append(record, *turn(0)[:2])
+        assert [match.title for match in store.search("q")] == ["q"]
         store.rename(record.id, "mine")
         assert store.summary(record.id).title == "mine"
+        assert [match.title for match in store.search("q")] == ["mine"]
         store.rename(record.id, "a\0b \udcfc")  # as of an argument that is not UTF-8
         assert store.summary(record.id).title == "a b \ufffd"
         store.rename(record.id, "")
