@@ -75,7 +75,7 @@ class RawReplies:
     def _is_own(self, file: str) -> bool:
         try:
             descriptor = os.open(file, os.O_RDONLY | _NO_LINKS | _NO_WAITING)
+            with os.fdopen(descriptor, "rb") as stream:
+                return stream.readline().endswith(f" {self._tag}\n".encode())
         except OSError:
             return False
-        with os.fdopen(descriptor, "rb") as stream:
-            return stream.readline().endswith(f" {self._tag}\n".encode())

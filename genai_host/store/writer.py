@@ -217,7 +217,7 @@ class EntryWriter:
             cursor.executemany(self._statement("entries", _COLUMNS, len(rows)), [values])
             return
         try:
-            cursor.execute("BEGIN")
+            cursor.execute("BEGIN")  # the first statement writes: SQLite waits for the lock
             for conversation in begun:
                 statement = self._statement("conversations", tuple(conversation))
                 cursor.execute(statement, list(conversation.values()))
