@@ -7,6 +7,7 @@ writes a request from a `Call` and reads a result, for example a `Completion`, f
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
@@ -18,6 +19,8 @@ from genai_host.errors import ErrorPlace
 Operation = Literal["chat", "embed", "moderate", "count"]
 """Kind of call. Each dialect and each model is for one of them. `count` counts the tokens of a chat
 call and uses models of the operation `chat`."""
+
+_NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
 
 @frozen
@@ -419,7 +422,7 @@ class Completion:
     seconds: float = 0.0
     cost: float | None = None
     raw_reply: str = ""
-    extra: Mapping[str, Any] = field(factory=dict)
+    extra: Mapping[str, Any] = _NO_EXTRA
 
     @property
     def reason(self) -> str:

@@ -401,7 +401,7 @@ class Dialect(ABC, Generic[C, R]):
         reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
-        accepts_tokens: Whether the texts of an `EmbedCall` may be ids of tokens.
+        accepts_tokens: Whether the texts of an `EmbedCall` may be token IDs.
     """
 
     name: ClassVar[str]

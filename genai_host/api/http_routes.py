@@ -330,7 +330,7 @@ class HttpApi:
         show_model: The same for `GET /v1/models/{model}`. A name with slashes has the parameters
             `provider` and `owner` as well.
         aliases: Further prefixes of routes, for example `{"/compatible/v1": "/v1"}`. A path
-            without a route has that of the path with the replaced prefix. The first alias with a
+            without a route has that of the path with the replaced prefix. The longest alias with a
             route is used.
         request_id_header: Name of a header, in lower case, in which clients of the API also expect
             the id of the request.

@@ -124,7 +124,7 @@ class Embed(Step[Embeddings]):
     """Compute embedding vectors, one per text, in order.
 
     Attributes:
-        texts: The texts, each of them a string, or the ids of its tokens for the tokenizer of the
+        texts: The texts, each of them a string, or its token IDs for the tokenizer of the
             model (see `Dialect.accepts_tokens`).
         role: Role of the feature whose model is used.
         purpose: Use of the vectors; some models embed queries and documents differently.

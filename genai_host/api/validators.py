@@ -31,17 +31,20 @@ def strings(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def texts_or_tokens(given: Iterable[str | Iterable[int]]) -> tuple[str | tuple[int, ...], ...]:
-    """Convert to a tuple of texts, each of them a string or the ids of its tokens.
+    """Convert to a tuple of texts, each of them a string or its token IDs.
 
     Raises:
         TypeError: It is a single string, or an item is neither.
     """
     if isinstance(given, str):
         raise TypeError(f"expected a list of texts, not the string {given!r}")
-    found = tuple(each if isinstance(each, str) else tuple(each) for each in given)
-    if any(type(id) is not int for each in found if type(each) is tuple for id in each):
-        raise TypeError("expected texts, or lists of the ids of their tokens")
-    return found
+    return tuple(each if isinstance(each, str) else _token_ids(each) for each in given)
+
+
+def _token_ids(given: object) -> tuple[int, ...]:
+    if not isinstance(given, list | tuple) or any(type(each) is not int for each in given):
+        raise TypeError("expected texts, or lists of token IDs")
+    return tuple(given)
 
 
 def strings_or_none(given: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -249,12 +249,12 @@ class Agent:
         )
 
     def _with_tokens(self) -> Sequence[Route]:
-        """The routes to services that embed ids of tokens."""
+        """The routes to services that embed token IDs."""
         able = [route for route in self.routes if route.accepts_tokens]
         if not able and self.routes:
             info = self.routes[0].info
             raise UnsupportedPart(
-                f"{info.model} at {info.provider} accepts texts, not ids of tokens",
+                f"{info.model} at {info.provider} accepts texts, not token IDs",
                 part="tokens",
                 dialect=info.dialect,
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from genai_host.api import (
     ChatCall,
@@ -40,7 +40,9 @@ class PassedRequest:
         headers: Headers of the format that the service receives, too.
         neutral: Options of the dialect (`Dialect.variant`) that matter only to requests that the
             host writes.
-        renamed: Names of fields by the option that has their name at the service.
+        renamed: Fields to rename: the option of the dialect that has the name of a field at the
+            service, with its name in the request.
+        parameters: Parameters by which the dialect reads replies.
     """
 
     dialect: str
@@ -49,6 +51,7 @@ class PassedRequest:
     headers: Mapping[str, str] = field(factory=dict)
     neutral: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(factory=dict)
+    parameters: Mapping[str, Any] = field(factory=dict)
 
     def fits(self, candidate: Candidate, usual: Mapping[str, Any]) -> bool:
         """Whether the service takes the request as it is.
@@ -117,11 +120,15 @@ class PassThrough(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", dialect, call.model_id, body, call.stream, headers)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return _passed(self.dialect.extract_result(call, reply), reply.body)
+        return _passed(self.dialect.extract_result(self._read_as(call), reply), reply.body)
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion] | None:
-        decoder = self.dialect.decoder(call)
+        decoder = self.dialect.decoder(self._read_as(call))
         return None if decoder is None else _Decoder(decoder)
+
+    def _read_as(self, call: ChatCall) -> ChatCall:
+        parameters = self._request.parameters
+        return evolve(call, parameters=parameters) if parameters else call
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return self.dialect.map_error(reply)

@@ -20,7 +20,7 @@ _HOST = r"(?i)(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]"
 # any port, and any host of a scheme for apps, whose hosts may change with each start
 _ORIGIN = (
     r"(?i)[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:([0-9]{1,5}|\*))?"
-    r"|(?!https?:)[a-z][a-z0-9+.-]*://\*"
+    r"|(?!(https?|file|data|javascript):)[a-z][a-z0-9+.-]*://\*"
 )
 _ROOT = r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~-]+)*/?"
 _CREDENTIALS = r"[^/]*://[^:/]*:[^@]*@"  # as SQLAlchemy reads it: any character but @

@@ -25,7 +25,6 @@ from genai_host.api import HttpProblem
 from genai_host.config.key import ANY
 from genai_host.server.heads import Head, Refused
 from genai_host.server.settings import ServerSettings
-from genai_host.serving.apis import REQUEST_ID
 from genai_host.util.addresses import address_of, is_loopback
 
 K = TypeVar("K")
@@ -71,12 +70,12 @@ class AccessPolicy:
         """Return the CORS headers for a reply; without an allowed origin, at most `vary`."""
         if not self._cors:
             return {}
-        origin = head.headers.get("origin", "").lower()
-        if not self._is_allowed(origin):
+        origin = head.headers.get("origin", "")
+        if not self._is_allowed(origin.lower()):
             return {"vary": "origin"}
         return {
             "access-control-allow-origin": origin,
-            "access-control-expose-headers": f"retry-after, {REQUEST_ID}",
+            "access-control-expose-headers": "*",  # it has no effect for requests with cookies
             "cross-origin-resource-policy": "cross-origin",
             "vary": "origin",
         }
@@ -181,7 +180,7 @@ def _check_media_type(head: Head) -> None:
 def _origin_pattern(origin: str) -> str:
     """A regular expression of a configured origin. `*` is any host, or any port."""
     escaped = re.escape(origin).replace(r":\*", "(:[0-9]{1,5})?")
-    return escaped.replace(r"//\*", "//[a-z0-9.-]+")
+    return escaped.replace(r"//\*", "//[a-z0-9._-]+")
 
 
 def _is_open(path: str) -> bool:

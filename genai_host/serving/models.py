@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import HttpApi, HttpRoute, Operation, RouteRequest, RouteResponse
+from genai_host.api import Feature, HttpApi, HttpRoute, Operation, RouteRequest, RouteResponse
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NoRoute, NotFound
@@ -49,17 +50,19 @@ def served_models(host: Host) -> list[ServedModel]:
     """
     found: dict[str, ServedModel] = {}
     catalog = host.probe()
+    for name in host.config.configurations:  # they replace models of the same name
+        with suppress(GenaiError):  # it cannot run
+            found[name] = _resolved(catalog, name)
     for route in _running(catalog):
-        for name in (route.model.name, *route.model.aliases, route.name):
-            if name not in found:
-                _add(found, catalog, name, route.operation)
-    for name in host.config.configurations:
-        if name not in found:
-            _add(found, catalog, name)
-    for feature in host.registry.features.values():
-        name = f"{FEATURE}{feature.name}"
-        found[name] = ServedModel(name, "genai-host", help=feature.help)
-    return list(found.values())
+        for name in {route.model.name, *route.model.aliases, route.name} - found.keys():
+            if name not in host.config.configurations:
+                found[name] = _of_route(name, route)
+    features = map(_of_feature, host.registry.features.values())
+    return [*found.values(), *features]
+
+
+def _of_feature(feature: Feature[Any]) -> ServedModel:
+    return ServedModel(f"{FEATURE}{feature.name}", "genai-host", help=feature.help)
 
 
 def _running(catalog: Catalog) -> Iterator[Candidate]:
@@ -71,20 +74,13 @@ def _running(catalog: Catalog) -> Iterator[Candidate]:
                 yield from catalog.resolve(name, provider.name, operation)[:1]
 
 
-def _add(
-    found: dict[str, ServedModel],
-    catalog: Catalog,
-    name: str,
-    operation: Operation | None = None,
-) -> None:
-    with suppress(GenaiError):  # it cannot run, or a configuration of this name cannot
-        found[name] = _resolved(catalog, name, operation)
+def _resolved(catalog: Catalog, name: str) -> ServedModel:
+    operation = catalog.model_named(name).operation
+    return _of_route(name, catalog.resolve(name, None, operation)[0])
 
 
-def _resolved(catalog: Catalog, name: str, operation: Operation | None = None) -> ServedModel:
-    operation = operation or catalog.model_named(name).operation
-    best = catalog.resolve(name, None, operation)[0]
-    return ServedModel(name, best.provider, operation, best.window, best.capabilities)
+def _of_route(name: str, route: Candidate) -> ServedModel:
+    return ServedModel(name, route.provider, route.operation, route.window, route.capabilities)
 
 
 def name_in(parameters: Mapping[str, str]) -> str:
@@ -104,12 +100,12 @@ def served_model(host: Host, name: str) -> ServedModel:
     Raises:
         NoRoute: The model or the feature is unknown, or cannot run.
     """
-    for each in served_models(host):
-        if each.name == name:
-            return each
-    if name.startswith(FEATURE):
+    if not name.startswith(FEATURE):
+        return _resolved(host.probe(), name)
+    feature = host.registry.features.get(name.removeprefix(FEATURE))
+    if feature is None:
         raise NoRoute(f"unknown model {name!r}", hint="GET /v1/models lists them")
-    return _resolved(host.probe(), name)
+    return _of_feature(feature)
 
 
 _HERE = "genai_host.serving.models"

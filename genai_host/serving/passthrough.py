@@ -51,6 +51,7 @@ class PassingFormat:
             without them.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
         renamed: See `PassedRequest`.
+        reply_parameters: Parameters by which replies are read, for example the number of answers.
         headers: Headers of the format that the service receives, too.
         write_event: Writes an event of the service; empty to leave it out.
         write_error: Writes an error as the last event of a stream.
@@ -62,6 +63,7 @@ class PassingFormat:
     parameters: frozenset[str] = frozenset()
     neutral: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(factory=dict)
+    reply_parameters: Mapping[str, Any] = field(factory=dict)
     headers: tuple[str, ...] = ()
     write_event: Callable[[StreamEvent], bytes]
     write_error: Callable[[GenaiError], bytes]
@@ -139,7 +141,15 @@ def pass_through(
     if model.startswith(FEATURE):
         return None
     headers = {name: request.headers[name] for name in form.headers if name in request.headers}
-    passed = PassedRequest(form.dialect, fields, stream, headers, form.neutral, form.renamed)
+    passed = PassedRequest(
+        form.dialect,
+        fields,
+        stream,
+        headers,
+        form.neutral,
+        form.renamed,
+        form.reply_parameters,
+    )
     try:
         if form.parameters and form.parameters - capabilities(host, model).parameters.keys():
             return None

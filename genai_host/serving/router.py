@@ -67,7 +67,8 @@ class HttpRoutes:
         every = (tuple(own), tuple(host.registry.http_routes.values()))
         self._own, self._routes = map(_Patterns, every)
         apis = host.registry.http_apis.values()
-        self._aliases = [alias for api in apis for alias in api.aliases.items()]
+        aliases = [alias for api in apis for alias in api.aliases.items()]
+        self._aliases = sorted(aliases, key=lambda alias: len(alias[0]), reverse=True)
         self._starting = [route for routes in every for route in routes if route.run_at_startup]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
@@ -167,7 +168,7 @@ class HttpRoutes:
     def _other_paths(self, path: str) -> Iterator[str]:
         """Paths that the path is an alias of."""
         for alias, prefix in self._aliases:
-            if f"{path}/".startswith(f"{alias}/"):
+            if _is_below(path, alias) and not _is_below(path, prefix):
                 yield prefix + path[len(alias) :]
 
     def _find(self, method: str, path: str) -> RouteMatch | HttpProblem:
@@ -176,7 +177,7 @@ class HttpRoutes:
         if exact is not None:
             return exact, {}
         fitting = self._own.fitting(segments)
-        if not any(f"{path}/".startswith(f"{each}/") for each in HTTP_PATHS):
+        if not any(_is_below(path, each) for each in HTTP_PATHS):
             fitting = [*fitting, *self._routes.fitting(segments)]
         if not fitting:
             return unknown_path(self._host, path)
@@ -296,6 +297,10 @@ class _Patterns:
             for pattern in self._named.get(len(segments), ())
             if (parameters := pattern.match(segments)) is not None
         ]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
 
 
 def _segments(path: str) -> Sequence[str]:

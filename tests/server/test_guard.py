@@ -126,6 +126,8 @@ def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
         ("app://obsidian.md", "app://other.md", 403),
         ("app://obsidian.md", "http://obsidian.md", 403),
         ("App://-", "app://-", 200),
+        ("app://obsidian.md", "app://Obsidian.md", 200),
+        ("vscode-webview://*", "vscode-webview://a_b", 200),
         ("chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop", 200),
         ("tauri://localhost", "tauri://localhost", 200),
         ("capacitor://localhost", "capacitor://localhost", 200),
@@ -407,7 +409,7 @@ class TestOverHttp:
             refused = client.get(f"{server.url}/x", headers=origin)  # which its page may read
             assert refused.status_code == 401
             assert refused.headers["access-control-allow-origin"] == "https://app.example"
-            assert refused.headers["access-control-expose-headers"] == "retry-after, x-request-id"
+            assert refused.headers["access-control-expose-headers"] == "*"
             reply = client.get(f"{server.url}/x", headers={"x-api-key": "the-token-of-all"})
             assert (reply.status_code, reply.headers["vary"]) == (200, "origin")
             assert "access-control-allow-origin" not in reply.headers
@@ -440,7 +442,10 @@ def called(request: RouteRequest, host: Host) -> RouteResponse:
         *({"cors_origins": [wrong]} for wrong in ("*", "null", "file://", "http://*", "a:b")),
         *(
             {"cors_origins": [wrong]}
-            for wrong in ("https://*:443", "*://a", "app://*.md", "app://")
+            for wrong in (
+                *("https://*:443", "*://a", "app://*.md", "app://"),
+                *("file://*", "data://*", "javascript://*"),
+            )
         ),
         {"root_path": "host"},
         {"root_path": "/a/../b"},

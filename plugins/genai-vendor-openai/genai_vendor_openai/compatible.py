@@ -25,11 +25,12 @@ DialectName = Literal["openai-chat", "openai-responses", "openai-embed"]
 
 _VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
     "openai-chat": (
-        "max_tokens", "system_role", "stream_usage", "strict", "object_root", "image_detail",
-        "reasoning",
+        "max_tokens", "system_role", "stream_usage", "strict", "object_root", "json_object",
+        "image_detail", "reasoning",
     ),
     "openai-responses": (
-        "system_role", "encrypted_reasoning", "strict", "object_root", "image_detail",
+        "system_role", "encrypted_reasoning", "strict", "object_root", "json_object",
+        "image_detail",
     ),
     "openai-embed": ("purpose", "encoding"),
 }  # fmt: skip
@@ -75,6 +76,9 @@ class CompatibleSettings:
     stream_usage: bool | None = _variant("request the usage of streamed replies")
     strict: bool | None = _variant("the service supports strict schemas")
     object_root: bool | None = _variant("schemas must be objects")
+    json_object: bool | None = _variant(
+        "the service has the format json_object; false for a schema instead, as for LM Studio"
+    )
     image_detail: str | None = _variant("image detail, for example low")
     reasoning: str | None = _variant("field in which reasoning is sent back")
     encrypted_reasoning: bool | None = _variant("request encrypted reasoning")

@@ -18,7 +18,7 @@ _HANDLERS = "genai_wire_gemini.server.handlers"
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 # a colon may be part of a model name such as `llama3:latest`
 _PATHS = (
-    r"/v1beta(/.*)?|(/v1)?/models/[^/]+:[a-z]+[A-Z][A-Za-z]*"
+    r"/v1beta(?!/openai(/|$))(/.*)?|(/v1)?/models/.+:[a-z]+[A-Z][A-Za-z]*"
     r"|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*"
 )
 
@@ -39,6 +39,8 @@ def genai_http_apis() -> Iterable[HttpApi]:
         paths=_PATHS,
         shared_paths="/v1(/.*)?",
         headers=["x-goog-api-key", "x-goog-api-client"],
+        # the AI SDK sends no `models/` before a name with a slash
+        aliases={"/v1beta": "/v1beta/models"},
         list_models=f"{_HANDLERS}:listed",
         show_model=f"{_HANDLERS}:one",
     )
@@ -55,10 +57,6 @@ _ROUTES = (
         HttpRoute("POST", f"{version}/models/{named}", f"{_HANDLERS}:call", max_body_size=_SIZE)
         for version in ("/v1", "/v1beta", "")  # some clients, such as litellm, send none
         for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
-    ),
-    *(  # the AI SDK sends no `models/` before a name with a slash
-        HttpRoute("POST", f"/v1beta/{named}", f"{_HANDLERS}:call", max_body_size=_SIZE)
-        for named in ("{provider}/{call}", "{provider}/{owner}/{call}")
     ),
     HttpRoute("GET", "/v1beta/models", f"{_HANDLERS}:listed"),
     *(

@@ -53,13 +53,14 @@ def genai_http_apis() -> Iterable[HttpApi]:
     yield HttpApi(
         "openai",
         "genai_wire_openai.server.replies:problem_reply",
-        paths="/openai(/.*)?",
+        paths="(/v1beta)?/openai(/.*)?",
         shared_paths=f"/v1(/.*)?|/({'|'.join(_WITHOUT_VERSION)})(/.*)?",
         list_models=f"{_HANDLERS}:listed",
         show_model=f"{_HANDLERS}:one",
         aliases={
             "/openai/v1": "/v1",  # Azure and Groq
             "/openai": "/v1",  # Azure with an `api-version`
+            "/v1beta/openai": "/v1",  # Google's services
             **{f"/{path}": f"/v1/{path}" for path in _WITHOUT_VERSION},
         },
     )

@@ -10,7 +10,6 @@ import pytest
 from openai_form import Api, openai_api
 
 from genai_host.api import Completion, Message, Usage
-from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host_testing.fixtures import MakeHost
 
@@ -71,13 +70,19 @@ def test_item_5_a_stream(api: Api, options: dict[str, Any]) -> None:
 
 
 def test_item_5_an_error_ends_a_stream(api: Api) -> None:
-    def fail(prompt: Any) -> Completion:
-        raise ServiceUnavailable("down")
+    """A finish reason that the format lacks is known after the text."""
+    ended = Completion(Message("assistant", "so"), "other", vendor_finish="RECITATION")
+    api.fake.answer = lambda prompt: ended
+    *pieces, last = events(api)
+    assert "".join(each["choices"][0]["text"] for each in pieces) == "so"
+    assert "RECITATION" in last["error"]["message"]
 
-    api.fake.answer = fail
-    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", "stream": True})
-    assert reply.status_code == 503
-    assert reply.json()["error"]["message"] == "down"
+
+def test_item_5_fields_of_chats_are_dropped(api: Api) -> None:
+    more = {"functions": [{}], "tool_choice": "none", "response_format": {"type": "json_object"}}
+    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", **more})
+    assert reply.status_code == 200
+    assert set(reply.headers["x-genai-host-dropped"].split(", ")) == {*more}
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from genai_wire_openai.server.requests import chosen, tools_in
+from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 from openai_form import HI, Api, openai_api
 
 from genai_host.api import Completion, JsonReader, Message, ToolCall, ToolResult
@@ -29,6 +30,41 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 
 class TestFunctions:
+    @pytest.mark.parametrize(
+        "body",
+        [{"function_call": "auto"}, {"functions": [CLOCK], "tool_choice": "none"}],
+    )
+    def test_item_5_a_choice_of_the_other_form_is_dropped(self, api: Api, body: Any) -> None:
+        reply = api.chat(**body)
+        assert reply.status_code == 200
+        dropped = "tool_choice" if "tool_choice" in body else "function_call"
+        assert reply.headers["x-genai-host-dropped"] == dropped
+
+    def test_item_5_ids_of_calls_take_no_time_to_find(self) -> None:
+        """A client may have used the usual IDs of later calls."""
+        function = {"name": "f", "arguments": "{}"}
+        later = {"role": "assistant", "function_call": function}
+
+        def steps(prefix: str) -> int:
+            ids = [f"{prefix}{number}" for number in range(500)]
+            calls = [{"id": id, "type": "function", "function": function} for id in ids]
+            messages = [{"role": "assistant", "tool_calls": calls}, *[later] * 500]
+            lines = 0
+
+            def trace(frame: object, event: str, argument: object) -> Any:
+                nonlocal lines
+                lines += 1
+                return trace
+
+            sys.settrace(trace)
+            try:
+                messages_in(JsonReader({"messages": messages}, "$"), bool)
+            finally:
+                sys.settrace(None)
+            return lines
+
+        assert steps("function_call_") < 1.2 * steps("call_")
+
     def test_item_5_an_answer_has_one_call(self, api: Api) -> None:
         [choice] = api.completed(functions=[CLOCK, MAP])["choices"]
         assert choice["message"]["function_call"] == CALLED
@@ -108,6 +144,7 @@ class TestAllowedTools:
         ("choice", "field"),
         [
             ({"type": "allowed_tools"}, "tool_choice"),
+            (_choice("auto"), "tool_choice.allowed_tools.tools"),
             (_choice("auto", "map"), "tool_choice.allowed_tools.tools[0]"),
             (_choice("any", "clock"), "tool_choice.allowed_tools.mode"),
         ],

@@ -63,7 +63,7 @@ def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
                 "type": "json_schema",
                 "json_schema": {
                     "name": "verdict",
-                    "schema": {"title": "verdict", **SCHEMA},
+                    "schema": {**SCHEMA, "title": "verdict"},
                     "strict": False,
                 },
             },
@@ -77,7 +77,7 @@ def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
                 "type": "json_schema",
                 "json_schema": {
                     "name": "verdict",
-                    "schema": {"title": "verdict", **SCHEMA},
+                    "schema": {**SCHEMA, "title": "verdict"},
                     "strict": True,
                 },
             },
@@ -94,12 +94,25 @@ def test_item_5_the_format_of_an_answer(
     assert sent["messages"] == [ASK]
 
 
-def test_item_5_any_object_without_a_mention_of_json(api: Api, service: FakeService) -> None:
-    """OpenAI's service refuses that."""
-    hi = {"role": "user", "content": "hi"}
-    api.completed(hi, model="gate/m", response_format={"type": "json_object"})
-    instruction = {"role": "system", "content": "Answer with a JSON object."}
-    assert service.requests[0].json()["messages"] == [hi, instruction]
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ("json_object", 1)),
+        ({"strict": True}, ("json_object", 2)),  # OpenAI's services refuse it without the word
+        ({"json_object": False}, ("json_schema", 1)),
+    ],
+)
+def test_item_5_any_object_without_a_mention_of_json(
+    make_host: MakeHost, service: FakeService, settings: Any, expected: tuple[str, int]
+) -> None:
+    given = {"base_url": service.url, **settings}
+    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=given)})
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        hi = {"role": "user", "content": "hi"}
+        api.completed(hi, model="gate/m", response_format={"type": "json_object"})
+    sent = service.requests[0].json()
+    assert (sent["response_format"]["type"], len(sent["messages"])) == expected
+    assert sent["messages"][0] == hi
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -197,7 +210,8 @@ class TestLogprobs:
 
     def test_item_5_they_are_refused_for_other_formats(self, api: Api) -> None:
         assert api.refused(ASK, model="fake", logprobs=True)["param"] == "logprobs"
-        assert "logprobs" not in api.completed(ASK, model="fake", logprobs=False)
+        [choice] = api.completed(ASK, model="fake", logprobs=False)["choices"]
+        assert choice["logprobs"] is None
 
 
 class TestSeveralAnswers:
@@ -213,6 +227,31 @@ class TestSeveralAnswers:
         assert [each["message"]["content"] for each in found] == ["a", "b", "c"]
         assert found[1:] == choices[1:]
         assert service.requests[0].json()["n"] == 3
+
+    def test_item_5_in_any_order(self, api: Api, service: FakeService) -> None:
+        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in (1, 0)]
+        service.replies = [json_reply({"choices": choices})]
+        found = api.completed(ASK, model="gate/m", n=2)["choices"]
+        assert [(each["index"], each["message"]["content"]) for each in found] == [
+            (0, "a"),
+            (1, "b"),
+        ]
+
+    def test_item_5_in_one_chunk(self, api: Api, service: FakeService) -> None:
+        choices = [
+            {"index": each, "delta": {"content": "ab"[each]}, "finish_reason": "stop"}
+            for each in (1, 0)
+        ]
+        service.replies = [sse_reply([json.dumps({"choices": choices}).encode(), b"[DONE]"])]
+        *pieces, _ = api.events(ASK, model="gate/m", n=2)
+        texts = ["", ""]
+        for [choice] in (each["choices"] for each in pieces):
+            texts[choice["index"]] += choice["delta"].get("content") or ""
+        assert texts == ["a", "b"]
+
+    def test_item_5_not_with_functions(self, api: Api) -> None:
+        function = {"name": "f", "parameters": {}}
+        assert api.refused(ASK, model="gate/m", n=2, functions=[function])["param"] == "n"
 
     def test_item_5_in_a_stream(self, api: Api, service: FakeService) -> None:
         def chunk(number: int, text: str) -> bytes:

@@ -40,7 +40,7 @@ from genai_host.api import (
     standard_parameters,
     write_long_json,
 )
-from genai_host.errors import GenaiError, UnsupportedPart
+from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
 from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
@@ -53,9 +53,9 @@ from genai_wire_openai.dialect.common import (
     file_name,
     fit,
     may_be_wrapped,
-    mentioning_json,
     unwrapped,
     wire_parameters,
+    with_json_instruction,
 )
 
 
@@ -72,6 +72,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
       Schema
     - `object_root`: whether the outermost value of a schema must be an object; other values are
       wrapped in an object
+    - `json_object`: whether the service has a format for any JSON object, without a schema
     - `image_detail`: resolution of images, for example `low`; empty for the default
     - `reasoning`: field in which reasoning is sent back, for example `reasoning_content`; empty for
       none
@@ -94,11 +95,11 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         "n": {
             "type": "integer",
             "minimum": 1,
-            "description": "number of answers; all but the first are in `Completion.extra`",
+            "description": "number of answers",
         },
         "logprobs": {
             "type": "boolean",
-            "description": "return the log probability of each token, in `Completion.extra`",
+            "description": "return the log probability of each token",
         },
         "top_logprobs": {
             "type": "integer",
@@ -115,14 +116,19 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         "stream_usage": True,
         "strict": False,
         "object_root": False,
+        "json_object": True,
         "image_detail": "",
         "reasoning": "",
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
+        if _answers(call) > 1 and may_be_wrapped(call, self.variant):
+            raise InvalidParameter(
+                "n must be 1 for a schema of anything but an object", parameter="n"
+            )
         form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
-        call = mentioning_json(call)
+        call = with_json_instruction(call, variant)
         body: dict[str, Any] = {
             "model": call.model_id,
             "messages": _with_joined_results(call).written((self.name, form), form.write),

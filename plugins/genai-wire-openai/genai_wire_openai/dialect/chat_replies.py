@@ -60,7 +60,7 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
         GenerationError: It contains no answer.
     """
     data = read_object(body, "choices")
-    choice = _first_choice(data)
+    choice, others = _choices_in(data, answers)
     if choice is None:
         raise _no_answer()
     if choice.get("message") is None and choice.get("text") is None:
@@ -74,7 +74,7 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
-        extra={**(_extra_in(choice) or {}), **(_others_in(data) if answers > 1 else {})},
+        extra={**(_extra_in(choice) or {}), **({"choices": others} if others else {})},
     )
 
 
@@ -117,14 +117,14 @@ class ChatDecoder:
             self.done = True
             return [Delta(tool_call=call) for call in self._calls.calls()]
         data = read_event_object(event, "choices", "usage")
-        choice = _first_choice(data) or {}
+        choice, others = _choices_in(data, self._answers)
+        further = [Delta(extra={"choices": others})] if others else []
+        choice = choice or {}
         usage = data.get("usage") or choice.get("usage")
         if usage:
             self._usage = read_usage(usage)
         if not choice:
-            return ()
-        if self._answers > 1 and index_in(choice, "index"):
-            return (Delta(extra={"choices": [choice]}),)
+            return further
         self._is_answered = True
         is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
         content = _read_content(_message_in(choice) if is_whole else object_in(choice, "delta"))
@@ -140,7 +140,7 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        return self._add(content.text, content.reasoning, self._extra(choice))
+        return [*self._add(content.text, content.reasoning, self._extra(choice)), *further]
 
     def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The log probabilities of a chunk, which are also added to those of the answer."""
@@ -204,10 +204,16 @@ def _completion(
     return Completion(message, normal, usage, vendor_finish=finish, extra=extra)
 
 
-def _others_in(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The further choices of a reply, which are not interpreted."""
-    others = [each for each in list_in(data, "choices")[1:] if isinstance(each, dict)]
-    return {"choices": others} if others else {}
+def _choices_in(
+    data: Mapping[str, Any], answers: int
+) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]]]:
+    """The choice of the first answer, if there is one, and those of the others, which are not
+    interpreted."""
+    if answers == 1:
+        return _first_choice(data), ()
+    choices = list_in(data, "choices")
+    others = [each for each in choices if isinstance(each, dict) and index_in(each, "index")]
+    return _first_choice({"choices": [each for each in choices if each not in others]}), others
 
 
 def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -94,7 +94,8 @@ def answer_format(call: ChatCall, variant: Mapping[str, Any]) -> dict[str, Any]:
     """The format of an answer: that of its schema, or any object. The title of a schema is its
     name."""
     schema = call.schema or {}
-    if schema == _ANY_OBJECT:  # a strict schema would be that of an empty object
+    # a strict schema would be that of an empty object
+    if schema == _ANY_OBJECT and (variant["json_object"] or variant["strict"]):
         return {"type": "json_object"}
     title = schema.get("title")
     name = title if isinstance(title, str) and _NAME.fullmatch(title) else _UNNAMED
@@ -104,16 +105,16 @@ def answer_format(call: ChatCall, variant: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_schema(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a format. The name becomes its title, if it has none; see `answer_format`."""
-    return {"title": name, **schema} if name not in ("", _UNNAMED) else schema
+    """The schema of a format, with its name as its title; see `answer_format`."""
+    return {**schema, "title": name} if name not in ("", _UNNAMED) else schema
 
 
-def mentioning_json(call: ChatCall) -> ChatCall:
-    """The call with an instruction, if it wants any object and no message mentions JSON: services
-    refuse that, because models may then write white space without end."""
-    if call.schema != _ANY_OBJECT or any(
-        message.remember("mentions_json", _mentions_json) for message in call.messages
-    ):
+def with_json_instruction(call: ChatCall, variant: Mapping[str, Any]) -> ChatCall:
+    """The call with an instruction, if it wants any object and no message mentions JSON: OpenAI's
+    services, which are strict, refuse that."""
+    if call.schema != _ANY_OBJECT or not variant["strict"]:
+        return call
+    if any(message.remember("mentions_json", _mentions_json) for message in call.messages):
         return call
     instruction = Message("system", "Answer with a JSON object.")
     return evolve(call, messages=[*call.messages, instruction])
@@ -260,7 +261,7 @@ class UnwrappingDecoder:
         pieces = [
             evolve(piece, text="")
             for piece in self._inner.feed(event)
-            if piece.reasoning or piece.tool_call
+            if piece.reasoning or piece.tool_call or piece.extra
         ]
         if self._inner.ended and not self._shown:
             self._shown = True

@@ -51,10 +51,10 @@ from genai_wire_openai.dialect.common import (
     file_name,
     fit,
     may_be_wrapped,
-    mentioning_json,
     read_object,
     unwrapped,
     wire_parameters,
+    with_json_instruction,
 )
 from genai_wire_openai.dialect.response_replies import NAME, ResponseDecoder, read_response
 
@@ -75,7 +75,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     - `system_role`: role of system messages; some models require `developer`
     - `encrypted_reasoning`: whether to request encrypted reasoning; models without reasoning refuse
       it
-    - `strict`, `object_root`: as in `openai-chat`
+    - `strict`, `object_root`, `json_object`: as in `openai-chat`
     - `image_detail`: resolution of images
     """
 
@@ -102,13 +102,14 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         "encrypted_reasoning": False,
         "strict": False,
         "object_root": False,
+        "json_object": True,
         "image_detail": "auto",
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
         form = _Form(variant["system_role"], variant["image_detail"])
-        call = mentioning_json(call)
+        call = with_json_instruction(call, variant)
         body: dict[str, Any] = {
             "model": call.model_id,
             "input": call.written((self.name, form), form.write),

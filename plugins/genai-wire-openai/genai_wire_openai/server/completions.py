@@ -36,6 +36,10 @@ from genai_host.serving import (
 from genai_wire_openai.server.handlers import parameters_in
 from genai_wire_openai.server.replies import FINISH_REASONS, error_event, usage_object
 
+_OF_CHATS = (
+    *("messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"),
+    *("response_format", "top_logprobs"),
+)
 _MOST_PROMPTS = 32  # each is a call
 
 
@@ -50,6 +54,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if is_streamed and len(prompts) > 1:
         raise ValidationError("only one prompt can be streamed", path=body.at("prompt"))
     body.refuse("suffix", "logprobs")
+    body.drop(*_OF_CHATS)
     for name in ("n", "best_of"):
         if body.whole(name) not in (None, 1):
             raise ValidationError("only one answer per prompt is supported", path=body.at(name))

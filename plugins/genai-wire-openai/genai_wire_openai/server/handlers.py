@@ -135,6 +135,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         dialect=_DIALECT,
         neutral=_NEUTRAL_OPTIONS.union(() if limits else {"max_tokens"}),
         renamed={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
+        reply_parameters={"n": value_of(fields, "n")} if "n" in fields else {},
         write_event=sse_of if with_usage else _without_usage,
         write_error=error_event,
         writer=CompletionWriter(model, host.clock.now(), with_usage=with_usage),
@@ -195,6 +196,8 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     if body.whole("n") not in (None, 1) and "n" not in capabilities(host, model).parameters:
         raise ValidationError("the model gives only one answer per request", path=body.at("n"))
     found["n"] = None if body.whole("n") == 1 else body.whole("n")
+    if found["n"] and body.raw("functions"):
+        raise ValidationError("only one answer is possible with functions", path=body.at("n"))
     if body.raw("modalities") not in (None, ["text"]):
         raise ValidationError("only text answers are supported", path=body.at("modalities"))
     at_once = body.flag("parallel_tool_calls")
@@ -264,7 +267,7 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
-    """The texts to embed; some clients send ids of tokens instead."""
+    """The texts to embed; some clients send token IDs instead."""
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else body.values("input")
     if texts and all(type(each) is int for each in texts):
@@ -276,7 +279,7 @@ def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
     for text in texts:
         is_tokens = isinstance(text, list) and all(type(each) is int for each in text)
         if not is_tokens and not isinstance(text, str):
-            message = "must be a text, or a list of the ids of tokens"
+            message = "must be a text, or a list of token IDs"
             raise ValidationError(message, path=body.at("input"))
         if not text:
             raise ValidationError("texts must not be empty", path=body.at("input"))

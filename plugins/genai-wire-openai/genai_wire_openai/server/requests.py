@@ -8,8 +8,10 @@ reasoning models. Functions are the deprecated form of tools: a message has one 
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import count
 
 from genai_host.api import (
     File,
@@ -131,11 +133,12 @@ class _MessageReader:
     """Reads the messages of a request."""
 
     def __init__(self, has_names: Callable[[], bool]) -> None:
-        self._has_names = has_names
+        self._has_names = functools.cache(has_names)
         self._tools: dict[str, str] = {}  # names of the tools called so far, by call id
         self._functions: dict[str, str] = {}  # ids of the last calls of functions, by name
         self._files: list[Part] = []  # documents of results
         self._calls = CallReader()
+        self._numbers = count()
 
     def read(self, given: Sequence[JsonReader]) -> Iterator[Message]:
         """Documents in tool results follow after all consecutive results."""
@@ -198,9 +201,8 @@ class _MessageReader:
         name = function.text("name")
         if not name:
             raise ValidationError("a function call must have a name", path=function.path)
-        number = len(self._tools)
-        while (id := f"function_call_{number}") in self._tools:
-            number += 1
+        ids = (f"function_call_{number}" for number in self._numbers)
+        id = next(id for id in ids if id not in self._tools)
         self._tools[id] = name
         self._functions[name] = id
         return self._calls.read(id, name, function.text("arguments"))
@@ -234,7 +236,9 @@ def chosen(
     body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None]:
     """Read the tools that may be used, and the choice among them. Raises `ValidationError`."""
-    field = "function_call" if body.raw("functions") else "tool_choice"
+    fields = ("function_call", "tool_choice")
+    field, other = fields if body.raw("functions") else reversed(fields)
+    body.drop(other)
     choice = body.raw(field)
     if choice is None:
         return tools, None
@@ -247,7 +251,7 @@ def chosen(
         return _allowed(given, tools)
     function = given if field == "function_call" else given.object("function")
     name = "" if function is None else function.text("name")
-    _must_be_offered(name, tools, body.at(field))
+    _must_be_offered(name, {tool.name for tool in tools}, body.at(field))
     return one_of(tools, name)
 
 
@@ -258,17 +262,19 @@ def _allowed(
     if allowed is None:
         raise ValidationError("allowed_tools is missing", path=given.path)
     mode = allowed.choice("mode", ("auto", "required"), "auto")
-    names = set()
+    offered, names = {tool.name for tool in tools}, set()
     for each in allowed.objects("tools"):
         function = each.object("function")
         name = "" if function is None else function.text("name")
-        _must_be_offered(name, tools, each.path)
+        _must_be_offered(name, offered, each.path)
         names.add(name)
+    if not names:
+        raise ValidationError("no tools are allowed", path=allowed.at("tools"))
     return [tool for tool in tools if tool.name in names], mode
 
 
-def _must_be_offered(name: str, tools: Sequence[ToolSchema], path: str) -> None:
-    if name not in {tool.name for tool in tools}:
+def _must_be_offered(name: str, offered: Set[str], path: str) -> None:
+    if name not in offered:
         raise ValidationError("the chosen tool is not among the tools of the request", path=path)
 
 
