@@ -151,7 +151,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
-        decoder = ChatDecoder(_answers(call))
+        decoder = ChatDecoder(_answers(call), logprobs=bool(call.parameters.get("logprobs")))
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:

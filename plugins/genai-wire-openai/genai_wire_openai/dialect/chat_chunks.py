@@ -26,8 +26,6 @@ class _TextChoice(Struct, gc=False):
     delta: _TextDelta
     error: None = None
     finish_reason: None = None
-    logprobs: None = None
-    index: int | None = None
     usage: None = None
 
 
@@ -54,7 +52,5 @@ def read_text_chunk(data: bytes) -> tuple[str, str] | None:
         return None
     if chunk.object == "error" or chunk.type == "error":
         return None
-    if chunk.choices[0].index:
-        return None  # of a further answer
     delta = chunk.choices[0].delta
     return delta.content or "", delta.reasoning_content or delta.reasoning or ""

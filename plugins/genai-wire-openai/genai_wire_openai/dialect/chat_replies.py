@@ -83,15 +83,16 @@ class ChatDecoder:
 
     Args:
         answers: Number of answers requested; all but the first are in `extra` of chunks.
+        logprobs: Whether log probabilities were requested; they are in `extra` of chunks, too.
 
     Attributes:
         ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
     """
 
-    def __init__(self, answers: int = 1) -> None:
+    def __init__(self, answers: int = 1, *, logprobs: bool = False) -> None:
         from genai_wire_openai.dialect.chat_chunks import read_text_chunk  # slow to import
 
-        self._read_text = read_text_chunk
+        self._read_text = None if logprobs or answers > 1 else read_text_chunk
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refused = False
@@ -100,7 +101,7 @@ class ChatDecoder:
         self._has_begun = False
         self._finish = ""
         self._usage = NO_USAGE
-        self._logprobs: dict[str, Any] = {}
+        self._logprobs: dict[str, Any] | None = {} if logprobs else None
         self._answers = answers
         self.done = False
 
@@ -109,7 +110,9 @@ class ChatDecoder:
         return self.done or bool(self._finish)
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        plain = self._read_text(event.data) if event.name is None else None
+        plain = None
+        if self._read_text is not None and event.name is None:
+            plain = self._read_text(event.data)
         if plain is not None:
             self._is_answered = True
             return self._add(*plain)
@@ -144,6 +147,8 @@ class ChatDecoder:
 
     def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The log probabilities of a chunk, which are also added to those of the answer."""
+        if self._logprobs is None:
+            return None
         extra = _extra_in(choice)
         for name, items in extra["logprobs"].items() if extra else ():
             if isinstance(items, list):
@@ -161,7 +166,7 @@ class ChatDecoder:
         if reasoning:
             self._reasoning.append(reasoning)
         self._has_begun = True
-        return (Delta(text, reasoning, extra=extra),)
+        return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
 
     def finish(self) -> Completion:
         if not self.ended:
