@@ -258,10 +258,6 @@ class TestOpenAI(Oracle):
         Difference("input[].type", "message", ABSENT): (
             "some servers do not know what the model said for a message without it"
         ),
-        Difference("response_format.json_schema.name", "answer", "City"): (
-            "the SDK takes the name of the class, we have a schema without one"
-        ),
-        Difference("text.format.name", "answer", "City"): "the same",
         # services elsewhere, of which less is taken for granted:
         Difference("max_tokens", 7, ABSENT): "they may know the older name alone",
         Difference("max_completion_tokens", ABSENT, 7): "the same",

@@ -52,7 +52,7 @@ def test_a_completion(api: Api) -> None:
     whole = api.completed()
     assert whole["object"] == "chat.completion"
     assert whole["model"] == "fake"
-    assert whole["system_fingerprint"] is None
+    assert whole["system_fingerprint"] == ""
     [choice] = whole["choices"]
     assert choice["finish_reason"] == "stop"
     assert choice["message"]["role"] == "assistant"
@@ -71,7 +71,7 @@ def test_a_stream(api: Api) -> None:
     assert text == "a long thing to say"
     assert len(pieces) > 2
     assert {piece["id"] for piece in pieces} == {last["id"]}
-    assert {piece["system_fingerprint"] for piece in (*pieces, last)} == {None}
+    assert {piece["system_fingerprint"] for piece in (*pieces, last)} == {""}
     assert [piece["choices"][0]["finish_reason"] for piece in pieces] == [None] * len(pieces)
     assert last["choices"][0]["finish_reason"] == "stop"
     assert "usage" not in last

@@ -101,7 +101,7 @@ class _TextWriter:
             "object": "text_completion",
             "created": int(now.timestamp()),
             "model": model,
-            "system_fingerprint": None,
+            "system_fingerprint": "",
         }
 
     def whole(self, completions: Sequence[Completion], before: Sequence[str]) -> dict[str, Any]:

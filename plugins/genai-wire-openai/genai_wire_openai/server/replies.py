@@ -196,7 +196,7 @@ class CompletionWriter:
             "object": kind,
             "created": self._created,
             "model": self._model,
-            "system_fingerprint": None,  # some clients require the field
+            "system_fingerprint": "",  # some clients require the field
         }
 
 
