@@ -30,7 +30,7 @@ settings.register_profile(
         HealthCheck.function_scoped_fixture,
     ],
 )
-# tox -e slow, and make.py test --mutate
+# tox -e slow
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
 settings.load_profile("quick")
 

@@ -41,16 +41,7 @@ _CORE = (
     *("api/codec.py", "api/http_provider.py", "api/json_text.py"),
 )
 _FURTHER = tuple(f"tests/{each}" for each in ("conversations", "host", "providers", "acceptance"))
-_PYTEST = (
-    "-m",
-    "pytest",
-    "-n0",
-    "-xq",
-    "--no-header",
-    "--rings=unit,part",
-    "--hypothesis-seed=0",
-    "--hypothesis-profile=thorough",
-)
+_PYTEST = ("-m", "pytest", "-n0", "-xq", "--no-header", "--rings=unit,part", "--hypothesis-seed=0")
 _PLUGIN = ("-p", "mutate")
 _PASSED = (0, 5)  # pytest.ExitCode.OK and NO_TESTS_COLLECTED: all may be of other rings
 _PAIRS = (
