@@ -100,7 +100,7 @@ class ServerConfig(NamedTuple):
         Sequence[str],
         ConfigKey(
             "origins whose pages may use the server, for example https://app.example, "
-            "http://localhost:* for any port, or app://obsidian.md",
+            "http://localhost:* for any port, or app://my-app",
             check=wrong_origins,
             option="--cors",
             metavar="ORIGIN",

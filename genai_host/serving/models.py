@@ -54,9 +54,9 @@ def served_models(host: Host) -> list[ServedModel]:
         with suppress(GenaiError):  # it cannot run
             found[name] = _resolved(catalog, name)
     for route in _running(catalog):
-        for name in {route.model.name, *route.model.aliases, route.name} - found.keys():
+        for name in (route.model.name, *route.model.aliases, route.name):
             if name not in host.config.configurations:
-                found[name] = _of_route(name, route)
+                found.setdefault(name, _of_route(name, route))
     features = map(_of_feature, host.registry.features.values())
     return [*found.values(), *features]
 
