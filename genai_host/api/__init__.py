@@ -45,6 +45,7 @@ from genai_host.api.calls import (
     CancelHandle as CancelHandle,
     CancelToken as CancelToken,
     ChatCall as ChatCall,
+    CompleteCall as CompleteCall,
     Completion as Completion,
     Cost as Cost,
     Delta as Delta,

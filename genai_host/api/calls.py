@@ -16,9 +16,9 @@ from genai_host.api.json_text import write_json, write_long_json
 from genai_host.api.messages import NO_USAGE, Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
-Operation = Literal["chat", "embed", "moderate", "count"]
-"""Kind of call. Each dialect and each model is for one of them. `count` counts the tokens of a chat
-call and uses models of the operation `chat`."""
+Operation = Literal["chat", "complete", "embed", "moderate", "count"]
+"""Kind of call. Each dialect and each model is for one of them. `complete` continues a text, and
+`count` counts the tokens of a chat call; both use models of the operation `chat`."""
 
 _NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
@@ -334,6 +334,19 @@ class Draft:
 
 
 @frozen(kw_only=True)
+class CompleteCall(Call):
+    """A call that continues texts. They are not messages: no template of a chat is applied.
+
+    Attributes:
+        prompts: The texts, each of them a string or its token IDs; see `Dialect.accepts_tokens`.
+        suffix: Text after the answer, which fills the gap between the two; empty for none.
+    """
+
+    prompts: Sequence[str | Sequence[int]]
+    suffix: str = ""
+
+
+@frozen(kw_only=True)
 class EmbedCall(Call):
     """A call that computes one embedding vector per text.
 
@@ -368,7 +381,7 @@ class Delta:
         opaque: A complete part of the vendor, for example signed reasoning. It is passed on, not
             displayed.
         extra: Fields of the chunk that the host does not interpret, such as `logprobs`; None for
-            none.
+            none. For the operation `complete`, `choices` has all answers in the chunk.
     """
 
     text: str = ""
@@ -410,7 +423,8 @@ class Completion:
         cost: US dollars at list price, None if unknown; set by the host.
         raw_reply: File that the raw reply was added to, if the prompt requested it; set by the
             host.
-        extra: Fields of the reply that the host does not interpret, such as `logprobs`.
+        extra: Fields of the reply that the host does not interpret, such as `logprobs`. For the
+            operation `complete`, `choices` has all answers of a whole reply.
     """
 
     message: Message

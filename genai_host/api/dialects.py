@@ -388,8 +388,9 @@ class Dialect(ABC, Generic[C, R]):
     """The codec of an API format: no I/O, no clock, no randomness, no state.
 
     C is the type of call, R the type of result: `ChatCall` and `Completion` for the operation
-    `chat`, `EmbedCall` and `Embeddings` for `embed`, `ModerateCall` and `ModerationResult` for
-    `moderate`, `ChatCall` and `TokenCount` for `count` (see `CountDialect`).
+    `chat`, `CompleteCall` and `Completion` for `complete`, `EmbedCall` and `Embeddings` for
+    `embed`, `ModerateCall` and `ModerationResult` for `moderate`, `ChatCall` and `TokenCount` for
+    `count` (see `CountDialect`).
 
     Attributes:
         name: Unique name, for example `openai-chat`.
@@ -401,7 +402,7 @@ class Dialect(ABC, Generic[C, R]):
         reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
-        accepts_tokens: Whether the texts of an `EmbedCall` may be token IDs.
+        accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
     """
 
     name: ClassVar[str]
@@ -415,8 +416,9 @@ class Dialect(ABC, Generic[C, R]):
     accepts_tokens: ClassVar[bool] = False
 
     @property
-    def counts(self) -> str:
-        """Name of the dialect whose calls it counts, for the operation `count`."""
+    def models_of(self) -> str:
+        """Name of the chat dialect whose models it serves, too, although they do not declare it.
+        Required for the operations `complete` and `count`; empty for others."""
         return ""
 
     @abstractmethod
@@ -466,7 +468,7 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
     tokens: ClassVar[str]
 
     @property
-    def counts(self) -> str:
+    def models_of(self) -> str:
         return self.of.name
 
     @cached_property

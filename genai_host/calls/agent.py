@@ -17,6 +17,7 @@ from attrs import evolve
 from genai_host.api import (
     Call,
     ChatCall,
+    CompleteCall,
     Completion,
     CountTokens,
     Delta,
@@ -202,6 +203,47 @@ class Agent:
         answer: Completion = self._as_asked(completion)
         return answer
 
+    def complete(
+        self,
+        prompts: Sequence[str | Sequence[int]],
+        suffix: str,
+        cancellation: Cancellation,
+        *,
+        stream: bool = True,
+    ) -> Generator[Delta | RetryWait, None, Completion]:
+        """Continue texts: yield chunks of the answers, then return them.
+
+        Args:
+            prompts: The texts; see `CompleteCall`.
+            suffix: Text after the answer.
+            cancellation: Cancels the call.
+            stream: Whether to request a streamed reply.
+
+        Raises:
+            UnsupportedPart: No route accepts the texts.
+            GenaiError: The call failed.
+        """
+
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
+            call = CompleteCall(
+                model_id=route.candidate.id,
+                variant=route.candidate.variant,
+                prompts=prompts,
+                suffix=suffix,
+                parameters=route.parameters(self.parameters),
+                stream=stream,
+            )
+            return route.stream(call, cancellation, report)
+
+        given = self.parameters.keys()
+        first, *others = self._accepting(prompts)
+        routes = [first, *(each for each in others if given <= each.candidate.parameters.keys())]
+        completion = yield from self._with_retries().stream(
+            routes, cancellation, act, middleware=self._middleware
+        )
+        answer: Completion = self._as_asked(completion)
+        return answer
+
     def _as_asked(self, result: Any) -> Any:
         """Add the name of the model configuration that selected the model."""
         asked = self.choice.configuration if self.choice else ""
@@ -241,15 +283,17 @@ class Agent:
         if isinstance(step, CountTokens):
             mixed = self._with_other_parts(step.prompt.messages)
             routes = self._able(step.prompt, self._counters(), mixed)
-        elif isinstance(step, Embed) and not all(isinstance(each, str) for each in step.texts):
-            routes = self._with_tokens()
+        elif isinstance(step, Embed):
+            routes = self._accepting(step.texts)
         retries = self._with_retries()
         return self._as_asked(
             drained(retries.stream(routes, cancellation, act, trace, self._middleware))
         )
 
-    def _with_tokens(self) -> Sequence[Route]:
-        """The routes to services that embed token IDs."""
+    def _accepting(self, texts: Sequence[str | Sequence[int]]) -> Sequence[Route]:
+        """The routes to services that accept the texts, of which some may be token IDs."""
+        if all(isinstance(each, str) for each in texts):
+            return self.routes
         able = [route for route in self.routes if route.accepts_tokens]
         if not able and self.routes:
             info = self.routes[0].info

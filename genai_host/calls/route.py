@@ -129,7 +129,8 @@ class Route:
         operation = self.candidate.operation
         if operation == "count":
             return True
-        usage = None if operation == "moderate" else Usage(1, int(operation == "chat"))
+        has_answer = operation in ("chat", "complete")
+        usage = None if operation == "moderate" else Usage(1, int(has_answer))
         provider = self._instances[self.info.provider].provider
         id, name = provider.provider_model_id(self.candidate.id), self.candidate.model.name
         prices = self._prices or _NO_PRICES
@@ -403,7 +404,7 @@ class Route:
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:
-    if isinstance(result, Completion) and result.text:
+    if isinstance(result, Completion) and (result.text or result.extra):
         yield Delta(text=result.text, extra=result.extra or None)
 
 

@@ -233,8 +233,8 @@ class Catalog:
         raise _no_route(name, found, operation, hint, self.served)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
-        if operation == "count":
-            return self._counting(self._explain(name, provider, "chat"))
+        if of_model(operation) != operation:
+            return self._companions(self._explain(name, provider, "chat"), operation)
         read = self._read(name, provider)
         if provider is not None and read.instance not in (None, provider):
             raise NoRoute(f"{name} is at {read.instance}, not at {provider}")
@@ -255,10 +255,13 @@ class Catalog:
         ]
         return sorted(found, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
 
-    def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
-        """Candidates for counting: another dialect than the best for chat may count tokens."""
-        counting = [self._join.counting(each, self.served.get(each.provider)) for each in found]
-        return sorted(counting, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
+    def _companions(self, found: Iterable[Candidate], operation: Operation) -> list[Candidate]:
+        """Candidates for a further operation of chat models: another dialect than the best for chat
+        may have it."""
+        others = [
+            self._join.companion(each, self.served.get(each.provider), operation) for each in found
+        ]
+        return sorted(others, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """Parse a name; the longest match wins, since an id may contain `@`, `/`, `+` and `:`."""

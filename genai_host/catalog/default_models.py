@@ -69,4 +69,4 @@ class DefaultModels:
 
 def of_model(operation: Operation) -> Operation:
     """The operation of the model that performs an operation."""
-    return "chat" if operation == "count" else operation
+    return "chat" if operation in ("complete", "count") else operation

@@ -207,7 +207,7 @@ class Join:
                 for name, serve in served.serves.items()
                 if fnmatchcase(offering.id, serve.model_ids)
             )
-        shared = [name for name in dialects if name in served.serves and not self._counts(name)]
+        shared = [name for name in dialects if name in served.serves and not self._models_of(name)]
         if not shared:
             reason = served.unavailable_reason or (
                 f"no common dialect: {model.name} supports {listed(dialects)}, "
@@ -245,32 +245,35 @@ class Join:
             if at not in here
         ]
 
-    def counting(self, chat: Candidate, served: ProviderInfo | None) -> Candidate:
-        """The candidate that counts the tokens of a chat candidate.
+    def companion(
+        self, chat: Candidate, served: ProviderInfo | None, operation: Operation
+    ) -> Candidate:
+        """The candidate for a further operation of a chat model, such as `count`.
 
         Args:
             chat: The candidate for chat.
             served: Its provider; None if unknown.
+            operation: Operation of a dialect with `models_of`.
         """
         for name, serve in served.serves.items() if served and chat.dialect else ():
-            if self._counts(name) == chat.dialect:
-                dialect = self._dialects[name]
-                taken = dialect.parameters.keys()
+            dialect = self._dialects.get(name)
+            if dialect and (dialect.operation, dialect.models_of) == (operation, chat.dialect):
                 return evolve(
                     chat,
                     dialect=name,
                     serve=_laid_over(serve, dialect.endpoint),
                     variant={**dialect.variant, **chat.variant, **serve.variant},
-                    parameters={key: chat.parameters[key] for key in taken & chat.parameters},
-                    operation="count",
+                    capabilities=chat.capabilities - serve.unsupported,
+                    parameters=_parameters_of(dialect, chat),
+                    operation=operation,
                 )
-        reason = f"{chat.provider} cannot count tokens of {chat.dialect}"
-        return evolve(chat, operation="count", reasons=chat.reasons or (reason,))
+        reason = _NO_COMPANION[operation].format(chat.provider, chat.dialect)
+        return evolve(chat, operation=operation, reasons=chat.reasons or (reason,))
 
-    def _counts(self, name: str) -> str:
-        """The dialect whose tokens are counted by another, if it is installed."""
+    def _models_of(self, name: str) -> str:
+        """The chat dialect whose models a dialect serves; empty if models declare it."""
         dialect = self._dialects.get(name)
-        return dialect.counts if dialect else ""
+        return dialect.models_of if dialect else ""
 
     def _meant(self, dialects: Iterable[str]) -> str:
         """Suggest installed dialects for those that are missing."""
@@ -324,6 +327,28 @@ class Join:
             reasons=(reason,) if reason else (),
             unreachable=served.unreachable,
         )
+
+
+_NO_COMPANION: Mapping[Operation, str] = {
+    "complete": "{} has no text completions for models of {}",
+    "count": "{} cannot count tokens of {}",
+}
+
+
+_PARTIAL: Collection[Operation] = frozenset({"count"})
+"""Operations whose requests are a part of a request for chat, without further fields."""
+
+
+def _parameters_of(dialect: Dialect[Any, Any], chat: Candidate) -> dict[str, Any]:
+    """The parameters of a dialect for a chat model. Those of chat can have another meaning, unless
+    the model declares them."""
+    if dialect.operation in _PARTIAL:
+        return {name: chat.parameters[name] for name in dialect.parameters.keys() & chat.parameters}
+    found = dict(dialect.parameters)
+    if EXTRA_BODY in chat.parameters:
+        found[EXTRA_BODY] = chat.parameters[EXTRA_BODY]
+    found.update({name: v for name, v in chat.model.parameters.items() if name in found})
+    return {name: schema for name, schema in found.items() if schema is not False}
 
 
 def _refused(

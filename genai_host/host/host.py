@@ -7,32 +7,16 @@ The path of a conversation:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from genai_host.api import (
-    CancelToken,
-    Completion,
-    CountTokens,
-    Delta,
-    Embed,
-    Embeddings,
-    Feature,
-    Message,
-    Moderate,
-    ModerationResult,
-    Prompt,
-    TokenCount,
-    ToolSchema,
-)
+from genai_host.api import Feature, Message
 from genai_host.api.models import merged_parameters
 from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
-from genai_host.calls.passthrough import PassedRequest
-from genai_host.calls.route import Route
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.conversation import Conversation, MakeRecord
 from genai_host.conversations.record import (
@@ -47,13 +31,13 @@ from genai_host.conversations.record import (
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.conversations.replay import ConversationState, replay
 from genai_host.errors import ConversationClosed, StoreError
-from genai_host.host.parts import HostParts
+from genai_host.host.model_calls import ModelCalls
 
 if TYPE_CHECKING:  # importing the store is slow
     from genai_host.store.records import Summary
 
 
-class Host(HostParts):
+class Host(ModelCalls):
     """Loads plugins, pairs models with providers, and opens conversations.
 
         with Host() as host:
@@ -254,176 +238,6 @@ class Host(HostParts):
             after: Id of the last conversation of the previous page.
         """
         return self.store_for().conversations(limit=limit, after=after)
-
-    def count_tokens(
-        self,
-        messages: str | Iterable[Message],
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        tools: Sequence[ToolSchema] = (),
-        schema: Mapping[str, Any] | None = None,
-        limits: CancelToken | None = None,
-    ) -> TokenCount:
-        """Count the input tokens of a prompt, as the service does, without running the prompt.
-
-        Args:
-            messages: The messages, oldest first; a string is a message of the user.
-            model: Name of the model; see `open`.
-            provider: Name of the provider to use; None for any.
-            parameters: Model parameters by name.
-            tools: Tools that the model may call.
-            schema: JSON Schema of the answer.
-            limits: Cancels the call.
-
-        Raises:
-            NoRoute: No provider of the model can count tokens.
-            InvalidParameter: A model parameter is unknown or invalid.
-            UnsupportedPart: The dialect cannot write a part of a message.
-            ProviderError: The service failed.
-            Cancelled: `limits` were cancelled.
-        """
-        prompt_messages = [Message("user", messages)] if isinstance(messages, str) else messages
-        prompt = Prompt(prompt_messages, tools=tools, schema=schema)
-        agent = self._routing.agent("main", "chat", model, parameters or {}, provider)
-        with self._until(limits) as until:
-            count: TokenCount = agent.ask(CountTokens(prompt), until)
-            return count
-
-    def prompt(
-        self,
-        prompt: Prompt,
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        stream: bool = True,
-        limits: CancelToken | None = None,
-        owner: str | None = None,
-        persisted: bool = False,
-    ) -> Generator[Delta, None, Completion]:
-        """Send a prompt to a model: yield the chunks of the answer, then return the answer.
-
-        No feature and no event log are involved. The caller runs the tools that the model requests.
-        Closing the generator cancels the call.
-
-        Args:
-            prompt: The prompt.
-            model: Name of the model; see `open`.
-            provider: Name of the provider to use; None for any.
-            stream: Whether to request a streamed reply; otherwise, the answer is one chunk.
-            limits: Cancels the call.
-            owner: User whose budget is charged for the call.
-            persisted: Whether the caller stores the call, so that its usage is counted there.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
-        middleware = self._middleware(owner, persisted=persisted)
-        agent = self._routing.agent("main", "chat", model, {}, provider, middleware)
-        with self._until(limits) as until:
-            # without a trace, `RetryWait` is not yielded
-            pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
-            completion = yield from pieces
-            if not stream and completion.text:
-                yield Delta(text=completion.text)
-            return completion
-
-    def pass_through(
-        self,
-        request: PassedRequest,
-        *,
-        model: str,
-        limits: CancelToken | None = None,
-        owner: str | None = None,
-    ) -> Generator[Delta, None, Completion] | None:
-        """Send a request in the format of the service, with only the name of the model changed.
-
-        Args:
-            request: The request.
-            model: Name of the model; see `open`.
-            limits: Cancels the call.
-            owner: User whose budget is charged for the call.
-
-        Returns:
-            As `prompt`; None if the request has to be read and written: a provider of the model has
-            another format or differs from the format's defaults, or parameters are configured.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
-        agent = self._routing.agent("main", "chat", model, {}, None, self._middleware(owner))
-        routes = agent.passing(request)
-        return self._passed(agent, routes, request, limits) if routes else None
-
-    def _passed(
-        self,
-        agent: Agent,
-        routes: Sequence[Route],
-        request: PassedRequest,
-        limits: CancelToken | None,
-    ) -> Generator[Any, None, Completion]:
-        with self._until(limits) as until:
-            return (yield from agent.pass_through(routes, request, until))
-
-    def embed(
-        self,
-        texts: Iterable[str | Sequence[int]],
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        purpose: Literal["query", "document"] = "document",
-        limits: CancelToken | None = None,
-        owner: str | None = None,
-    ) -> Embeddings:
-        """Compute embedding vectors, one per text, in order.
-
-        Args:
-            texts: The texts; see `Embed`.
-            model: Name of the model; None for the default model of `embed`.
-            provider: Name of the provider to use; None for any.
-            parameters: Model parameters by name.
-            purpose: Use of the vectors; some models embed queries and documents differently.
-            limits: Cancels the call.
-            owner: User whose budget is charged for the call.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
-        middleware = self._middleware(owner)
-        agent = self._routing.agent("embed", "embed", model, parameters or {}, provider, middleware)
-        with self._until(limits) as until:
-            vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
-            return vectors
-
-    def moderate(
-        self,
-        text: str,
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        limits: CancelToken | None = None,
-        owner: str | None = None,
-    ) -> ModerationResult:
-        """Check a text against the rules of a service.
-
-        Args:
-            text: The text.
-            model: Name of the model; None for the default model of `moderate`.
-            provider: Name of the provider to use; None for any.
-            limits: Cancels the call.
-            owner: User whose budget is charged for the call.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
-        agent = self._routing.agent(
-            "moderate", "moderate", model, {}, provider, self._middleware(owner)
-        )
-        with self._until(limits) as until:
-            verdict: ModerationResult = agent.ask(Moderate(text), until)
-            return verdict
 
     def _recorder(
         self, wanted: Recorder | bool, opened: Opened, owner: str | None, id: str

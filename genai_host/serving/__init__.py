@@ -74,6 +74,9 @@ from genai_host.serving.completion import (
     streamed as streamed,
 )
 from genai_host.serving.completion import (
+    text_completions as text_completions,
+)
+from genai_host.serving.completion import (
     whole as whole,
 )
 from genai_host.serving.memory import (

@@ -389,3 +389,17 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
     except NoRoute:  # keys or weights may have been added since
         best = host.refresh().resolve(model, None, operation)[0]
     return Capabilities(best.parameters, best.capabilities, best.dialect)
+
+
+def text_completions(host: Host, model: str) -> Capabilities | None:
+    """The capabilities of the best route for text completions; None if there is none.
+
+    Args:
+        host: The host.
+        model: Name of the model, or `feature:NAME`.
+    """
+    try:
+        best = host.catalog.resolve(model, None, "complete")[0]
+    except NoRoute:  # also of an unknown model, which is reported when it is called
+        return None
+    return Capabilities(best.parameters, best.capabilities, best.dialect)

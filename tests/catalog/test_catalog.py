@@ -23,6 +23,7 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
 )
+from genai_host.api.models import EXTRA_BODY_SCHEMA
 from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.config import ModelConfig
@@ -51,11 +52,21 @@ EMBED = dialect("embed-wire", operation="embed")
 COUNT = dialect(
     "chat-count",
     operation="count",
-    counts="chat-wire",
+    models_of="chat-wire",
     endpoint=DialectEndpoint(path="/count"),
     parameters={"top_p": {"type": "number"}},
 )
-DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED, COUNT)}
+COMPLETE = dialect(
+    "complete-wire",
+    operation="complete",
+    models_of="chat-wire",
+    parameters={
+        "temperature": {"type": "number"},
+        "top_p": {"type": "number"},
+        "echo": {"type": "boolean"},
+    },
+)
+DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED, COUNT, COMPLETE)}
 
 CLAUDE = Model(
     "claude",
@@ -790,6 +801,26 @@ class TestCounting:
         assert (found.serve.path, found.serve.query) == ("/count", {"v": "2"})
         assert found.variant == chat.variant
         assert found.parameters == {"top_p": STANDARD["top_p"]}
+
+    def test_texts_are_completed_with_the_parameters_of_their_dialect(self) -> None:
+        """A parameter of chat can have another meaning; the model may refuse those of both."""
+        served = evolve(
+            SECOND,
+            serves={**SECOND.serves, "complete-wire": DialectEndpoint(unsupported={"stream"})},
+            extra_body={},
+        )
+        model = evolve(LLAMA, parameters={"temperature": False, "top_p": {"maximum": 1}, "n": {}})
+        joined = catalog(served, models=(model,), offerings=(LLAMA_AT_SECOND,))
+        (found,) = joined.resolve("llama", operation="complete")
+        assert (found.dialect, found.operation) == ("complete-wire", "complete")
+        assert "stream" not in found.capabilities
+        assert found.parameters == {
+            "top_p": {"maximum": 1},
+            "echo": {"type": "boolean"},
+            "extra_body": EXTRA_BODY_SCHEMA,
+        }
+        with pytest.raises(NoRoute, match="first has no text completions for models of chat-wire"):
+            catalog(FIRST).resolve("claude@first+chat-wire", operation="complete")
 
     def test_a_dialect_that_counts_is_no_way_to_an_answer(self) -> None:
         joined = catalog(self.COUNTING, offerings=(LLAMA_AT_SECOND,))

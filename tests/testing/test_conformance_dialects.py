@@ -7,6 +7,7 @@ from typing import Any
 
 from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
 from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.completions import OpenAICompletions
 from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
 
@@ -20,6 +21,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.testing.suites import (
+    CompleteDialectSuite,
     CountDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
@@ -123,6 +125,27 @@ class TestOpenAIChat(DialectSuite):
         (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
         (400, refusal("too long", code="context_length_exceeded"), ContextOverflow),
         (503, refusal("overloaded"), ServiceUnavailable),
+    )
+
+
+def text(text: str, reason: str | None = None, **more: Any) -> bytes:
+    return wire({"choices": [{"index": 0, "text": text, "finish_reason": reason}], **more})
+
+
+class TestOpenAICompletions(CompleteDialectSuite):
+    dialect = OpenAICompletions()
+    usage = Usage(3, 2)
+    reply = text(" there", "stop", usage={"prompt_tokens": 3, "completion_tokens": 2})
+    stream = (
+        text(" the"),
+        text("re"),
+        text("", "stop", usage={"prompt_tokens": 3, "completion_tokens": 2}),
+        b"[DONE]",
+    )
+    refusals = (
+        (400, refusal("no logprobs"), BadRequest),
+        (404, b'{"detail": "Not Found"}', BadRequest),
+        (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
     )
 
 

@@ -57,6 +57,7 @@ def _user_in(request: RouteRequest) -> str | None:
 _MOST_ROUTES = 1000
 _OPERATIONS: Mapping[str, Operation] = {
     "chat": "chat",
+    "complete": "complete",
     "embed": "embed",
     "moderate": "moderate",
     "count": "count",

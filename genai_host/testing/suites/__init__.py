@@ -1,6 +1,7 @@
 """Suites that the tests of a plugin subclass in a few lines; see docs/testing.md. They need pytest:
 `pip install genai-host[testing]`.
 
+- `CompleteDialectSuite`: a dialect of text completions
 - `CountDialectSuite`: a dialect that counts tokens
 - `DialectSuite`: a chat dialect
 - `EmbedDialectSuite`: an embedding dialect
@@ -28,6 +29,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN
 
 from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402
 from genai_host.testing.suites.dialect import (  # noqa: E402
+    CompleteDialectSuite,
     CountDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
@@ -47,6 +49,7 @@ from genai_host.testing.suites.tool_source import ToolSourceSuite  # noqa: E402
 
 __all__ = [
     "AnthropicMessagesReplies",
+    "CompleteDialectSuite",
     "CountDialectSuite",
     "DialectSuite",
     "EmbedDialectSuite",

@@ -1,4 +1,4 @@
-"""Suites of dialects: chat, embeddings, moderation, token counts.
+"""Suites of dialects: chat, text completions, embeddings, moderation, token counts.
 
 They test that a dialect is a codec: it writes or rejects all content, reads valid and invalid
 replies of services, and has no state.
@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from genai_host.api import (
     ChatCall,
+    CompleteCall,
     Completion,
     EmbedCall,
     Embeddings,
@@ -243,6 +244,93 @@ def _fed(decoder: StreamDecoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
         yield from decoder.feed(StreamEvent(event))
 
 
+class CompleteDialectSuite(CodecSuite):
+    """Suite for a dialect of text completions.
+
+        class TestMyDialect(CompleteDialectSuite):
+            dialect = MyDialect()
+            reply = b'{"text": " there", "tokens": [3, 2]}'
+            stream = [b'{"text": " th"}', b'{"text": "ere"}', b'{"tokens": [3, 2]}']
+            usage = Usage(3, 2)
+
+    Attributes:
+        dialect: Tested dialect.
+        reply: Body of a whole reply.
+        stream: Data of the events of the same reply, streamed; the last one is the end marker of
+            the format.
+        closing_events: Number of events after the end of the answer; more than the end marker if
+            the service may omit them.
+        text: Text of the reply.
+        usage: Usage in the reply.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
+    """
+
+    stream: Sequence[bytes]
+    closing_events = 1
+    text = " there"
+    usage = Usage()
+
+    def call(self) -> CompleteCall:
+        return CompleteCall(model_id="m-1", prompts=("hello",))
+
+    def test_it_says_whose_models_it_serves(self) -> None:
+        assert self.dialect.operation == "complete"
+        assert self.dialect.models_of
+
+    def test_texts_and_suffixes_are_written_or_refused(self) -> None:
+        plain = self.data(self.call())
+        for other in ({"prompts": ("hi",)}, {"prompts": ("hello", "hi")}, {"suffix": "."}):
+            try:
+                assert self.data(evolve(self.call(), **other)) != plain, f"{other} is left out"
+            except UnsupportedPart as error:
+                assert error.dialect == self.dialect.name
+
+    def test_tokens_are_written_or_refused(self) -> None:
+        call = evolve(self.call(), prompts=((101, 102),))
+        if self.dialect.accepts_tokens:
+            assert "101" in self.dialect.prepare_request(call).data().decode()
+        else:
+            with pytest.raises(UnsupportedPart):
+                self.dialect.prepare_request(call)
+
+    def test_a_stream_gives_the_same_as_a_reply(self) -> None:
+        found = self.extracted(self.reply)
+        pieces, streamed = self.decoded(self.stream)
+        assert "".join(piece.text for piece in pieces) == self.text
+        for each in (found, streamed):
+            assert (each.text, each.finish, each.usage) == (self.text, "stop", self.usage)
+        assert self.dialect.prepare_request(evolve(self.call(), stream=True)).stream
+
+    def test_a_stream_that_is_cut_is_no_answer(self) -> None:
+        for count in range(len(self.stream) - self.closing_events):
+            decoder = self.decoder()
+            text = "".join(piece.text for piece in _fed(decoder, self.stream[:count]))
+            with pytest.raises(IncompleteReply) as caught:
+                decoder.finish()
+            assert caught.value.text == text
+
+    def test_a_damaged_stream_is_read_or_is_a_typed_error(self) -> None:
+        for at, event in enumerate(self.stream):
+            for other in (*damaged(event), *NO_REPLIES):
+                changed = [*self.stream[:at], other, *self.stream[at + 1 :]]
+                found = read(other, self.decoded, changed)
+                assert found is None or self.is_sound(found[1]), short(other)
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Completion) and isinstance(result.text, str)
+
+    def decoder(self) -> StreamDecoder[Any]:
+        decoder = self.dialect.decoder(evolve(self.call(), stream=True))
+        assert decoder is not None, f"{self.dialect.name} has no decoder"
+        return decoder
+
+    def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
+        """The chunks of a stream, and the result."""
+        decoder = self.decoder()
+        return list(_fed(decoder, events)), decoder.finish()
+
+
 class CountDialectSuite(CodecSuite):
     """Suite for a dialect that counts tokens.
 
@@ -269,7 +357,7 @@ class CountDialectSuite(CodecSuite):
 
     def test_it_says_whose_calls_it_counts(self) -> None:
         assert self.dialect.operation == "count"
-        assert self.dialect.counts
+        assert self.dialect.models_of
 
     def test_all_that_takes_tokens_is_written(self) -> None:
         whole = self.data(self.call())

@@ -31,6 +31,7 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 OPERATIONS: Mapping[str, str] = {
     "chat": "chat",
+    "complete": "text_completion",
     "embed": "embeddings",
     "moderate": "moderation",
     "count": "count_tokens",

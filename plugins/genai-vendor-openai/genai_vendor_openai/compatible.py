@@ -61,6 +61,13 @@ class CompatibleSettings:
         default=("openai-chat", "openai-embed"),
         metadata=about("dialects that the service supports, best first"),
     )
+    completions: bool = field(
+        default=True,
+        metadata=about(
+            "the service has text completions for the models of openai-chat; false to send texts "
+            "as messages of a chat"
+        ),
+    )
     lacks: tuple[str, ...] = field(
         default=(),
         metadata=about(
@@ -110,7 +117,7 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
     chosen = {
         name: value for name, value in asdict(settings, recurse=False).items() if value is not None
     }
-    return {
+    serves: dict[str, DialectEndpoint] = {
         dialect: DialectEndpoint(
             unsupported=settings.lacks,
             parameters=OF_SERVERS if dialect == "openai-chat" else {},
@@ -118,6 +125,9 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
         )
         for dialect in settings.serves
     }
+    if settings.completions:
+        serves["openai-completions"] = DialectEndpoint(unsupported=settings.lacks)
+    return serves
 
 
 def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Operation, str]:

@@ -1,6 +1,7 @@
 """OpenAI's API formats, both sides: requests of clients and requests to services.
 
-dialects `openai-chat`, `openai-responses`, `openai-embed`, `openai-moderate`, and token counts
+dialects `openai-chat`, `openai-completions`, `openai-responses`, `openai-embed`, `openai-moderate`,
+         and token counts
 routes   chat completions, completions, responses, conversations, embeddings, moderations
 
 - `dialect`: writes requests to services, reads their replies
@@ -35,11 +36,13 @@ _WITHOUT_VERSION = (
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_wire_openai.dialect.chat import OpenAIChat, OpenAIChatCount
+    from genai_wire_openai.dialect.completions import OpenAICompletions
     from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
     from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
 
     return [
         OpenAIChat(),
+        OpenAICompletions(),
         OpenAIResponses(),
         OpenAIEmbed(),
         OpenAIModerate(),

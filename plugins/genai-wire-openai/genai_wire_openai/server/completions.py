@@ -1,6 +1,9 @@
 """Handler of completions, in which the prompt is a text instead of messages.
 
-The model of a chat answers the prompt as a message of the user.
+If a provider of the model has text completions, the prompt is sent there, since an answer continues
+the text itself. Otherwise a chat model answers it as a message of the user, in the template of its
+chat. Which of them answers depends on the model alone, not on the fields of a request, so that the
+answers to a program are comparable. The exception is a suffix, which needs text completions.
 
 Source: OpenAI API reference, "Create completion" (legacy).
 """
@@ -8,12 +11,13 @@ Source: OpenAI API reference, "Create completion" (legacy).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from genai_host import Host
 from genai_host.api import (
+    EXTRA_BODY,
     Completion,
     JsonReader,
     Message,
@@ -22,72 +26,145 @@ from genai_host.api import (
     Usage,
     body_of,
     json_response,
+    merged_parameters,
     write_json,
 )
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.serving import (
+    Capabilities,
     ChatRequest,
     CompletionStream,
     answer,
     api_finish_reason,
     streamed,
+    text_completions,
     whole,
 )
-from genai_wire_openai.server.handlers import parameters_in
+from genai_wire_openai.server.handlers import NEUTRAL, parameters_in
 from genai_wire_openai.server.replies import FINISH_REASONS, error_event, usage_object
+
+_DIALECT = "openai-completions"
+"""Name of the dialect of this format."""
 
 _OF_CHATS = (
     *("messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"),
     *("response_format", "top_logprobs"),
 )
-_MOST_PROMPTS = 32  # each is a call
+_MOST_PROMPTS = 32  # each is a call of a chat model
+_ANSWERS = {"n": 1, "best_of": 1, "echo": False, "logit_bias": {}, "logprobs": None}
+"""Fields that change an answer, with the value at which each has no effect."""
+
+_Prompts = Sequence[str | Sequence[int]]
 
 
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
-    """Answer one or several prompts, streamed if `stream` is set."""
+    """Answer one or several prompts, streamed if `stream` is set.
+
+    A service with this format receives them as they are. Otherwise a chat model answers, unless
+    there is a suffix.
+    """
     body = body_of(request)
     model = body.text("model")
     if not model:
         raise ValidationError("model is missing", path="$.model")
-    prompts = _prompts(body)
+    prompts, suffix = _prompts(body), body.text("suffix")
+    is_streamed = bool(body.flag("stream"))
+    options = body.object("stream_options")
+    with_usage = bool(options.flag("include_usage")) if options is not None else False
+    writer = _TextWriter(model, host.clock.now(), with_usage=with_usage)
+    can = text_completions(host, model)
+    if can is None or not (suffix or can.dialect == _DIALECT):
+        return _by_chat(body, prompts, request, host, writer)
+    parameters = _parameters_in(body, can)
+    del body  # its values take memory while the service answers
+    answering = CompletionStream(
+        host.complete(
+            prompts,
+            suffix=suffix,
+            model=model,
+            parameters=parameters,
+            stream=is_streamed,
+            limits=request.limits,
+            owner=request.user,
+        )
+    )
+    if is_streamed:
+        return streamed(answering, writer.events)
+    for _ in answering:
+        pass
+    return json_response(writer.whole([answering.completion]))
+
+
+def _parameters_in(body: JsonReader, can: Capabilities) -> dict[str, Any]:
+    """The parameters of the service, and other fields if it has this format."""
+    names = [name for name, _ in body.names() if name not in body.read and name not in NEUTRAL]
+    found = {name: body.raw(name) for name in names if name in can.parameters}
+    if isinstance(found.get("stop"), str):
+        found["stop"] = [found["stop"]]
+    others = {name: body.raw(name) for name in names if name not in found}
+    if not others:
+        return found
+    if EXTRA_BODY in can.parameters and can.dialect == _DIALECT:
+        return merged_parameters({EXTRA_BODY: others}, found)
+    for name, usual in _ANSWERS.items():
+        if others.pop(name, usual) != usual:
+            raise ValidationError(f"{name} is not supported here", path=body.at(name))
+    body.drop(*others)
+    return found
+
+
+def _by_chat(
+    body: JsonReader, prompts: _Prompts, request: RouteRequest, host: Host, writer: _TextWriter
+) -> RouteResponse:
+    """Have a chat model answer each prompt as a message of the user."""
+    texts = [each for each in prompts if isinstance(each, str)]
+    if len(texts) < len(prompts):
+        raise ValidationError("tokens are not supported: send text", path=body.at("prompt"))
+    if len(texts) > _MOST_PROMPTS:
+        message = f"the number of prompts must be from 1 to {_MOST_PROMPTS}"
+        raise ValidationError(message, path=body.at("prompt"))
     is_streamed, is_repeated = bool(body.flag("stream")), bool(body.flag("echo"))
-    if is_streamed and len(prompts) > 1:
+    if is_streamed and len(texts) > 1:
         raise ValidationError("only one prompt can be streamed", path=body.at("prompt"))
-    body.refuse("suffix", "logprobs")
+    body.refuse("suffix")
+    if body.raw("logprobs") is not None:
+        raise ValidationError("logprobs is not supported here", path=body.at("logprobs"))
     body.drop(*_OF_CHATS)
     for name in ("n", "best_of"):
         if body.whole(name) not in (None, 1):
             raise ValidationError("only one answer per prompt is supported", path=body.at(name))
-    options = body.object("stream_options")
-    with_usage = bool(options.flag("include_usage")) if options is not None else False
+    model = body.text("model")
     parameters = parameters_in(body, host, model)
     calls = [
         ChatRequest(
             model=model,
-            messages=[Message("user", prompt)],
+            messages=[Message("user", text)],
             parameters=parameters,
             stream=is_streamed,
         )
-        for prompt in prompts
+        for text in texts
     ]
     del body  # its values take memory while the service answers
-    before = prompts if is_repeated else [""] * len(prompts)
-    writer = _TextWriter(model, host.clock.now(), with_usage=with_usage)
+    before = texts if is_repeated else [""] * len(texts)
     if is_streamed:
         answering = answer(host, calls[0], request)
         return streamed(answering, lambda each: writer.events(each, before[0]))
     return json_response(writer.whole([whole(host, each, request) for each in calls], before))
 
 
-def _prompts(body: JsonReader) -> list[str]:
+def _prompts(body: JsonReader) -> _Prompts:
+    """The prompts, each of them a text or token IDs."""
     given = body.raw("prompt")
-    prompts = [given] if isinstance(given, str) else list(body.values("prompt"))
-    if not 0 < len(prompts) <= _MOST_PROMPTS:
-        raise ValidationError(
-            f"the number of prompts must be from 1 to {_MOST_PROMPTS}", path=body.at("prompt")
-        )
-    if not all(isinstance(each, str) for each in prompts):
-        raise ValidationError("tokens are not supported: send text", path=body.at("prompt"))
+    prompts = [given] if isinstance(given, str) else body.values("prompt")
+    if prompts and all(type(each) is int for each in prompts):
+        prompts = [prompts]
+    if not prompts:
+        raise ValidationError("prompt is missing", path=body.at("prompt"))
+    for prompt in prompts:
+        is_tokens = isinstance(prompt, list) and all(type(each) is int for each in prompt)
+        if prompt == [] or not (is_tokens or isinstance(prompt, str)):
+            message = "must be a text, or a list of token IDs"
+            raise ValidationError(message, path=body.at("prompt"))
     return prompts
 
 
@@ -104,42 +181,52 @@ class _TextWriter:
             "system_fingerprint": "",
         }
 
-    def whole(self, completions: Sequence[Completion], before: Sequence[str]) -> dict[str, Any]:
+    def whole(
+        self, completions: Sequence[Completion], before: Sequence[str] = ("",)
+    ) -> dict[str, Any]:
         """The answers to the prompts, in order.
 
         Args:
-            completions: The answers.
+            completions: The answers; one with choices of the service has those to all prompts.
             before: Text in front of each answer.
         """
-        choices = [
+        choices = self._choices(completions[0].extra) or [
             self._choice(text + each.text, number, api_finish_reason(each, FINISH_REASONS))
             for number, (text, each) in enumerate(zip(before, completions, strict=True))
         ]
         usage = sum((each.usage for each in completions), Usage())
         return {**self._head, "choices": choices, "usage": usage_object(usage)}
 
-    def events(self, answering: CompletionStream, before: str) -> Iterator[bytes]:
+    def events(self, answering: CompletionStream, before: str = "") -> Iterator[bytes]:
         """The events of a stream. An error is the last event, without `[DONE]`."""
+        choices: list[dict[str, Any]] = []
         try:
             if before:
-                yield self._event(before)
+                yield self._event(self._choice(before))
             for delta in answering:
-                if delta.text:
-                    yield self._event(delta.text)
+                choices = self._choices(delta.extra or {})
+                if choices:
+                    yield self._event(*choices)
+                elif delta.text:
+                    yield self._event(self._choice(delta.text))
             completion = answering.completion
-            finish = api_finish_reason(completion, FINISH_REASONS)
+            finish = "" if choices else api_finish_reason(completion, FINISH_REASONS)
         except GenaiError as error:
             yield error_event(error)
             return
-        yield self._event("", finish)
+        if not choices:  # those of the service have their reasons
+            yield self._event(self._choice("", finish=finish))
         if self._with_usage:
             usage = usage_object(completion.usage)
             yield b"data: " + write_json({**self._head, "choices": [], "usage": usage}) + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    def _event(self, text: str, finish: str | None = None) -> bytes:
-        chunk = {**self._head, "choices": [self._choice(text, 0, finish)]}
-        return b"data: " + write_json(chunk) + b"\n\n"
+    def _event(self, *choices: Mapping[str, Any]) -> bytes:
+        return b"data: " + write_json({**self._head, "choices": choices}) + b"\n\n"
 
-    def _choice(self, text: str, number: int, finish: str | None) -> dict[str, Any]:
+    def _choices(self, extra: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The choices of a service with this format."""
+        return [{**self._choice(""), **choice} for choice in extra.get("choices", ())]
+
+    def _choice(self, text: str, number: int = 0, finish: str | None = None) -> dict[str, Any]:
         return {"text": text, "index": number, "logprobs": None, "finish_reason": finish}

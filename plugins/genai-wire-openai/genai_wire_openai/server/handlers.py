@@ -51,7 +51,7 @@ from genai_wire_openai.server.replies import CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
-_NEUTRAL = frozenset(
+NEUTRAL = frozenset(
     {
         "metadata",
         "prompt_cache_key",
@@ -203,7 +203,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     at_once = body.flag("parallel_tool_calls")
     if body.raw("functions"):
         at_once = False  # the answer has one call
-    others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
+    others = [name for name, _ in body.names() if name not in body.read and name not in NEUTRAL]
     if others or at_once is not None:
         can = capabilities(host, model)
         # many clients always send it, also for models without it

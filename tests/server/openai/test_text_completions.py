@@ -1,0 +1,212 @@
+"""`/v1/completions` of a model at a service that has text completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from openai_form import Api, openai_api
+
+from genai_host import Config
+from genai_host.calls.retry import RetryPolicy
+from genai_host.config import BudgetConfig, BudgetsConfig
+from genai_host.config.schema import InstanceConfig
+from genai_host.testing import FakeModel, ManualClock
+from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+
+__all__ = ["make_store", "place", "postgres_server"]
+
+pytestmark = pytest.mark.part
+
+LOGPROBS = {"tokens": ["in", " Paris"], "token_logprobs": [None, -0.5], "text_offset": [0, 2]}
+CHOICES = [
+    {"index": 0, "text": "in Paris", "logprobs": LOGPROBS, "finish_reason": "length"},
+    {"index": 1, "text": " Rome", "logprobs": None, "finish_reason": "stop", "stop_reason": 7},
+]
+USAGE = {"prompt_tokens": 2, "completion_tokens": 1}
+REPLY = {"id": "cmpl-1", "choices": CHOICES, "usage": USAGE}
+EVENTS = [
+    *(json.dumps({"choices": [each]}).encode() for each in CHOICES),
+    json.dumps({"choices": [], "usage": USAGE}).encode(),
+    b"[DONE]",
+]
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        service.replies = [json_reply(REPLY)]
+        yield service
+
+
+def made(
+    make_host: MakeHost,
+    service: FakeService,
+    settings: Any = None,
+    budgets: BudgetsConfig | None = None,
+    **given: Any,
+) -> AbstractContextManager[Api]:
+    gate = {"base_url": service.url, **(settings or {})}
+    config = Config(
+        providers={"gate": InstanceConfig("openai-compatible", settings=gate)},
+        aliases={"coder": "gate/m"},
+        budgets=budgets or BudgetsConfig(),
+    )
+    openai = genai_vendor_openai
+    return openai_api(make_host, FakeModel(), config=config, openai=openai, **given)
+
+
+@pytest.fixture
+def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
+    with made(make_host, service) as api:
+        yield api
+
+
+def post(api: Api, **body: Any) -> Any:
+    return api.post("/v1/completions", {"model": "gate/m", "prompt": "in", **body})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"prompt": [48, 25], "echo": True, "logprobs": 1, "max_tokens": 1, "seed": 1234},
+        {"prompt": [[48, 25], [7]], "n": 2, "best_of": 3},
+        {"prompt": ["a", "b"], "stop": ["\n"], "logit_bias": {"50256": -100}},
+        {"prompt": "def f(", "suffix": "return 1"},
+        {"ignore_eos": True, "guided_choice": ["a"], "temperature": 0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("model", ["gate/m", "coder"])
+def test_all_fields_reach_the_service(
+    api: Api, service: FakeService, more: Any, model: str
+) -> None:
+    reply = post(api, model=model, user="ann", **more)
+    assert reply.status_code == 200, reply.text
+    found = reply.json()
+    assert (found["object"], found["model"]) == ("text_completion", model)
+    assert found["choices"] == CHOICES
+    assert found["usage"]["total_tokens"] == 3
+    [sent] = service.requests
+    assert sent.path == "/completions"
+    assert sent.json() == {"model": "m", "prompt": "in", **more}
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_a_stream(api: Api, service: FakeService, options: Any) -> None:
+    service.replies = [sse_reply(EVENTS)]
+    text = post(api, stream=True, n=2, logprobs=0, **options).text
+    *chunks, done = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
+    assert done == "[DONE]"
+    found = [json.loads(chunk) for chunk in chunks]
+    if options:
+        assert found.pop()["usage"]["total_tokens"] == 3
+    assert [choice for chunk in found for choice in chunk["choices"]] == CHOICES
+    sent = service.requests[0].json()
+    assert (sent["stream"], sent["stream_options"]) == (True, {"include_usage": True})
+
+
+def test_an_interrupted_stream_ends_with_an_error(api: Api, service: FakeService) -> None:
+    service.replies = [sse_reply([json.dumps({"choices": [{"index": 0, "text": "a"}]}).encode()])]
+    *_, last = [each for each in post(api, stream=True).text.split("\n\n") if each]
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "incomplete_reply"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "part"),
+    [
+        (400, 400, "no logprobs here"),
+        (404, 400, "completions = false"),
+        (429, 429, "no logprobs here"),
+    ],
+)
+def test_errors_of_the_service(
+    api: Api, service: FakeService, status: int, expected: int, part: str
+) -> None:
+    error = {"error": {"message": "no logprobs here"}}
+    headers = {"retry-after": "1000"}  # longer than the host waits
+    service.replies = [json_reply(error, status, headers)]
+    reply = post(api, logprobs=1)
+    assert (reply.status_code, len(service.requests)) == (expected, 1)
+    assert part in reply.json()["error"]["message"]
+
+
+def test_a_failure_is_retried(make_host: MakeHost, service: FakeService) -> None:
+    service.replies = [json_reply({}, 503, {"retry-after": "0"}), json_reply(REPLY)]
+    with made(make_host, service, patience=RetryPolicy()) as api:
+        assert post(api).status_code == 200
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_usage_is_that_of_the_service(
+    make_host: MakeHost, make_store: MakeStore, service: FakeService, stream: bool
+) -> None:
+    """It is spent from a budget of tokens."""
+    budgets = BudgetsConfig(total=BudgetConfig(day_tokens=3))
+    store, clock = make_store(), ManualClock()  # a day does not end amid a test
+    with made(make_host, service, budgets=budgets, store=store, clock=clock) as api:
+        service.replies = [sse_reply(EVENTS) if stream else json_reply(REPLY)]
+        reply = post(api, stream=stream)
+        assert reply.status_code == 200, reply.text
+        refused = post(api, stream=stream)
+        assert (refused.status_code, len(service.requests)) == (429, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"prompt": None}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [1, "a"]}, "prompt"),
+        ({"prompt": [[]]}, "prompt"),
+        ({"logprobs": True}, "logprobs"),
+        ({"n": 0}, "n"),
+        ({"extra_body": {"model": "other"}}, "extra_body"),
+    ],
+)
+def test_invalid_fields_are_refused(api: Api, service: FakeService, more: Any, field: str) -> None:
+    reply = post(api, **more)
+    assert reply.status_code == 400
+    assert field in reply.json()["error"]["message"] + str(reply.json()["error"]["param"])
+    assert not service.requests
+
+
+@pytest.mark.parametrize("settings", [{"completions": False}, {"serves": ["openai-responses"]}])
+def test_without_text_completions_a_chat_model_answers(
+    make_host: MakeHost, service: FakeService, settings: Any
+) -> None:
+    with made(make_host, service, settings) as api:
+        refused = post(api, logprobs=1)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
+        post(api)
+        [sent] = service.requests
+        assert sent.path != "/completions"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_of_ollama_fills_in(api: Api, service: FakeService, stream: bool) -> None:
+    choice = {"index": 0, "text": "x", "finish_reason": "stop"}
+    if stream:
+        chunks = [{"choices": [choice]}, {"choices": [], "usage": USAGE}]
+        service.replies = [sse_reply([*(json.dumps(each).encode() for each in chunks), b"[DONE]"])]
+    else:
+        service.replies = [json_reply({"choices": [choice], "usage": USAGE})]
+    options = {"temperature": 0, "num_predict": 5, "stop": ["}"]}
+    body = {"model": "gate/m", "prompt": "def f(", "suffix": "return 1", "options": options}
+    reply = api.post("/api/generate", {**body, "stream": stream})
+    assert reply.status_code == 200, reply.text
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert "".join(line["response"] for line in lines) == "x"
+    assert (lines[-1]["done"], lines[-1]["eval_count"]) == (True, 1)
+    [sent] = service.requests
+    fields = {"prompt": "def f(", "suffix": "return 1", "max_tokens": 5, "temperature": 0}
+    assert sent.path == "/completions"
+    assert {name: sent.json()[name] for name in fields} == fields
