@@ -286,7 +286,8 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEnd
         "truncate": settings.truncate,
     }
     chat = DialectEndpoint(variant=variant, unsupported={"schema"} if in_cloud else ())
-    return {"ollama-chat": chat, "ollama-embed": evolve(chat, unsupported=())}
+    others = evolve(chat, unsupported=())
+    return {"ollama-chat": chat, "ollama-embed": others, "ollama-generate": others}
 
 
 def _duration(keep_alive: str | float) -> str | float:

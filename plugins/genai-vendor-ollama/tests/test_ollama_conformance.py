@@ -9,6 +9,7 @@ import genai_vendor_ollama
 import pytest
 from attrs import evolve
 from genai_vendor_ollama import OllamaChat, OllamaEmbed
+from genai_wire_ollama.dialect.generate import OllamaGenerate
 
 from genai_host.api import Usage
 from genai_host.errors import (
@@ -20,6 +21,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.testing.suites import (
+    CompleteDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
     HttpProviderSuite,
@@ -64,6 +66,18 @@ class TestChat(DialectSuite):
                 self.dialect.prepare_request(evolve(call, tool_choice=choice))
         schema = {"type": "object"}
         assert self.data(evolve(call, tools=(), schema=schema)) == {**plain, "format": schema}
+
+
+class TestGenerate(CompleteDialectSuite):
+    dialect = OllamaGenerate()
+    reply = b'{"response": " there", "done": true, "prompt_eval_count": 3, "eval_count": 2}'
+    stream = [
+        b'{"response": " the", "done": false}',
+        b'{"response": "re", "done": false}',
+        b'{"response": "", "done": true, "prompt_eval_count": 3, "eval_count": 2}',
+    ]
+    usage = Usage(3, 2)
+    refusals = [*REFUSALS, (400, b'{"error": "m does not support insert"}', BadRequest)]
 
 
 class TestEmbed(EmbedDialectSuite):

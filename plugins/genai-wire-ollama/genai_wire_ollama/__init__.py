@@ -1,6 +1,6 @@
 """Ollama's API format, both sides: requests of clients and requests to services.
 
-dialects `ollama-chat`, `ollama-embed`
+dialects `ollama-chat`, `ollama-embed`, `ollama-generate`
 routes   chat, generate, embeddings, models
 
 - `dialect`: writes requests to services, reads their replies
@@ -22,8 +22,9 @@ _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_wire_ollama.dialect.chat import OllamaChat
     from genai_wire_ollama.dialect.embed import OllamaEmbed
+    from genai_wire_ollama.dialect.generate import OllamaGenerate
 
-    return [OllamaChat(), OllamaEmbed()]
+    return [OllamaChat(), OllamaEmbed(), OllamaGenerate()]
 
 
 @hookimpl

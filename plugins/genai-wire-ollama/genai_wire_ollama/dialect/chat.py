@@ -11,7 +11,7 @@ A stream of a reply consists of the same objects, each with a chunk of the answe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -66,21 +66,28 @@ from genai_wire_ollama.dialect.form import (
 
 def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
     """Parse a complete reply. Raises `MalformedReply`, or `IncompleteReply` if it is not done."""
-    decoder = OllamaDecoder(call)
+    decoder = OllamaDecoder(call.messages)
     decoder.feed(StreamEvent(reply.body))
     return decoder.finish()
 
 
 class OllamaDecoder:
-    """Assembles a streamed reply."""
+    """Assembles a streamed reply.
 
-    def __init__(self, call: ChatCall) -> None:
-        self._ids = {each.id for message in call.messages for each in message.tool_calls}
+    Args:
+        messages: Messages of the call, whose ids of tool calls are taken.
+
+    Attributes:
+        has_begun: Whether an object of the reply was read.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._ids = {each.id for message in messages for each in message.tool_calls}
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._images: list[Image] = []
         self._calls: dict[str, ToolCall] = {}
-        self._has_begun = False
+        self.has_begun = False
         self._finish = ""
         self._usage = Usage()
         self.done = False
@@ -90,11 +97,11 @@ class OllamaDecoder:
             self.done = True
             return ()
         data = read_event_object(event)
-        message = self._message_in(data)
+        message = self.message_in(data)
         text, reasoning = text_in(message, "content"), _thinking_in(message)
         calls = list(self._new_calls(message))
         self._images += [_read_image(each) for each in list_in(message, "images")]
-        self._has_begun = True
+        self.has_begun = True
         if text:
             self._text.append(text)
         if reasoning:
@@ -122,8 +129,9 @@ class OllamaDecoder:
             Message("assistant", content), finish, self._usage, vendor_finish=self._finish
         )
 
-    def _message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        if data.get("done") is True and self._has_begun:  # the stream can be complete here
+    def message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The message of an object of the reply. Raises `MalformedReply`."""
+        if data.get("done") is True and self.has_begun:  # the stream can be complete here
             data = {"message": {}, **data}
         if "message" not in data:
             raise malformed("it has no message")
@@ -197,7 +205,7 @@ class OllamaChat(Dialect[ChatCall, Completion]):
         return read_completion(call, reply)
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
-        return OllamaDecoder(call)
+        return OllamaDecoder(call.messages)
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)

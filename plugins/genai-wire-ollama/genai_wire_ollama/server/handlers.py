@@ -25,8 +25,19 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.errors import NoRoute, NotFound, ValidationError
-from genai_host.serving import ChatRequest, ServedModel, capabilities, served_model, served_models
+from genai_host.serving import (
+    ChatRequest,
+    CompletionStream,
+    ServedModel,
+    capabilities,
+    served_model,
+    served_models,
+    streamed,
+    text_completions,
+)
 from genai_wire_ollama.server.replies import (
+    LINES,
+    SPACE,
     ChatWriter,
     as_message,
     as_response,
@@ -234,16 +245,16 @@ def what_is_wanted(body: JsonReader) -> str:
 
 
 def generate(request: RouteRequest, host: Host) -> RouteResponse:
-    """Answer a prompt, streamed unless `stream` is false."""
+    """Answer a prompt, or fill the gap before a suffix, streamed unless `stream` is false."""
     body = body_of(request)
     sent, model = model_in(body)
+    if body.text("suffix"):
+        return _filled(body, sent, model, request, host)
     can = capabilities(host, model)
     schema = schema_in(body)
     is_streamed = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
-    refuse_what_is_not_done(
-        body, "suffix", "template", "raw", "context", "width", "height", "steps"
-    )
+    refuse_what_is_not_done(body, "template", "raw", "context", "width", "height", "steps")
     system, prompt = body.text("system"), body.text("prompt")
     images = images_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
@@ -262,3 +273,36 @@ def generate(request: RouteRequest, host: Host) -> RouteResponse:
         stream=is_streamed,
     )
     return reply(writer, host, asked, request)
+
+
+def _filled(
+    body: JsonReader, sent: str, model: str, request: RouteRequest, host: Host
+) -> RouteResponse:
+    """Answer with the text between a prompt and its suffix, by a service with text completions."""
+    can = text_completions(host, model)
+    if can is None:
+        served_model(host, model)  # raises `NoRoute` for an unknown one
+        message = "suffix is not supported here: no provider of the model has text completions"
+        raise ValidationError(message, path=body.at("suffix"))
+    is_streamed = body.flag("stream") is not False
+    unsupported = ("template", "raw", "context", "system", "images", "format", "think")
+    refuse_what_is_not_done(body, *unsupported)
+    parameters = parameters_in(body, can.parameters)
+    drop_others(body)
+    answering = CompletionStream(
+        host.complete(
+            body.text("prompt"),
+            suffix=body.text("suffix"),
+            model=model,
+            parameters=parameters,
+            stream=is_streamed,
+            limits=request.limits,
+            owner=request.user,
+        )
+    )
+    writer = ChatWriter(sent, thoughts=True, place=as_response, clock=host.clock)
+    if is_streamed:
+        return streamed(answering, writer.lines, LINES, SPACE)
+    for _ in answering:
+        pass
+    return json_response(writer.whole(answering.completion))
