@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import define, field
+from genai_wire_openai.server.files import MOST_BYTES
+from genai_wire_openai.server.objects import Object, ObjectStore, shown
 
-from genai_feature_assistants.service.files import MOST_BYTES
-from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
 from genai_host.api import Cancellation, RouteRequest, RouteResponse, read_json, write_json
 from genai_host.errors import (
     Cancelled,

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from genai_host.api import HttpRoute
 
 _BODY = 8 * 2**20
-_UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
 
 _ANSWERS: dict[str, dict[str, str]] = {
     "/assistants": {"GET": "assistants.page", "POST": "assistants.create"},
@@ -19,9 +18,6 @@ _ANSWERS: dict[str, dict[str, str]] = {
         "POST": "assistants.update",
         "DELETE": "assistants.delete",
     },
-    "/files": {"GET": "files.page", "POST": "files.create"},
-    "/files/{file}": {"GET": "files.show", "DELETE": "files.delete"},
-    "/files/{file}/content": {"GET": "files.content"},
     "/threads": {"POST": "threads.create"},
     "/threads/runs": {"POST": "runs.create_with_thread"},
     "/threads/{thread}": {
@@ -70,7 +66,7 @@ def routes() -> Iterable[HttpRoute]:
                 method,  # type: ignore[arg-type] # they are those of the table above
                 f"/v1{path}",
                 f"genai_feature_assistants.service.service:AssistantsService.{name}",
-                max_body_size=_UPLOAD if name == "files.create" else _BODY,
+                max_body_size=_BODY,
                 rate_limited=method != "GET",  # runs are polled
                 run_at_startup=name == "assistants.page",
             )

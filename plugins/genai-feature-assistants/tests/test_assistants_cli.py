@@ -14,7 +14,7 @@ import genai_feature_assistants
 import pytest
 from genai_feature_assistants.cli import RunPrinter
 from genai_feature_assistants.service.service import AssistantsService
-from genai_feature_assistants.service.shelf import ObjectStore
+from genai_wire_openai.server.objects import ObjectStore
 
 from genai_host import Config
 from genai_host.api import (

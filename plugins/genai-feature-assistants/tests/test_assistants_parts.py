@@ -3,14 +3,11 @@ filters."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import string
 from typing import Any
 
 import pytest
 from genai_feature_assistants.service.fields import matches, must_be_filter
-from genai_feature_assistants.service.files import read_upload
 from genai_feature_assistants.service.indexing import (
     Held,
     Passages,
@@ -23,15 +20,11 @@ from genai_feature_assistants.service.indexing import (
 from genai_feature_assistants.service.run_tools import annotations_of, mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from requests import Request
 
-from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import ValidationError
 from genai_host_testing.made_pdf import pdf
 
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (a page) Tj ET"])
-OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
-FORM = "multipart/form-data; boundary=b"
 NAMES = st.text(max_size=120)
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -143,57 +136,6 @@ def test_passages_that_were_read_lately_are_held_as_far_as_they_fit() -> None:
     for id in ("a", "b", "a", "c", "a", "b"):
         held.get(id, blobs)  # type: ignore[arg-type] # it stands in for those of a store
     assert blobs.reads == 4
-
-
-def form_of(data: bytes, name: str = "a.txt", **fields: str) -> RouteRequest:
-    made = Request(
-        "POST", "http://x", files={"file": (name, io.BytesIO(data))}, data=fields
-    ).prepare()
-    assert isinstance(made.body, bytes)
-    return sent(made.body, made.headers["content-type"])
-
-
-def sent(body: bytes, kind: str) -> RouteRequest:
-    return RouteRequest(
-        "POST", "/v1/files", headers={"content-type": kind}, body=body, limits=Cancellation()
-    )
-
-
-@pytest.mark.parametrize("size", [0, 10, 3 * 2**20])
-def test_an_upload_is_read_whole(size: int) -> None:
-    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-    upload = read_upload(form_of(data, "ä b.txt", purpose="assistants", other="é"))
-    assert (upload.name, upload.data) == ("ä b.txt", data)
-    assert upload.fields == {"purpose": "assistants", "other": "é"}
-
-
-@pytest.mark.parametrize("name", ["../../etc/passwd", "C:\\x\\passwd", "/passwd"])
-def test_an_upload_has_no_folders(name: str) -> None:
-    assert read_upload(form_of(b"a", name)).name == "passwd"
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (b"{}", "application/json"),
-        (b"", "multipart/form-data"),
-        (b"--b\r\n", FORM),
-        (b"--b--\r\n", FORM),
-        (b"nonsense", FORM),
-        (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", FORM),
-        (OTHER, FORM),
-    ],
-)
-def test_what_is_no_upload(body: bytes, kind: str) -> None:
-    with pytest.raises(ValidationError):
-        read_upload(sent(body, kind))
-
-
-@given(st.binary(max_size=200))
-def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
-    for whole in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
-        with contextlib.suppress(ValidationError):
-            read_upload(sent(whole, FORM))
 
 
 @pytest.mark.parametrize(

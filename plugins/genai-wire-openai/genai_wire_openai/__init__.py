@@ -2,7 +2,8 @@
 
 dialects `openai-chat`, `openai-completions`, `openai-responses`, `openai-embed`, `openai-moderate`,
          and token counts
-routes   chat completions, completions, responses, conversations, embeddings, moderations
+routes   chat completions, completions, responses, conversations, embeddings, moderations,
+         files
 
 - `dialect`: writes requests to services, reads their replies
 - `server`: reads requests of clients, writes replies
@@ -20,12 +21,16 @@ _HANDLERS = "genai_wire_openai.server.handlers"
 _COMPLETIONS = "genai_wire_openai.server.completions"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
 _DEPLOYMENTS = "genai_wire_openai.server.deployments"
+_FILES = "genai_wire_openai.server.files:Files"
+_UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 _WITHOUT_VERSION = (
+    "batches",
     "chat/completions",
     "completions",
     "conversations",
     "embeddings",
+    "files",
     "models",
     "moderations",
     "responses",
@@ -107,6 +112,11 @@ _ROUTES = (
         "/v1/conversations/{conversation}/items/{item}",
         f"{_RESPONSES}.delete_item",
     ),
+    HttpRoute("POST", "/v1/files", f"{_FILES}.create", max_body_size=_UPLOAD),
+    HttpRoute("GET", "/v1/files", f"{_FILES}.page", rate_limited=False),
+    HttpRoute("GET", "/v1/files/{file}", f"{_FILES}.show", rate_limited=False),
+    HttpRoute("DELETE", "/v1/files/{file}", f"{_FILES}.delete"),
+    HttpRoute("GET", "/v1/files/{file}/content", f"{_FILES}.content", rate_limited=False),
     *(
         HttpRoute(
             "POST",

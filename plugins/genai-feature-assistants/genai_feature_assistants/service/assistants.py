@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
+
 from genai_feature_assistants.service.fields import (
     MOST_CODE_FILES,
     format_in,
     metadata_in,
     tools_in,
 )
-from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
+from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.objects import Object, ObjectStore
 
-from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, ObjectStore
 from genai_host.api import (
     CancelToken,
     Job,

@@ -9,9 +9,10 @@ import mimetypes
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
+
 from genai_feature_assistants.service.fields import metadata_in
-from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import (
     Image,
     JsonReader,

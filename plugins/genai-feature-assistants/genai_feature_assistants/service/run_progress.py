@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genai_wire_openai.server.objects import Object, ObjectStore, shown
+
 from genai_feature_assistants.service.messages import made, text_content
 from genai_feature_assistants.service.run_states import (
     RunStates,
@@ -27,7 +29,6 @@ from genai_feature_assistants.service.run_tools import (
     annotations_of,
     begun,
 )
-from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 

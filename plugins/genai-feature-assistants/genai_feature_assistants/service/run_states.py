@@ -26,7 +26,8 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.shelf import Object, ObjectStore, shown
+from genai_wire_openai.server.objects import Object, ObjectStore, shown
+
 from genai_host.api import Job, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound
 

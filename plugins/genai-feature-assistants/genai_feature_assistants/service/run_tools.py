@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
+from genai_wire_openai.server.files import Files
 
-from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import CancelToken, Image, ToolOutput, read_json

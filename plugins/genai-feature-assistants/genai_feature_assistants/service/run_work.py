@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
+from genai_wire_openai.server.objects import Object, ObjectStore
 
 from genai_feature_assistants.service.fields import schema_of
 from genai_feature_assistants.service.messages import Messages
@@ -29,7 +30,6 @@ from genai_feature_assistants.service.run_states import (
     owner_of,
 )
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
-from genai_feature_assistants.service.shelf import Object, ObjectStore
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.objects import Object, new_id, shown
+
 from genai_feature_assistants.service.assistants import Assistants
 from genai_feature_assistants.service.fields import (
     choice_in,
@@ -32,7 +34,6 @@ from genai_feature_assistants.service.run_states import (
 )
 from genai_feature_assistants.service.run_tools import SEARCH, RunTools
 from genai_feature_assistants.service.run_work import last_error
-from genai_feature_assistants.service.shelf import Object, new_id, shown
 from genai_feature_assistants.service.threads import Threads
 from genai_host.api import (
     JsonReader,

@@ -1,13 +1,14 @@
-"""The Assistants API of one host: all that answers under `/v1/assistants`, `/v1/threads`,
-`/v1/files` and `/v1/vector_stores`."""
+"""The Assistants API of one host: all that answers under `/v1/assistants`, `/v1/threads` and
+`/v1/vector_stores`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genai_wire_openai.server.files import Files
+
 from genai_feature_assistants.service import indexing
 from genai_feature_assistants.service.assistants import Assistants, Resources
-from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Indexing
 from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_states import KIND, RunStates, RunSteps, Streams

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.objects import Missing, Object, ObjectStore, new_id, shown
+
 from genai_feature_assistants.service.assistants import Resources
 from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
 from genai_feature_assistants.service.messages import Messages, MessageText
 from genai_feature_assistants.service.run_states import RunStates
-from genai_feature_assistants.service.shelf import Missing, Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
+
 from genai_feature_assistants.service.fields import attributes_in
-from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
-from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 

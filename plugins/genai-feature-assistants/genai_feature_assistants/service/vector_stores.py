@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
+
 from genai_feature_assistants.service.fields import (
     matches,
     metadata_in,
@@ -15,7 +17,6 @@ from genai_feature_assistants.service.fields import (
     ranking_in,
 )
 from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
-from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
 from genai_host.api import (
     CancelToken,

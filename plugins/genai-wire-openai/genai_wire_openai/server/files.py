@@ -1,7 +1,7 @@
 """Files, and their upload.
 
-`read_upload` reads a multipart form. `Files` has the files that clients uploaded and those that
-code created; their bytes are blobs of the store.
+`read_upload` reads a multipart form. `Files` has the files that clients uploaded, and those that
+plugins create, for example the output of a batch. Their bytes are blobs of the store.
 
 Source: RFC 7578; OpenAI API reference, "Files", "Upload file".
 """
@@ -9,14 +9,14 @@ Source: RFC 7578; OpenAI API reference, "Files", "Upload file".
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from genai_feature_assistants.service.shelf import Object, ObjectStore, new_id, shown
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
+from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
@@ -139,15 +139,13 @@ class Files:
         )
 
     def content(self, request: RouteRequest) -> RouteResponse:
-        file = self.get(request.user, request.parameters["file"])
         headers = {
             "content-type": "application/octet-stream",
             "content-disposition": "attachment",
             "x-content-type-options": "nosniff",
         }
-        return RouteResponse(
-            self._host.store_for(request.user).blobs().get(file["_blob"]), headers=headers
-        )
+        data = self.chunks(request.user, request.parameters["file"])
+        return RouteResponse(data, headers=headers)
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
@@ -157,20 +155,39 @@ class Files:
             self._host.store_for(request.user).blobs().remove(file["_blob"])
         return json_response({"id": file["id"], "object": "file", "deleted": True})
 
-    def keep(self, user: str, name: str, data: bytes, purpose: str) -> Object:
-        """Add a file, and return its object."""
+    def keep(
+        self, user: str, name: str, data: bytes | Iterable[bytes], purpose: str, *, id: str = ""
+    ) -> Object:
+        """Add a file, and return its object.
+
+        Args:
+            user: The user of the server.
+            name: Name of the file.
+            data: Its bytes, or chunks of them.
+            purpose: Its purpose.
+            id: Its id, if this may be repeated: an existing file is returned. Empty for a new id.
+        """
         shelf = self._shelf(user)
+        size = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for chunk in [data] if isinstance(data, bytes) else data:
+                size += len(chunk)
+                yield chunk
+
+        blob = self._host.store_for(user).blobs().put(counted())
         file: dict[str, Any] = {
-            "id": new_id("file"),
+            "id": id or new_id("file"),
             "object": "file",
-            "bytes": len(data),
+            "bytes": size,
             "created_at": shelf.now(),
             "filename": name,
             "purpose": purpose,
             "status": "processed",
-            "_blob": self._host.store_for(user).blobs().put([data]),
+            "_blob": blob,
         }
-        return shelf.add(file)
+        return shelf.add_once(file)
 
     def get(self, user: str, id: str) -> Object:
         """Return a file. Raises `Missing`."""
@@ -194,7 +211,11 @@ class Files:
 
     def data(self, user: str, id: str) -> bytes:
         """Return the bytes of a file. Raises `Missing`."""
-        return b"".join(self._host.store_for(user).blobs().get(self.get(user, id)["_blob"]))
+        return b"".join(self.chunks(user, id))
+
+    def chunks(self, user: str, id: str) -> Iterator[bytes]:
+        """Return the bytes of a file in chunks. Raises `Missing`."""
+        return self._host.store_for(user).blobs().get(self.get(user, id)["_blob"])
 
     def _shelf(self, user: str) -> ObjectStore:
         return ObjectStore(self._host, user, "file")

@@ -46,13 +46,22 @@ class ObjectStore:
         user: The user of the server; empty for its owner.
         kind: Name of the objects in errors, for example `assistant`.
         within: Id of the object that they belong to; empty for none.
+        plugin: Name of the plugin that stores them.
     """
 
-    def __init__(self, host: HostServices, user: str, kind: str, within: str = "") -> None:
+    def __init__(
+        self,
+        host: HostServices,
+        user: str,
+        kind: str,
+        within: str = "",
+        *,
+        plugin: str = "assistants",
+    ) -> None:
         self._host = host
         self._user = user
         self._kind = kind
-        self._collection = f"assistants/{kind}" + (f"/{within}" if within else "")
+        self._collection = f"{plugin}/{kind}" + (f"/{within}" if within else "")
 
     @property
     def _documents(self) -> DocumentCollection:

@@ -1,0 +1,106 @@
+"""Files: uploads as multipart forms, and the routes, without any other plugin."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import genai_wire_openai
+import pytest
+import requests
+from genai_wire_openai.server.files import read_upload
+from hypothesis import given
+from hypothesis import strategies as st
+from requests import Request
+
+from genai_host.api import Cancellation, RouteRequest
+from genai_host.errors import ValidationError
+from genai_host.testing import RouteServer
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+
+__all__ = ["make_store", "place", "postgres_server"]
+
+OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
+FORM = "multipart/form-data; boundary=b"
+
+
+def form_of(data: bytes, name: str = "a.txt", **fields: str) -> RouteRequest:
+    made = Request(
+        "POST", "http://x", files={"file": (name, io.BytesIO(data))}, data=fields
+    ).prepare()
+    assert isinstance(made.body, bytes)
+    return sent(made.body, made.headers["content-type"])
+
+
+def sent(body: bytes, kind: str) -> RouteRequest:
+    return RouteRequest(
+        "POST", "/v1/files", headers={"content-type": kind}, body=body, limits=Cancellation()
+    )
+
+
+@pytest.mark.parametrize("size", [0, 10, 3 * 2**20])
+def test_an_upload_is_read_whole(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    upload = read_upload(form_of(data, "ä b.txt", purpose="assistants", other="é"))
+    assert (upload.name, upload.data) == ("ä b.txt", data)
+    assert upload.fields == {"purpose": "assistants", "other": "é"}
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "C:\\x\\passwd", "/passwd"])
+def test_an_upload_has_no_folders(name: str) -> None:
+    assert read_upload(form_of(b"a", name)).name == "passwd"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"{}", "application/json"),
+        (b"", "multipart/form-data"),
+        (b"--b\r\n", FORM),
+        (b"--b--\r\n", FORM),
+        (b"nonsense", FORM),
+        (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", FORM),
+        (OTHER, FORM),
+    ],
+)
+def test_what_is_no_upload(body: bytes, kind: str) -> None:
+    with pytest.raises(ValidationError):
+        read_upload(sent(body, kind))
+
+
+@given(st.binary(max_size=200))
+def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
+    for whole in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
+        with contextlib.suppress(ValidationError):
+            read_upload(sent(whole, FORM))
+
+
+@pytest.mark.part
+def test_files_are_uploaded_listed_read_and_deleted(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    """Of one user; other users have none. The paths also work without the `/v1`."""
+    host = make_host(openai=genai_wire_openai, store=make_store())
+    with RouteServer(host, user="ann") as server, RouteServer(host, user="bob") as other:
+        url = f"{server.url}/v1/files"
+        form = {"files": {"file": ("a.jsonl", b"{}")}, "data": {"purpose": "batch"}}
+        made = requests.post(url, **form, timeout=60).json()
+        path = f"files/{made['id']}"
+        assert (made["object"], made["bytes"], made["purpose"]) == ("file", 2, "batch")
+        assert requests.get(f"{server.url}/{path}", timeout=60).json() == made
+        assert requests.get(f"{server.url}/v1/{path}/content", timeout=60).content == b"{}"
+        assert requests.get(url, timeout=60).json()["data"] == [made]
+        assert requests.get(f"{other.url}/v1/files", timeout=60).json()["data"] == []
+        assert requests.get(f"{other.url}/v1/{path}", timeout=60).status_code == 404
+        assert requests.delete(f"{url}/{made['id']}", timeout=60).json()["deleted"] is True
+        assert requests.get(f"{server.url}/v1/{path}", timeout=60).status_code == 404
+
+
+@pytest.mark.part
+def test_without_a_store_no_file_is_accepted(make_host: MakeHost) -> None:
+    with RouteServer(make_host(openai=genai_wire_openai)) as server:
+        form = {"files": {"file": ("a.jsonl", b"{}")}, "data": {"purpose": "batch"}}
+        reply = requests.post(f"{server.url}/v1/files", **form, timeout=60)
+    assert reply.status_code == 400
+    assert "store" in reply.json()["error"]["message"]
