@@ -4,6 +4,7 @@
 - `client_tools`: tools that clients define; pairing of calls and results
 - `passthrough`: requests that pass through to a service of the same format
 - `models`: the list of models
+- `router`: the HTTP routes of a host, which answer requests
 - `apis`: errors in the form of an API
 - `memory`: documents in memory, for hosts without a store
 """
@@ -117,6 +118,9 @@ from genai_host.serving.passthrough import (
 )
 from genai_host.serving.passthrough import (
     with_model as with_model,
+)
+from genai_host.serving.router import (
+    HttpRoutes as HttpRoutes,
 )
 
 __all__ = sorted(

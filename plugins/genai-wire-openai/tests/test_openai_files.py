@@ -76,6 +76,11 @@ def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
             read_upload(sent(whole, FORM))
 
 
+def uploaded(url: str) -> requests.Response:
+    files = {"file": ("a.jsonl", b"{}")}
+    return requests.post(url, files=files, data={"purpose": "batch"}, timeout=60)
+
+
 @pytest.mark.part
 def test_files_are_uploaded_listed_read_and_deleted(
     make_host: MakeHost, make_store: MakeStore
@@ -84,8 +89,7 @@ def test_files_are_uploaded_listed_read_and_deleted(
     host = make_host(openai=genai_wire_openai, store=make_store())
     with RouteServer(host, user="ann") as server, RouteServer(host, user="bob") as other:
         url = f"{server.url}/v1/files"
-        form = {"files": {"file": ("a.jsonl", b"{}")}, "data": {"purpose": "batch"}}
-        made = requests.post(url, **form, timeout=60).json()
+        made = uploaded(url).json()
         path = f"files/{made['id']}"
         assert (made["object"], made["bytes"], made["purpose"]) == ("file", 2, "batch")
         assert requests.get(f"{server.url}/{path}", timeout=60).json() == made
@@ -100,7 +104,6 @@ def test_files_are_uploaded_listed_read_and_deleted(
 @pytest.mark.part
 def test_without_a_store_no_file_is_accepted(make_host: MakeHost) -> None:
     with RouteServer(make_host(openai=genai_wire_openai)) as server:
-        form = {"files": {"file": ("a.jsonl", b"{}")}, "data": {"purpose": "batch"}}
-        reply = requests.post(f"{server.url}/v1/files", **form, timeout=60)
+        reply = uploaded(f"{server.url}/v1/files")
     assert reply.status_code == 400
     assert "store" in reply.json()["error"]["message"]

@@ -1,0 +1,408 @@
+"""Batches over HTTP: created, answered, listed, cancelled, expired, continued after a kill."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import genai_batch
+import genai_wire_openai
+import pytest
+import requests
+
+from genai_host import Config
+from genai_host.api import Cancellation, Job
+from genai_host.api.jobs import MOST_TRIES
+from genai_host.config import BudgetConfig, BudgetsConfig
+from genai_host.errors import RateLimited, StoreError
+from genai_host.store.documents import Documents
+from genai_host.store.jobs import JobWorker
+from genai_host.testing import FakeModel, ManualClock, RecordedPrompt, RouteServer
+from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.kills import Killed, killed_before
+from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+
+pytestmark = pytest.mark.part
+
+__all__ = ["make_store", "place", "postgres_server"]
+
+CHAT = "/v1/chat/completions"
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
+Line = Mapping[str, Any]
+
+
+class Client:
+    """A client of the batches of one server."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def ask(self, method: str, path: str, **given: Any) -> requests.Response:
+        return requests.request(method, f"{self._url}/v1{path}", timeout=60, **given)
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.ask("GET", path, params=query).json()
+
+    def upload(self, data: bytes, purpose: str = "batch") -> str:
+        form = {"files": {"file": ("rows.jsonl", data)}, "data": {"purpose": purpose}}
+        id: str = self.ask("POST", "/files", **form).json()["id"]
+        return id
+
+    def create(self, *rows: Any, endpoint: str = CHAT, **fields: Any) -> Any:
+        lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+        body = {
+            "input_file_id": self.upload(b"\n".join(lines)),
+            "endpoint": endpoint,
+            "completion_window": "24h",
+            **fields,
+        }
+        return self.ask("POST", "/batches", json=body).json()
+
+    def ended(self, batch: Line) -> Any:
+        """Wait for the end of a batch by polling, as its clients do."""
+        waits = threading.Event()
+        for _ in range(3000):
+            now = self.get(f"/batches/{batch['id']}")
+            if now["status"] in ("completed", "failed", "expired", "cancelled"):
+                return now
+            waits.wait(0.02)
+        raise AssertionError(f"the batch did not end: {now}")
+
+    def lines(self, batch: Line, file: str = "output_file_id") -> list[Any]:
+        if batch[file] is None:
+            return []
+        text = self.ask("GET", f"/files/{batch[file]}/content").text
+        return [json.loads(line) for line in text.splitlines()]
+
+    def texts(self, batch: Line) -> dict[str, str]:
+        """The texts of the answers, by the ids of their rows."""
+        return {
+            line["custom_id"]: line["response"]["body"]["choices"][0]["message"]["content"]
+            for line in self.lines(batch)
+        }
+
+    def codes(self, batch: Line) -> dict[str | None, Any]:
+        """The codes of the errors, by the ids of their rows."""
+        return {
+            line["custom_id"]: line["error"]["code"]
+            if line["error"]
+            else line["response"]["status_code"]
+            for line in self.lines(batch, "error_file_id")
+        }
+
+
+def chat(id: str, text: str, model: str = "fake", **fields: Any) -> dict[str, Any]:
+    body = {"model": model, "messages": [{"role": "user", "content": text}]}
+    return {"custom_id": id, "method": "POST", "url": CHAT, "body": body, **fields}
+
+
+Serve = Callable[..., Client]
+
+
+@pytest.fixture
+def serve(make_host: MakeHost, make_store: MakeStore) -> Iterator[Serve]:
+    """Serve hosts that share a store: `serve(answer, user="ann")`."""
+    with ExitStack() as opened:
+
+        def start(answer: Any = None, *, user: str = "", **given: Any) -> Client:
+            fake = FakeModel(*([] if answer is None else [answer]))
+            plugins = {"fake": fake, "openai": genai_wire_openai, "batch": genai_batch}
+            host = make_host(**{"store": make_store(), "config": CONFIG, **plugins, **given})
+            return Client(opened.enter_context(RouteServer(host, user=user)).url)
+
+        yield start
+
+
+def reverses(asked: RecordedPrompt) -> str:
+    text = asked.messages[-1].text
+    if text == "limit":
+        raise RateLimited("too many requests")
+    return text[::-1]
+
+
+def test_each_row_has_its_answer_in_the_order_of_the_rows(serve: Serve) -> None:
+    client = serve(reverses)
+    rows = [chat(f"r{number}", f"n{number}") for number in range(20)]
+    made = client.create(*rows, metadata={"a": "b"})
+    assert made["object"] == "batch"
+    assert (made["status"], made["errors"], made["output_file_id"]) == ("validating", None, None)
+    assert made["expires_at"] - made["created_at"] == 24 * 60 * 60
+    batch = client.ended(made)
+    assert batch["status"] == "completed"
+    assert batch["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
+    assert (batch["metadata"], batch["error_file_id"]) == ({"a": "b"}, None)
+    assert batch["created_at"] <= batch["in_progress_at"] <= batch["completed_at"]
+    lines = client.lines(batch)
+    assert [line["custom_id"] for line in lines] == [row["custom_id"] for row in rows]
+    assert len({line["id"] for line in lines}) == 20
+    for line in lines:
+        assert set(line) == {"id", "custom_id", "response", "error"}
+        assert set(line["response"]) == {"status_code", "request_id", "body"}
+        assert (line["error"], line["response"]["status_code"]) == (None, 200)
+        assert line["response"]["body"]["object"] == "chat.completion"
+    assert client.texts(batch)["r12"] == "21n"
+    file = client.get(f"/files/{batch['output_file_id']}")
+    assert file["purpose"] == "batch_output"
+    assert file["bytes"] == len(client.ask("GET", f"/files/{file['id']}/content").content)
+
+
+WRONG: list[tuple[Any, str | None, str | int]] = [
+    (b"{", None, "invalid_json_line"),
+    (b"[1]", None, "invalid_json_line"),
+    (b"[" * 100_000, None, "invalid_json_line"),
+    (b'{"custom_id": "\xff"}', None, "invalid_json_line"),
+    (b'{"custom_id": "\\ud800"}', "\ud800", "invalid_method"),
+    ({"a": 1}, None, "missing_required_parameter"),
+    (chat("", "x"), None, "missing_required_parameter"),
+    (chat("twice", "x"), "twice", ""),
+    (chat("twice", "y"), None, "duplicate_custom_id"),
+    (chat("get", "x", method="GET"), "get", "invalid_method"),
+    (chat("url", "x", url="/v1/embeddings"), "url", "mismatched_url"),
+    (chat("body", "x", body="x"), "body", "missing_required_parameter"),
+    (chat("stream", "x", body={"stream": True}), "stream", "invalid_request"),
+    (chat("model", "x", model="nowhere"), "model", 404),
+    (chat("empty", "x", body={"model": "fake", "messages": []}), "empty", 400),
+    (chat("limit", "limit"), "limit", 429),
+]
+
+
+def test_a_wrong_row_fails_alone(serve: Serve) -> None:
+    """The clock of the waits before the last row is attempted again is not the real one."""
+    clock = ManualClock()
+    client = serve(reverses, clock=clock)
+    made = client.create(*(row for row, _, _ in WRONG), chat("last", "abc"))
+    waits = threading.Event()
+    while client.get(f"/batches/{made['id']}")["status"] != "completed":
+        clock.advance(60)
+        waits.wait(0.02)
+    batch = client.ended(made)
+    assert client.texts(batch) == {"twice": "x", "last": "cba"}
+    errors = client.lines(batch, "error_file_id")
+    found = [
+        (line["custom_id"], line["error"]["code"])
+        if line["error"]
+        else (line["custom_id"], line["response"]["status_code"])
+        for line in errors
+    ]
+    assert found == [(id, code) for _, id, code in WRONG if code]
+    assert batch["request_counts"] == {"total": 17, "completed": 2, "failed": 15}
+    (refused,) = [line for line in errors if line["custom_id"] == "model"]
+    assert refused["response"]["body"]["error"]["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "kind"),
+    [
+        ("/v1/completions", {"model": "fake", "prompt": "hi"}, "text_completion"),
+        ("/v1/embeddings", {"model": "fake-embed", "input": "hi"}, "list"),
+        ("/v1/responses", {"model": "fake", "input": "hi"}, "response"),
+    ],
+)
+def test_other_endpoints_are_answered_as_the_server_does(
+    serve: Serve, endpoint: str, body: Any, kind: str
+) -> None:
+    client = serve()
+    row = {"custom_id": "a", "method": "POST", "url": endpoint, "body": body}
+    batch = client.ended(client.create(row, endpoint=endpoint))
+    assert batch["status"] == "completed", batch
+    (line,) = client.lines(batch)
+    assert line["response"]["body"]["object"] == kind
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"input_file_id": "file_0"}, "input_file_id"),
+        ({"input_file_id": None}, "input_file_id"),
+        ({"endpoint": "/v1/nothing"}, "endpoint"),
+        ({"endpoint": None}, "endpoint"),
+        ({"completion_window": "1h"}, "completion_window"),
+        ({"metadata": {"a": 1}}, "metadata"),
+    ],
+)
+def test_an_invalid_request_creates_no_batch(serve: Serve, fields: Any, param: str) -> None:
+    client = serve()
+    reply = client.create(chat("a", "x"), **fields)
+    assert reply["error"]["param"] == param
+    assert client.get("/batches")["data"] == []
+
+
+def test_a_file_of_another_purpose_is_refused(serve: Serve) -> None:
+    client = serve()
+    reply = client.create(input_file_id=client.upload(b"{}", "assistants"))
+    assert reply["error"]["param"] == "input_file_id"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [(b"\n \n", "empty_file"), (b"{}\n" * 50_001, "too_many_rows")]
+)
+def test_a_file_that_is_no_batch_fails_the_batch(serve: Serve, data: bytes, code: str) -> None:
+    client = serve()
+    batch = client.ended(client.create(data))
+    assert batch["status"] == "failed"
+    (error,) = batch["errors"]["data"]
+    assert error["code"] == code
+    assert (batch["output_file_id"], batch["error_file_id"]) == (None, None)
+
+
+def test_batches_belong_to_their_user(serve: Serve) -> None:
+    ann, bob = serve(reverses, user="ann"), serve(reverses, user="bob")
+    first, second = (ann.ended(ann.create(chat("a", "x"))) for _ in range(2))
+    assert [each["id"] for each in ann.get("/batches")["data"]] == [second["id"], first["id"]]
+    page = ann.get("/batches", limit=1)
+    assert (page["has_more"], page["last_id"]) == (True, second["id"])
+    assert ann.get("/batches", after=second["id"])["data"] == [first]
+    assert bob.get("/batches")["data"] == []
+    for method, path in (("GET", ""), ("POST", "/cancel")):
+        assert bob.ask(method, f"/batches/{first['id']}{path}").status_code == 404
+    assert bob.ask("GET", f"/files/{first['output_file_id']}").status_code == 404
+    reply = bob.create(input_file_id=first["input_file_id"])
+    assert reply["error"]["param"] == "input_file_id"
+
+
+def test_the_budget_of_a_user_holds_for_the_rows(serve: Serve) -> None:
+    """They are not attempted again: the clock stands still."""
+    budgets = BudgetsConfig(users={"ann": BudgetConfig(day_tokens=0)})
+    given = {"config": Config(models={"chat": "fake"}, budgets=budgets), "clock": ManualClock()}
+    for user, codes in (("ann", {"a": 429}), ("bob", {})):
+        client = serve(reverses, user=user, **given)
+        batch = client.ended(client.create(chat("a", "x")))
+        assert batch["status"] == "completed"
+        assert client.codes(batch) == codes
+
+
+class Gate:
+    """A model that answers `wait` only when it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self._opened = threading.Event(), threading.Event()
+
+    def __call__(self, asked: RecordedPrompt) -> str:
+        if asked.messages[-1].text == "wait":
+            self.reached.set()
+            assert self._opened.wait(60)
+        return asked.messages[-1].text
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+def test_a_cancelled_batch_has_the_rows_that_were_answered(serve: Serve) -> None:
+    gate = Gate()
+    client = serve(gate)
+    made = client.create(*(chat(f"r{number}", "hi") for number in range(20)), chat("w", "wait"))
+    assert gate.reached.wait(60)
+    cancelled = client.ask("POST", f"/batches/{made['id']}/cancel").json()
+    assert cancelled["status"] in ("cancelling", "cancelled")
+    gate.open()
+    batch = client.ended(made)
+    assert batch["status"] == "cancelled"
+    assert batch["cancelling_at"] <= batch["cancelled_at"]
+    done = batch["request_counts"]["completed"]
+    assert len(client.lines(batch)) == done >= 13  # at most 8 were in progress
+    again = client.ask("POST", f"/batches/{made['id']}/cancel")
+    assert again.status_code == 400
+    assert "cancelled" in again.json()["error"]["message"]
+
+
+def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None:
+    gate, clock = Gate(), ManualClock()
+    client = serve(gate, clock=clock)
+    made = client.create(chat("a", "hi"), chat("w", "wait"))
+    assert gate.reached.wait(60)
+    clock.advance(24 * 60 * 60)
+    gate.open()
+    batch = client.ended(made)
+    assert batch["status"] == "expired"
+    assert client.codes(batch).get("w") == "batch_expired"
+    assert client.texts(batch).keys() | client.codes(batch).keys() == {"a", "w"}
+
+
+class ByHand:
+    """The jobs of batches, which a test does itself."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._submitted: list[tuple[JobWorker, Job]] = []
+        patch.setattr(
+            JobWorker, "_start", lambda worker, job: self._submitted.append((worker, job))
+        )
+
+    def do(self, number: int | None = None, **fields: Any) -> bool:
+        """Do the last job. Returns whether the process was killed before a write of this number,
+        after which another does it."""
+        worker, job = self._submitted.pop()
+        del worker._under_way[job.id]
+        worker.queue.drop(job.id)
+        work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
+        if fields:
+            job = Job(job.id, job.kind, job.user, job.about, **fields)
+        if number is not None:
+            try:
+                with killed_before(number):
+                    work(job, Cancellation())
+                return False
+            except Killed:
+                pass
+        work(job, Cancellation())
+        return number is not None
+
+
+def test_a_batch_killed_before_any_write_is_continued(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are the same as without the kill."""
+    by_hand = ByHand(monkeypatch)
+    client = serve(reverses)
+    rows = [chat("a", "x"), b"{", chat("b", "y"), chat("c", "z", model="nowhere")]
+    number, is_killed = 0, True
+    while is_killed:
+        made = client.create(*rows)
+        is_killed = by_hand.do(number)
+        batch = client.get(f"/batches/{made['id']}")
+        assert batch["status"] == "completed", f"killed before write {number}"
+        assert client.texts(batch) == {"a": "x", "b": "y"}
+        assert client.codes(batch) == {None: "invalid_json_line", "c": 404}
+        assert batch["request_counts"] == {"total": 4, "completed": 2, "failed": 2}
+        number += 1
+    assert number > 7
+
+
+def test_the_rows_of_a_batch_that_ends_its_workers_are_kept(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = ByHand(monkeypatch)
+    client = serve(reverses)
+    made = client.create(chat("a", "x"))
+    by_hand.do(tries=MOST_TRIES + 1)
+    batch = client.get(f"/batches/{made['id']}")
+    assert batch["status"] == "failed"
+    assert "repeatedly" in batch["errors"]["data"][0]["message"]
+
+
+def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server was killed between the two."""
+    client = serve(reverses)
+    with monkeypatch.context() as patch:
+        patch.setattr(JobWorker, "submit", lambda *given: None)
+        made = client.create(chat("a", "x"))
+    assert client.texts(client.ended(made)) == {"a": "x"}
+
+
+def test_a_store_that_fails_creates_no_batch(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = serve(reverses)
+    put = Documents.put
+
+    def fails(self: Documents, id: str, value: Any, *, expect: int | None = None) -> int:
+        if value.get("kind") == "batch":
+            raise StoreError("the disk is full")
+        return put(self, id, value, expect=expect)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Documents, "put", fails)
+        assert "full" in client.create(chat("a", "x"))["error"]["message"]
+    assert client.get("/batches")["data"] == []
