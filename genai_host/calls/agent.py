@@ -166,12 +166,16 @@ class Agent:
         return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
 
     def passing(self, request: PassedRequest) -> list[Route]:
-        """The routes for a request that passes through; empty unless the best route of each
-        provider is one, and no parameter is configured."""
-        best = {route.info.provider: route for route in reversed(self.routes)}
-        routes = [route.passing(request) for route in self.routes if route in best.values()]
-        passing = [route for route in routes if route is not None]
-        return passing if len(passing) == len(routes) and not self.parameters else []
+        """The routes for a request that passes through, one for each provider; empty if a provider
+        has none, or a parameter is configured."""
+        if self.parameters:
+            return []
+        passing: dict[str, Route | None] = {}
+        for route in self.routes:
+            if passing.get(route.info.provider) is None:
+                passing[route.info.provider] = route.passing(request)
+        routes = [route for route in passing.values() if route is not None]
+        return routes if len(routes) == len(passing) else []
 
     def pass_through(
         self, routes: Sequence[Route], request: PassedRequest, cancellation: Cancellation

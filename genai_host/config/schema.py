@@ -118,9 +118,13 @@ class ServerConfig(NamedTuple):
         bool, ConfigKey("save model calls of API clients as conversations", option=None)
     ] = False
     pass_through: Annotated[
-        bool,
-        ConfigKey("send API requests unread to services of the same format", option=None),
-    ] = False
+        bool | None,
+        ConfigKey(
+            "send API requests unread to services of the same format; if not set, unless there "
+            "are users or budgets",
+            option=None,
+        ),
+    ] = None
     max_concurrency: Annotated[int, ConfigKey("maximum number of concurrent requests", least=1)] = (
         64
     )

@@ -105,7 +105,13 @@ from genai_host.serving.passthrough import (
     PassingFormat as PassingFormat,
 )
 from genai_host.serving.passthrough import (
+    ReplyWriter as ReplyWriter,
+)
+from genai_host.serving.passthrough import (
     fields_to_pass as fields_to_pass,
+)
+from genai_host.serving.passthrough import (
+    named_sse_of as named_sse_of,
 )
 from genai_host.serving.passthrough import (
     pass_through as pass_through,

@@ -78,8 +78,11 @@ def fields_to_pass(host: Host, request: RouteRequest) -> dict[str, EncodedJson] 
         None if passing through is not enabled, calls are recorded, or the body is not a JSON object
         or has too many values (`ValueBudget`).
     """
-    settings = host.config.server
-    if not settings.pass_through or (settings.record_api_calls and host.store is not None):
+    config = host.config
+    enabled = config.server.pass_through
+    if enabled is None:  # services know prices and data of other users that the host does not
+        enabled = not (config.server.users or config.budgets.are_kept)
+    if not enabled or (config.server.record_api_calls and host.store is not None):
         return None
     fields = _fields_of(request.body)
     if fields is None:
@@ -181,6 +184,20 @@ def _events(answering: CompletionStream, form: PassingFormat) -> Iterator[bytes]
                 yield written
     except GenaiError as error:
         yield form.write_error(error)
+
+
+def named_sse_of(event: StreamEvent) -> bytes:
+    """An event as a server-sent event, named by the `type` of its data if it has no name, since
+    some services leave the names out; empty for `[DONE]`."""
+    if event.is_done:
+        return b""
+    return sse_of(event if event.name else StreamEvent(event.data, _type_of(event)))
+
+
+def _type_of(event: StreamEvent) -> str | None:
+    kind = value_of({"event": EncodedJson(event.data)}, "event")
+    name = kind.get("type") if isinstance(kind, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def sse_of(event: StreamEvent) -> bytes:

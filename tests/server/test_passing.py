@@ -14,7 +14,11 @@ import requests
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Completion, Usage, hookimpl
-from genai_host.config import InstanceConfig, ModelConfig, ServerConfig
+from genai_host.config import (
+    InstanceConfig,
+    ModelConfig,
+    ServerConfig,
+)
 from genai_host.testing import FakeService, RouteServer
 from genai_host.testing.fake_service import CUT, json_reply, reply, sse_reply
 from genai_host_testing.fixtures import MakeHost
@@ -23,7 +27,7 @@ pytestmark = pytest.mark.part
 
 # spelled as no encoder would
 CHAT = (
-    b'{ "model":"gate/m", "messages":[ {"role":"user","content":"h\\u0069","seen" : 1.50} ],'
+    b'{ "model":"gate/m", "messages":[ {"role":"user","content":"h\\u0069, JSON","seen" : 1.50} ],'
     b' "n":2, "logprobs":true, "response_format":{"type":"json_object"}, "tomorrow":{"a":[1e2]} }'
 )
 CHAT_REPLY = (
@@ -91,6 +95,7 @@ def gate(
     service: FakeService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     monkeypatch.setenv("GEMINI_API_KEY", "key")
     observer = Observer()
@@ -98,11 +103,16 @@ def gate(
     betas = {"betas": given.pop("betas")} if "betas" in given else {}
     config = Config(
         providers={
-            "gate": InstanceConfig("openai-compatible", settings={"base_url": service.url}),
+            "gate": InstanceConfig(
+                "openai-compatible",
+                settings={"base_url": service.url, "serves": ["openai-responses", "openai-chat"]},
+            ),
+            "chat": InstanceConfig("openai-compatible", settings={"base_url": service.url}),
+            "openai": InstanceConfig("openai", settings={"base_url": service.url}),
             "anthropic": InstanceConfig("anthropic", settings={"base_url": service.url, **betas}),
             "gemini": InstanceConfig("gemini", settings={"base_url": service.url}),
         },
-        **{"server": ServerConfig(pass_through=True), **given},
+        **given,
     )
     host = make_host(
         config=config,
@@ -272,18 +282,20 @@ def test_item_3_errors_have_the_form_of_the_api(gate: Gate) -> None:
     ("gate", "body"),
     [
         ({}, {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}),
-        ({"server": ServerConfig()}, {}),
+        ({}, {"response_format": {"type": "json_object", "schema": {"type": "object"}}}),
+        ({"server": ServerConfig(pass_through=False)}, {}),
+        ({"server": ServerConfig(users={"ann": {"env": "TOKEN"}})}, {}),
         (
-            {"model_configs": {"mine": ModelConfig("gate/m", parameters={"seed": 7})}},
+            {"model_configs": {"mine": ModelConfig("chat/m", parameters={"seed": 7})}},
             {"model": "mine"},
         ),
     ],
-    ids=["the answer is checked", "not enabled", "configured"],
+    ids=["the answer is checked", "an object", "not enabled", "users", "configured"],
     indirect=["gate"],
 )
 def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     gate.service.replies = [json_reply(json.loads(CHAT_REPLY))]
-    plain = {"model": "gate/m", "messages": [{"role": "user", "content": "hi", "seen": 1}], **body}
+    plain = {"model": "chat/m", "messages": [{"role": "user", "content": "hi", "seen": 1}], **body}
     answer = gate.post("/v1/chat/completions", json.dumps(plain).encode())
     assert answer.content != CHAT_REPLY
     assert "seen" not in json.dumps(gate.sent())
@@ -297,10 +309,125 @@ def test_item_3_the_limit_gets_the_name_of_the_service(gate: Gate) -> None:
     assert "max_completion_tokens" not in gate.sent()
 
 
-@pytest.mark.parametrize("gate", [{}, {"server": ServerConfig()}], indirect=True)
+@pytest.mark.parametrize("gate", [{}, {"server": ServerConfig(pass_through=False)}], indirect=True)
 def test_item_3_tools_of_an_unknown_model_are_refused_first(gate: Gate) -> None:
     """Gemini CLI asks a model with a fixed name to search, and repeats that on 404."""
     body = {**json.loads(CONTENT), "generationConfig": {"temperature": 0}}
     answer = gate.post("/v1beta/models/nobody:generateContent", json.dumps(body).encode())
     assert answer.status_code == 400
     assert "googleSearch" in answer.json()["error"]["message"]
+
+
+REQUEST = (
+    b'{ "model":"gate/m", "store":false, "input":[ {"type":"message","role":"user","id":"msg_1",'
+    b'"content":"h\\u0069","seen" : 1.50}, {"type":"reasoning","id":"rs_1","summary":[],'
+    b'"encrypted_content":"b3BlbmFp"} ], "tools":[{"type":"web_search"}], "tomorrow":{"a":[1e2]} }'
+)
+RESPONSE = (
+    b'{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message",'
+    b'"id":"msg_2","role":"assistant","status":"completed","content":[{"type":"output_text",'
+    b'"text":"so","annotations":[{"type":"new"}]}]}],"new" : 1.0,'
+    b'"usage":{"input_tokens":3,"output_tokens":5,"total_tokens":8}}'
+)
+RESPONSE_EVENTS = (
+    b'{"type":"response.created","response":{"id":"resp_1","status":"in_progress"},"new":1.0}',
+    b'{"type":"response.something_new","x":1.0}',
+    b'{"type":"response.output_text.delta","item_id":"msg_2","output_index":0,"delta":"so"}',
+    b'{"type":"response.completed","response":%b}' % RESPONSE,
+)
+
+
+def test_item_3_a_response_passes_with_all_of_its_fields(gate: Gate) -> None:
+    gate.service.replies = [reply(RESPONSE)]
+    answer = gate.post("/v1/responses", REQUEST)
+    assert (answer.status_code, answer.content) == (200, RESPONSE)
+    received = gate.service.requests[0].body
+    assert [
+        each for each in (b'"seen" : 1.50', b"h\\u0069", b"[1e2]") if each not in received
+    ] == []
+    assert gate.sent() == {**json.loads(REQUEST), "model": "m"}
+    assert gate.usage == [Usage(3, 5)]
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_item_3_events_of_a_response_pass_byte_for_byte(gate: Gate, names: bool) -> None:
+    sent = b"".join(named(RESPONSE_EVENTS))
+    streamed_reply = reply(sent, headers={"content-type": "text/event-stream"})
+    gate.service.replies = [streamed_reply if names else sse_reply([*RESPONSE_EVENTS, b"[DONE]"])]
+    assert gate.post("/v1/responses", streamed(REQUEST)).content == sent
+    assert gate.usage == [Usage(3, 5)]
+
+
+def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate) -> None:
+    gate.service.replies = [sse_reply([*RESPONSE_EVENTS[:3], CUT])]
+    *before, last = gate.post("/v1/responses", streamed(REQUEST)).content.split(b"\n\n")[:-1]
+    assert [each + b"\n\n" for each in before] == named(RESPONSE_EVENTS[:3])
+    name, data = last.split(b"\ndata: ")
+    failed = json.loads(data)
+    assert (name, failed["type"]) == (b"event: response.failed", "response.failed")
+    assert failed["response"]["error"]["code"] == "server_error"
+
+
+def test_item_3_a_response_that_was_not_streamed_is_written_as_events(gate: Gate) -> None:
+    gate.service.replies = [reply(RESPONSE)]
+    body = {"model": "gate/m", "store": False, "input": "hi", "stream": True}
+    events = gate.post("/v1/responses", json.dumps(body).encode()).content
+    assert b'"delta":"so"' in events
+    assert b"event: response.completed" in events
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"store": None},
+        {"store": True},
+        {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}},
+    ],
+)
+def test_item_3_responses_that_are_stored_or_checked_do_not_pass(gate: Gate, more: Any) -> None:
+    body = RESPONSE.replace(b'"so"', b'"{}"')
+    gate.service.replies = [reply(body)]
+    plain = {"model": "gate/m", "store": False, "input": "hi", **more}
+    answer = gate.post("/v1/responses", json.dumps(plain).encode())
+    assert answer.status_code == 200
+    assert answer.json()["id"] != "resp_1"
+
+
+def test_item_3_what_this_host_has_stored_does_not_pass(gate: Gate) -> None:
+    """Its ids and its sealed reasoning mean nothing to the service."""
+    reasoning = b'{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2VhbGVk"}'
+    first = RESPONSE.replace(b'"output":[', b'"output":[%b,' % reasoning)
+    gate.service.replies = [reply(first), reply(RESPONSE), reply(RESPONSE), reply(RESPONSE)]
+
+    def respond(**fields: Any) -> Any:
+        body = {"model": "gate/m", "include": ["reasoning.encrypted_content"], **fields}
+        answer = gate.post("/v1/responses", json.dumps(body).encode())
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    stored = respond(input="hi")
+    sealed, message = stored["output"]
+    assert sealed["encrypted_content"] != "c2VhbGVk"
+    for items in (
+        [sealed, message],
+        [{"type": "item_reference", "id": message["id"]}],
+        [{"id": message["id"]}],
+    ):
+        again = respond(store=False, input=[*items, {"role": "user", "content": "more"}])
+        assert again["id"] != "resp_1"
+
+
+@pytest.mark.parametrize(("role", "is_passed"), [("developer", True), ("system", False)])
+def test_item_3_a_model_that_prefers_another_format_takes_this_one(
+    gate: Gate, role: str, is_passed: bool
+) -> None:
+    """A role that the model has another name for is renamed."""
+    gate.service.replies = [reply(CHAT_REPLY)]
+    messages = [{"role": role, "content": "be brief"}, {"role": "user", "content": "hi"}]
+    body = {"model": "gpt-5.5@openai", "messages": messages, "tomorrow": 1}
+    answer = gate.post("/v1/chat/completions", json.dumps(body).encode())
+    if is_passed:
+        assert answer.content == CHAT_REPLY
+        assert gate.sent() == {**body, "model": "gpt-5.5"}
+    else:
+        assert gate.service.requests[0].path == "/responses"

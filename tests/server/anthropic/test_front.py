@@ -11,7 +11,7 @@ import pytest
 from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, user
 
 from genai_host import Config
-from genai_host.config import InstanceConfig
+from genai_host.config import InstanceConfig, ServerConfig
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, claude_blocks
@@ -35,7 +35,10 @@ def api(
 ) -> Iterator[Api]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     settings = {"base_url": service.url, "version": "2023-06-01"}
-    config = Config(providers={"anthropic": InstanceConfig("anthropic", settings=settings)})
+    config = Config(
+        providers={"anthropic": InstanceConfig("anthropic", settings=settings)},
+        server=ServerConfig(pass_through=False),
+    )
     plugin = {"anthropic": genai_vendor_anthropic}
     with anthropic_api(make_host, FakeModel(), config=config, **plugin) as api:
         yield api

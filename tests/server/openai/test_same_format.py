@@ -12,7 +12,7 @@ from openai_form import Api, openai_api
 
 from genai_host import Config
 from genai_host.api import Message, Prompt
-from genai_host.config.schema import InstanceConfig
+from genai_host.config.schema import InstanceConfig, ServerConfig
 from genai_host.serving import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
@@ -41,7 +41,10 @@ def service() -> Iterator[FakeService]:
 @pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
     url = {"base_url": service.url}
-    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=url)})
+    config = Config(
+        providers={"gate": InstanceConfig("openai-compatible", settings=url)},
+        server=ServerConfig(pass_through=False),
+    )
     with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
         yield api
 

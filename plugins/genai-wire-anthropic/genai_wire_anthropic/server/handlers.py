@@ -14,10 +14,8 @@ from typing import Any
 
 from genai_host import Host
 from genai_host.api import (
-    EncodedJson,
     RouteRequest,
     RouteResponse,
-    StreamEvent,
     body_of,
     json_response,
     number_in,
@@ -30,10 +28,10 @@ from genai_host.serving import (
     answer,
     fields_to_pass,
     name_in,
+    named_sse_of,
     pass_through,
     served_model,
     served_models,
-    sse_of,
     streamed,
     value_of,
     whole,
@@ -96,25 +94,12 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         parameters=frozenset(used),
         neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
         headers=("anthropic-beta",),
-        write_event=_named_event,
+        write_event=named_sse_of,
         write_error=error_event,
         writer=MessageWriter(model, shows_thoughts=True),
         keepalive=PING,
     )
     return pass_through(host, request, fields, form, model=model, stream=bool(stream))
-
-
-def _named_event(event: StreamEvent) -> bytes:
-    """An event with its name, by which clients distinguish events: some services send none."""
-    if event.is_done:
-        return b""
-    return sse_of(event if event.name else StreamEvent(event.data, _type_of(event)))
-
-
-def _type_of(event: StreamEvent) -> str | None:
-    kind = value_of({"event": EncodedJson(event.data)}, "event")
-    name = kind.get("type") if isinstance(kind, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:

@@ -17,9 +17,11 @@ import hashlib
 import hmac
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+from attrs import frozen
 
 from genai_host import Host
 from genai_host.api import (
@@ -36,6 +38,7 @@ from genai_host.errors import Conflict, StoreError, ValidationError
 from genai_host.serving import (
     FEATURE,
     ChatRequest,
+    CompletionStream,
     answer,
     capabilities,
     streamed,
@@ -50,6 +53,7 @@ from genai_wire_openai.responses.fields import (
 )
 from genai_wire_openai.responses.items import Unseal
 from genai_wire_openai.responses.messages import messages_of, shown
+from genai_wire_openai.responses.passing import passed
 from genai_wire_openai.responses.replies import Events, ResponseHead
 from genai_wire_openai.responses.request import ResponsesRequest, read_request, reads_encrypted
 from genai_wire_openai.responses.state import (
@@ -217,6 +221,35 @@ class Seals:
 Show = Callable[[Item], Item]
 
 
+@frozen
+class _Writer:
+    """Writes the answer to a request; see `Events`."""
+
+    reply: ResponseHead
+    show: Show
+    finish: Callable[[Completion, list[Item]], dict[str, Any]]
+
+    def whole(self, completion: Completion) -> dict[str, Any]:
+        return self.finish(completion, self.reply.items(completion))
+
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
+        hold = self.reply.request.encrypted
+        return Events(self.reply, self.show, self.finish, hold=hold).write(answering)
+
+
+@frozen
+class _LateWriter:
+    """A writer for a request that is read only if it is needed."""
+
+    make: Callable[[], _Writer]
+
+    def whole(self, completion: Completion) -> dict[str, Any]:
+        return self.make().whole(completion)
+
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
+        return self.make().events(answering)
+
+
 class ResponsesApi:
     """Handlers of the API, of one host. Users find only their own data."""
 
@@ -228,16 +261,14 @@ class ResponsesApi:
         self._context = PreviousItems(self._kept, self._conversations)
 
     def create(self, request: RouteRequest) -> RouteResponse:
-        wanted, reply, new_items, context = self._read(request)
-        asked = asked_of(self._host, wanted, context)
-        show = self._show(request.user, wanted.encrypted)
-        finish = partial(self._finish, request.user, reply, new_items, show)
-        if not wanted.stream:
-            completion = whole(self._host, asked, request)
-            return json_response(finish(completion, reply.items(completion)))
-        answering = answer(self._host, asked, request)
-        events = Events(reply, show, finish, hold=wanted.encrypted)
-        return streamed(answering, events.write)
+        late = _LateWriter(lambda: self._reader(request)[0])
+        reply = passed(request, self._host, self._unseal(request), late)
+        if reply is not None:
+            return reply
+        writer, asked = self._reader(request)
+        if not asked.stream:
+            return json_response(writer.whole(whole(self._host, asked, request)))
+        return streamed(answer(self._host, asked, request), writer.events)
 
     def count(self, request: RouteRequest) -> RouteResponse:
         wanted, _, _, context = self._read(request)
@@ -315,6 +346,13 @@ class ResponsesApi:
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
+
+    def _reader(self, request: RouteRequest) -> tuple[_Writer, ChatRequest]:
+        """The writer of the reply to a request, and the request, read."""
+        wanted, reply, new_items, context = self._read(request)
+        show = self._show(request.user, wanted.encrypted)
+        finish = partial(self._finish, request.user, reply, new_items, show)
+        return _Writer(reply, show, finish), asked_of(self._host, wanted, context)
 
     def _finish(
         self,

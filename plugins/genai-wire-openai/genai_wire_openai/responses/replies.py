@@ -113,9 +113,7 @@ class ResponseHead:
 
     def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
         """Return the response object of an interrupted answer."""
-        known = "server_error" if problem.status >= 500 else "invalid_prompt"
-        error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
-        return {**self.unfinished("failed", output), "error": error}
+        return {**self.unfinished("failed", output), "error": error_of(problem)}
 
     def _model(self, completion: Completion) -> dict[str, str]:
         """The model that was used, if the client named none."""
@@ -123,6 +121,12 @@ class ResponseHead:
         if self.request.model is not None or route is None:
             return {}
         return {"model": f"{route.model}@{route.provider}"}
+
+
+def error_of(problem: HttpProblem) -> dict[str, str]:
+    """Return the field `error` of a failed response."""
+    known = "server_error" if problem.status >= 500 else "invalid_prompt"
+    return {"code": _ERRORS.get(problem.code, known), "message": problem.message}
 
 
 def item_tail(tail: str, number: int) -> str:

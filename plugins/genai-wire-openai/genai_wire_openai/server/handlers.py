@@ -120,8 +120,10 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     if not isinstance(model, str) or stream not in (None, False, True):
         return None
     form = value_of(fields, "response_format")
-    if isinstance(form, dict) and form.get("type") == "json_schema":
+    if isinstance(form, dict) and (form.get("type") == "json_schema" or "schema" in form):
         return None  # the answer is checked
+    if form and b"json" not in fields["messages"].data.lower():
+        return None  # some services require the word, and others an instruction
     options = value_of(fields, "stream_options") or {}
     fields.pop("stream_options", None)
     if not isinstance(options, dict):
@@ -131,9 +133,12 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         fields["stream_options"] = EncodedJson(write_json({**options, "include_usage": True}))
     # the two names of the limit: a client that sends neither needs no conversion
     limits = {"max_tokens", "max_completion_tokens"} & fields.keys()
+    has_system = b'"system"' in fields["messages"].data  # the role has another name for some
     passing = PassingFormat(
         dialect=_DIALECT,
-        neutral=_NEUTRAL_OPTIONS.union(() if limits else {"max_tokens"}),
+        neutral=_NEUTRAL_OPTIONS.union(
+            () if limits else {"max_tokens"}, () if has_system else {"system_role"}
+        ),
         renamed={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
         reply_parameters={"n": value_of(fields, "n")} if "n" in fields else {},
         write_event=sse_of if with_usage else _without_usage,

@@ -1,0 +1,105 @@
+"""Requests that pass through to a service that has this format; see `genai_host.serving`.
+
+Only requests that nothing is stored for: the service would not know what this host has stored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from genai_host import Host
+from genai_host.api import (
+    EXTRA_BODY,
+    EncodedJson,
+    HttpProblem,
+    RouteRequest,
+    RouteResponse,
+    sse_event,
+)
+from genai_host.errors import GenaiError
+from genai_host.serving import (
+    PassingFormat,
+    ReplyWriter,
+    fields_to_pass,
+    named_sse_of,
+    pass_through,
+    value_of,
+)
+from genai_wire_openai.dialect.response_replies import NAME
+from genai_wire_openai.responses.items import Unseal
+from genai_wire_openai.responses.replies import error_of
+
+_OF_THIS_HOST = ("background", "conversation", "previous_response_id", "prompt")
+"""Fields that refer to what is stored, or store something."""
+
+_SEALED = b'"encrypted_content"'
+_NEUTRAL = frozenset({"encrypted_reasoning", "image_detail", "object_root", "strict"})
+"""Options of the dialect for what a client writes itself."""
+
+
+def passed(
+    request: RouteRequest, host: Host, unseal: Unseal, writer: ReplyWriter
+) -> RouteResponse | None:
+    """The reply of a service that has the same format; None if there is none.
+
+    Args:
+        request: The request.
+        host: The host.
+        unseal: Reads reasoning that this host has sealed.
+        writer: Writes the answer of a service that did not stream as requested.
+    """
+    fields = fields_to_pass(host, request)
+    if fields is None or EXTRA_BODY in fields or value_of(fields, "store") is not False:
+        return None
+    model, stream = value_of(fields, "model"), value_of(fields, "stream")
+    if not isinstance(model, str) or stream not in (None, False, True):
+        return None
+    if any(value_of(fields, name) for name in _OF_THIS_HOST) or _is_checked(fields):
+        return None
+    given = fields.get("input")
+    if given is None or _has_items_of_this_host(fields, given, unseal):
+        return None
+    has_system = b'"system"' in given.data
+    form = PassingFormat(
+        dialect=NAME,
+        neutral=_NEUTRAL.union(() if has_system else {"system_role"}),
+        write_event=named_sse_of,
+        write_error=_failed,
+        writer=writer,
+    )
+    return pass_through(host, request, fields, form, model=model, stream=bool(stream))
+
+
+def _is_checked(fields: Mapping[str, EncodedJson]) -> bool:
+    """Whether the answer is checked against a schema, or the field cannot be read."""
+    text = value_of(fields, "text") or {}
+    form = text.get("format") or {} if isinstance(text, dict) else None
+    return not isinstance(form, dict) or form.get("type") == "json_schema"
+
+
+def _has_items_of_this_host(
+    fields: Mapping[str, EncodedJson], given: EncodedJson, unseal: Unseal
+) -> bool:
+    """Whether there are items that only this host can read: references, and sealed reasoning."""
+    items = value_of(fields, "input") if b'"id"' in given.data or _SEALED in given.data else ()
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict):
+            return True
+        kind = item.get("type") or ("message" if "role" in item else "item_reference")
+        sealed = item.get("encrypted_content")
+        if kind == "item_reference" or (isinstance(sealed, str) and unseal(sealed) is not None):
+            return True
+    return False
+
+
+def _failed(error: GenaiError) -> bytes:
+    """The last event of a response that was interrupted."""
+    response = {
+        "id": f"resp_{os.urandom(24).hex()}",
+        "object": "response",
+        "status": "failed",
+        "error": error_of(HttpProblem.of(error)),
+        "output": [],
+    }
+    return sse_event("response.failed", {"type": "response.failed", "response": response})
