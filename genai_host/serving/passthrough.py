@@ -54,6 +54,7 @@ class PassingFormat:
         reply_parameters: Parameters by which replies are read, for example the number of answers.
         headers: Headers of the format that the service receives, too.
         write_event: Writes an event of the service; empty to leave it out.
+        write_body: Writes a complete reply of the service.
         write_error: Writes an error as the last event of a stream.
         writer: Writes an answer of a service that did not stream as requested.
         keepalive: See `RouteResponse`.
@@ -66,6 +67,7 @@ class PassingFormat:
     reply_parameters: Mapping[str, Any] = field(factory=dict)
     headers: tuple[str, ...] = ()
     write_event: Callable[[StreamEvent], bytes]
+    write_body: Callable[[bytes], bytes] = bytes
     write_error: Callable[[GenaiError], bytes]
     writer: ReplyWriter
     keepalive: bytes = field(default=COMMENT)
@@ -168,7 +170,8 @@ def pass_through(
         pass
     completion = answering.completion
     if isinstance(completion, PassedCompletion) and completion.body:
-        return RouteResponse(completion.body, headers={"content-type": "application/json"})
+        body = form.write_body(completion.body)
+        return RouteResponse(body, headers={"content-type": "application/json"})
     return json_response(form.writer.whole(completion))
 
 

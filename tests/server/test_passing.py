@@ -34,7 +34,7 @@ CHAT_REPLY = (
     b'{"id":"x", "choices":[{"index":0,"message":{"role":"assistant","content":"one"},'
     b'"finish_reason":"stop","logprobs":{"content":[]}},{"index":1,"message":{"role":"assistant",'
     b'"content":"two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5},'
-    b'"new" : 1.0}'
+    b'"new" : 1.0, "system_fingerprint":null}'
 )
 MESSAGE = (
     b'{"model":"claude-opus-5-5","max_tokens":9,"messages":[{"role":"user","content":[{"type":'
@@ -140,6 +140,13 @@ def test_item_3_a_chat_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert len(fields_of(CHAT)) == 4
     assert gate.sent() == {**json.loads(CHAT), "model": "m"}
     assert gate.usage == [Usage(3, 5)]
+
+
+def test_item_6_a_field_that_clients_require_is_added(gate: Gate) -> None:
+    """The SDK of OpenRouter refuses an answer without it."""
+    gate.service.replies = [reply(CHAT_REPLY.replace(b', "system_fingerprint":null', b""))]
+    answer = gate.post("/v1/chat/completions", CHAT).json()
+    assert answer == {**json.loads(CHAT_REPLY), "system_fingerprint": ""}
 
 
 def test_a_chat_of_a_deployment_passes_with_all_of_its_fields(gate: Gate) -> None:

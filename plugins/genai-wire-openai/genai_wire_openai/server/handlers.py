@@ -142,10 +142,20 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         renamed={"max_tokens": next(iter(limits))} if len(limits) == 1 else {},
         reply_parameters={"n": value_of(fields, "n")} if "n" in fields else {},
         write_event=sse_of if with_usage else _without_usage,
+        write_body=_with_fingerprint,
         write_error=error_event,
         writer=CompletionWriter(model, host.clock.now(), with_usage=with_usage),
     )
     return pass_through(host, request, fields, passing, model=model, stream=bool(stream))
+
+
+def _with_fingerprint(body: bytes) -> bytes:
+    """A reply with the field `system_fingerprint`, which some clients require and some services
+    leave out."""
+    start = body.find(b"{") + 1
+    if not start or b'"system_fingerprint"' in body:
+        return body
+    return b'%b"system_fingerprint":"",%b' % (body[:start], body[start:])
 
 
 def _without_usage(event: StreamEvent) -> bytes:
