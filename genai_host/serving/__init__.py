@@ -111,6 +111,9 @@ from genai_host.serving.passthrough import (
     fields_to_pass as fields_to_pass,
 )
 from genai_host.serving.passthrough import (
+    is_empty as is_empty,
+)
+from genai_host.serving.passthrough import (
     named_sse_of as named_sse_of,
 )
 from genai_host.serving.passthrough import (

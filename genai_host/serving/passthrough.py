@@ -29,6 +29,7 @@ from genai_host.host import Host
 from genai_host.serving.completion import COMMENT, FEATURE, CompletionStream, capabilities, streamed
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_EMPTY = (b"null", b'""', b"[]", b"{}")
 
 
 class ReplyWriter(Protocol):
@@ -105,19 +106,31 @@ def with_model(request: RouteRequest, model: str) -> RouteRequest:
 
 def _fields_of(body: bytes) -> dict[str, msgspec.Raw] | None:
     try:
-        ValueBudget().count(body)
-        body.decode()  # the decoder does not look into strings
+        if body.count(b":") > ValueBudget.SPARE:  # each field takes memory
+            ValueBudget().count(body)
+        if not body.isascii():
+            body.decode()  # the decoder does not look into strings
         return _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValidationError):
         return None
 
 
 def value_of(fields: Mapping[str, EncodedJson], name: str) -> Any:
-    """The value of a field; None if it is missing or cannot be read."""
+    """The value of a field; None if it is missing or cannot be read. Raises `ValidationError` if it
+    has too many values (`ValueBudget`)."""
+    if name not in fields:
+        return None
+    text = fields[name].data
+    ValueBudget().count(text)
     try:
-        return msgspec.json.decode(fields[name].data) if name in fields else None
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def is_empty(fields: Mapping[str, EncodedJson], name: str) -> bool:
+    """Whether a field is missing, null, or an empty text, list or object. It is not decoded."""
+    return name not in fields or fields[name].data.translate(None, b" \t\r\n") in _EMPTY
 
 
 def pass_through(
@@ -180,11 +193,10 @@ def _events(answering: CompletionStream, form: PassingFormat) -> Iterator[bytes]
         yield from form.writer.events(answering)
         return
     try:
-        for delta in answering:
-            if isinstance(delta, PassedDelta) and delta.event is not None:
-                with reported():
-                    written = form.write_event(delta.event)
-                yield written
+        with reported():
+            for delta in answering:
+                if isinstance(delta, PassedDelta) and delta.event is not None:
+                    yield form.write_event(delta.event)
     except GenaiError as error:
         yield form.write_error(error)
 
@@ -197,15 +209,27 @@ def named_sse_of(event: StreamEvent) -> bytes:
     return sse_of(event if event.name else StreamEvent(event.data, _type_of(event)))
 
 
+class _Typed(msgspec.Struct):
+    """An event, of which only the type is read."""
+
+    type: str | None = None
+
+
+_TYPED = msgspec.json.Decoder(_Typed)
+
+
 def _type_of(event: StreamEvent) -> str | None:
-    kind = value_of({"event": EncodedJson(event.data)}, "event")
-    name = kind.get("type") if isinstance(kind, dict) else None
-    return name if isinstance(name, str) else None
+    try:
+        return _TYPED.decode(event.data).type
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def sse_of(event: StreamEvent) -> bytes:
     """An event of a service as a server-sent event."""
     is_named = event.name and not {"\r", "\n"} & {*event.name}
     name = f"event: {event.name}\n".encode() if is_named else b""
-    lines = event.data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    lines = event.data
+    if b"\n" in lines or b"\r" in lines:
+        lines = b"\ndata: ".join(lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"))
     return name + b"data: " + lines + b"\n\n"

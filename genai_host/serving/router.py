@@ -173,11 +173,14 @@ class HttpRoutes:
 
     def _find(self, method: str, path: str) -> RouteMatch | HttpProblem:
         segments = [unquote(segment) for segment in _segments(path)]
+        is_of_host = any(_is_below(path, each) for each in HTTP_PATHS)
         exact = self._own.exact(method, segments)
+        if exact is None and not is_of_host:
+            exact = self._routes.exact(method, segments)
         if exact is not None:
             return exact, {}
         fitting = self._own.fitting(segments)
-        if not any(_is_below(path, each) for each in HTTP_PATHS):
+        if not is_of_host:
             fitting = [*fitting, *self._routes.fitting(segments)]
         if not fitting:
             return unknown_path(self._host, path)

@@ -27,6 +27,7 @@ from genai_host.serving import (
     ServedModel,
     answer,
     fields_to_pass,
+    is_empty,
     name_in,
     named_sse_of,
     pass_through,
@@ -75,7 +76,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = fields_to_pass(host, request)
-    if fields is None or "thread" in fields or not value_of(fields, "messages"):
+    if fields is None or "thread" in fields or is_empty(fields, "messages"):
         return None
     model, stream = value_of(fields, "model"), value_of(fields, "stream")
     if not isinstance(model, str) or stream not in (None, False, True):

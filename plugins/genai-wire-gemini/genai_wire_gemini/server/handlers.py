@@ -36,6 +36,7 @@ from genai_host.serving import (
     answer,
     capabilities,
     fields_to_pass,
+    is_empty,
     pass_through,
     served_model,
     served_models,
@@ -260,7 +261,7 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
 def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = fields_to_pass(host, request)
-    if fields is None or not value_of(fields, "contents"):
+    if fields is None or is_empty(fields, "contents"):
         return None
     fields.pop("model", None)  # it is in the path
     config = value_of(fields, "generationConfig") or value_of(fields, "generation_config") or {}
