@@ -29,6 +29,7 @@ from typing import Any
 import hypothesis.strategies
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key  # stderr before the capture
+from _pytest.runner import runtestprotocol
 
 RINGS = ("unit", "part", "process", "far")
 
@@ -61,6 +62,8 @@ _EVENTS = {
     "time.sleep": "sleeps",  # from Python 3.13 on
 }
 _HANGS = 1000.0  # seconds
+_OBJECTS = 100_000  # between garbage collections; usually 2,000, which takes an eighth of the time
+_SLOW = 0.5  # seconds
 _WATCHED_AGAIN = 60.0  # seconds
 _ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "databases", "sleeps"})}
 _LEAST = {"starts": "process", "sockets": "part", "databases": "part", "sleeps": "part"}
@@ -148,6 +151,7 @@ class Rings:
             return (yield)
         finally:
             gc.freeze()
+            gc.set_threshold(_OBJECTS, 10, 10)
             gc.enable()
 
     @pytest.hookimpl(tryfirst=True)
@@ -172,8 +176,20 @@ class Rings:
         )
         return is_smoke or is_generated or item.stash[_RING] in self._chosen
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test, and report its setup and teardown only if they failed or were slow: to send a
+        report to xdist's controller takes 0.3 ms.
+        """
+        hook = item.ihook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration >= _SLOW:
+                hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    @pytest.hookimpl(wrapper=True, specname="pytest_runtest_protocol")
+    def pytest_measured_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._watch(item.config)
         self._usage.begin()
         wall, cpu = time.perf_counter(), _cpu_seconds()
