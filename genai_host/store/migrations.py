@@ -59,7 +59,7 @@ def bring_up_to_date(
             if found == version:
                 return
             if found == 0:
-                metadata.create_all(connection)
+                metadata.create_all(connection, checkfirst=False)
                 search.create(connection)
                 connection.execute(insert(meta), {"name": "schema", "value": str(version)})
                 return
