@@ -82,19 +82,25 @@ class Contributions(SimpleNamespace):
     @property
     def size(self) -> int:
         """Number of contributions."""
-        return sum(map(len, self.names().values()))
+        return sum(len(getattr(self, name)) for name in KINDS)
 
 
-def ask(hook: Any) -> Contributions:
-    """Collect the contributions of the only plugin that is registered with these hooks.
+def ask(hooks: Iterable[Any]) -> Contributions:
+    """Collect the contributions of the only registered plugin.
+
+    Args:
+        hooks: The hooks that it implements.
 
     Raises:
         PluginError: A hook returns invalid contributions.
         TypeError: As above; any other exception comes from the plugin.
     """
-    return Contributions(
-        **{name: kind.asked(getattr(hook, f"genai_{name}")) for name, kind in KINDS.items()}
-    )
+    by_name = {hook.name: hook for hook in hooks}
+    asked = {
+        name: kind.asked(hook) if (hook := by_name.get(f"genai_{name}")) else ()
+        for name, kind in KINDS.items()
+    }
+    return Contributions(**asked)
 
 
 def _plain(title: str, each: Any) -> Iterator[Claim]:

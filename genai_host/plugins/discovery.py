@@ -322,6 +322,7 @@ class _Loader:
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
+        self._hooks = [name for name in vars(hookspecs) if name.startswith(_PREFIX)]
         self.manager = HookManager()
 
     def load(self, found: InstalledPlugin) -> LoadedPlugin:
@@ -330,7 +331,7 @@ class _Loader:
 
     def _load(self, found: InstalledPlugin) -> LoadedPlugin:
         plugin = self._discovery.load(found)
-        _must_be_marked(plugin)
+        self._must_be_marked(plugin)
         try:
             loaded = LoadedPlugin(found, plugin, self._declared_by(plugin, found))
         except BaseException:
@@ -343,7 +344,8 @@ class _Loader:
     def _declared_by(self, plugin: object, found: InstalledPlugin) -> Contributions:
         self.manager.register(plugin, found.name)
         self.manager.check_pending()
-        if not self.manager.get_hookcallers(plugin):
+        hooks = self.manager.get_hookcallers(plugin)
+        if not hooks:
             raise PluginError("it implements no hook", hint="mark its hooks with @hookimpl")
         for version in self.manager.hook.genai_api():
             if version != API_VERSION:
@@ -352,14 +354,13 @@ class _Loader:
                     f"but this host has version {API_VERSION}",
                     hint=f"{APP} upgrade {found.distribution} {APP}",
                 )
-        return ask(self.manager.hook)
+        return ask(hooks)
 
-
-def _must_be_marked(plugin: object) -> None:
-    for name in vars(hookspecs):
-        hook = getattr(plugin, name, None) if name.startswith(_PREFIX) else None
-        if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
-            raise PluginError(f"hook {name} is not marked", hint="mark it with @hookimpl")
+    def _must_be_marked(self, plugin: object) -> None:
+        for name in self._hooks:
+            hook = getattr(plugin, name, None)
+            if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
+                raise PluginError(f"hook {name} is not marked", hint="mark it with @hookimpl")
 
 
 def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:

@@ -25,6 +25,8 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        if type(plugin) is ModuleType and type(found := vars(plugin).get(name)) is FunctionType:
+            return getattr(found, f"{GROUP}_impl", None)
         return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name) else None
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
