@@ -78,7 +78,8 @@ class Distribution:
             import email
 
             text = next(filter(None, map(self.read, ("METADATA", "PKG-INFO", ""))), "")
-            self._headers = email.message_from_string(text)
+            head = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]  # without the description
+            self._headers = email.message_from_string(head)
         return self._headers
 
     @property
