@@ -173,17 +173,13 @@ class TestACell:
         assert (hurt.lost > 0) == (misfortune == "primary")
         assert all(not host.tasks for host in hurt.hosts)
 
-    def test_has_as_many_streams_open_as_little_says(self) -> None:
-        whole = Cell(evolve(LOAD, conversations=20.0), Deployment(3), COSTS)
-        whole.run(15.0, 20.0)
-        streams = whole.streams.utilisation * whole.streams.places
-        expected = 20.0 * LOAD.turns * LOAD.mean_stream
-        assert streams == pytest.approx(expected, rel=0.08)
-
-    def test_keeps_its_cores_as_busy_as_what_it_does_takes(self) -> None:
+    def test_has_streams_open_and_busy_cores_as_little_says(self) -> None:
         load = evolve(LOAD, conversations=20.0)
         whole = Cell(load, Deployment(3), COSTS)
         whole.run(15.0, 20.0)
+        streams = whole.streams.utilisation * whole.streams.places
+        expected = 20.0 * load.turns * load.mean_stream
+        assert streams == pytest.approx(expected, rel=0.08)
         turn = COSTS.turn_cpu + COSTS.piece_cpu * load.mean_tokens
         expected = 20.0 * (COSTS.open_cpu + load.turns * turn)
         busy = sum(worker.core.utilisation for worker in whole.workers)

@@ -254,7 +254,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-@pytest.mark.parametrize("size", [SMALL, SIZE // 4, SIZE])
+@pytest.mark.parametrize("size", [SMALL, SIZE])
 def test_what_is_taken_takes_memory_by_its_size(routes: HttpRoutes, name: str, size: int) -> None:
     path, element, values, template = TAKEN[name]
     taken(routes, "POST", path, template.replace("TEXT", "a").replace("LIST", element).encode())

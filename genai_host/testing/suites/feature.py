@@ -194,8 +194,9 @@ class FeatureSuite(PluginSuite):
 
     def test_it_can_be_left_anywhere(self) -> None:
         """The reader can close the stream anywhere; `finally` has no effects."""
+        host = self.host()
         for count in range(1, _MOST):
-            conversation = self.open()
+            conversation = self.open(host)
             events = conversation.stream(self.says[0])
             try:
                 received = [next(events) for _ in range(count)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, get_args
 
 import genai_vendor_wordlist
@@ -16,8 +17,14 @@ from genai_host.errors import Cancelled
 from genai_host_testing.fixtures import MakeHost
 
 
+@functools.cache  # to read the list takes 20 ms
+def usual() -> Judge:
+    return Judge(Settings())
+
+
 def flags(text: str, **settings: Any) -> bool:
-    return Judge(Settings(**settings)).flags(text, Cancellation())
+    judge = Judge(Settings(**settings)) if settings else usual()
+    return judge.flags(text, Cancellation())
 
 
 @pytest.mark.parametrize(
