@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from genai_host.prompts.attachments import attachment as attachment
     from genai_host.secrets.keys import SecretStore as SecretStore
+    from genai_host.store import Store as Store
     from genai_host.util import paths as paths
     from genai_host.util.names import __version__ as __version__
 
@@ -77,6 +78,7 @@ _HOMES = {
     "RetryPolicy": "calls.retry",
     "SecretStore": "secrets.keys",
     "StaticPlugins": "plugins.discovery",
+    "Store": "store",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
     "Transport": "http.transport",

@@ -137,6 +137,7 @@ from genai_host.api.json_reader import (
     JsonReader as JsonReader,
     body_of as body_of,
     bytes_of as bytes_of,
+    is_deep as is_deep,
     number_in as number_in,
 )
 from genai_host.api.json_text import (

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -20,14 +20,12 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve, frozen
 
-from genai_host.api.json_text import write_json
-from genai_host.api.settings import read_settings
+from genai_host import Host
+from genai_host.api import write_json
 from genai_host.batch.journal import BatchJournal
 from genai_host.batch.rows import BatchRow, rows_in, survey
 from genai_host.batch.work import RowResult, Task, Worker, do_row, problem_of
@@ -39,60 +37,6 @@ from genai_host.errors import (
     ServiceUnavailable,
     StoreError,
 )
-from genai_host.host import Host
-from genai_host.plugins.watchdog import Watchdog
-from genai_host.util.text import did_you_mean, message_of
-
-
-def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
-    """Open an executor.
-
-    Args:
-        host: The host.
-        name: Name of the executor.
-        given: Settings by name; others are from the environment, or defaults.
-
-    Raises:
-        ConfigurationError: The executor is unknown, or a setting is invalid.
-        Exception: The plugin failed.
-    """
-    declared = host.registry.executors.get(name)
-    if declared is None:
-        there = ", ".join(host.registry.executors) or "none: genai-host install genai-dask"
-        raise ConfigurationError(
-            f"unknown executor {name!r}",
-            hint=did_you_mean(name, host.registry.executors) or f"choose from {there}",
-        )
-    settings = read_settings(declared.settings, given, owner=f"executor {name}")
-    watchdog = host.observers.watchdog
-    with watchdog.watch("executor", name, "open"):
-        plugin = host.registry.owner("executor", name)
-        return _WatchedExecutor(declared.open(settings), name, plugin, watchdog)
-
-
-class _WatchedExecutor(Executor):
-    """Wraps an executor, and logs its plugin if a call hangs."""
-
-    def __init__(self, executor: Executor, name: str, plugin: str, watchdog: Watchdog) -> None:
-        self._executor = executor
-        self._name = name
-        self._plugin = plugin
-        self._watchdog = watchdog
-
-    def __str__(self) -> str:
-        return f"the executor {self._name} of the plugin {self._plugin}"
-
-    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        with self._watchdog.watch("executor", self._name, "submit"):
-            return self._executor.submit(function, *given, **named)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        end = partial(self._executor.shutdown, wait, cancel_futures=cancel_futures)
-        if wait:
-            end()  # its rows may take long
-        else:
-            self._watchdog.run("executor", self._name, "shutdown", end)
-
 
 _SEEN = 0.2  # seconds between checks for an interruption
 _SILENT = 600.0  # seconds without a result after which it is logged: a row may take long
@@ -319,7 +263,8 @@ class Batch:
 def _name_of(executor: Executor | None) -> str:
     if executor is None:
         return "threads of this process"
-    return str(executor) if isinstance(executor, _WatchedExecutor) else type(executor).__name__
+    has_name = type(executor).__str__ is not object.__str__
+    return str(executor) if has_name else type(executor).__name__
 
 
 def _wrong(row: BatchRow) -> RowResult:
@@ -338,5 +283,5 @@ def _result_of(row: BatchRow, future: Future[RowResult]) -> RowResult:
     except GenaiError as error:
         return {**row.names, "error": problem_of(error)}
     except Exception as error:  # noqa: BLE001 - see above
-        problem = {"code": "internal", "message": message_of(error), "hint": ""}
+        problem = {"code": "internal", "message": str(error) or type(error).__name__, "hint": ""}
         return {**row.names, "error": problem}

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from genai_host.api import Clock
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api import Clock, read_json, write_json
 from genai_host.errors import ConfigurationError, Conflict, StoreError
 
 _SYNC = 1.0  # seconds between syncs to disk

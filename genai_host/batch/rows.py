@@ -22,11 +22,8 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api.json_reader import JsonReader, is_deep
-from genai_host.api.json_text import ValueBudget
+from genai_host.api import JsonReader, ValueBudget, encoding_of, is_deep
 from genai_host.errors import ConfigurationError, ValidationError
-from genai_host.util.text import short_repr
-from genai_host.util.text_encoding import encoding_of
 
 MOST_BYTES = 8 * 2**20
 """Maximum length of a line."""
@@ -156,7 +153,7 @@ def _openai(given: JsonReader) -> dict[str, Any]:
     url, body = given.text("url"), given.object("body")
     if given.text("method", "POST") != "POST" or url not in _URLS:
         raise ValidationError(
-            f"{short_repr(url)} is not supported in batches: use {', '.join(_URLS)}", path="$.url"
+            f"{url[:60]!r} is not supported in batches: use {', '.join(_URLS)}", path="$.url"
         )
     if body is None or body.raw("stream"):
         raise ValidationError("body must be an object without stream", path="$.body")

@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from attrs import asdict, field, frozen
 
-from genai_host.api import HttpProblem, RouteRequest
-from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import read_json, write_json
-from genai_host.api.models import merged_parameters
+from genai_host import Conversation, Host, RetryPolicy
+from genai_host.api import (
+    Cancellation,
+    Cost,
+    HttpProblem,
+    RouteRequest,
+    RouteResponse,
+    merged_parameters,
+    read_json,
+    write_json,
+)
 from genai_host.batch.rows import BatchRow
-from genai_host.calls.retry import RetryPolicy
-from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, GenaiError, NotFound
-from genai_host.host import Host
-from genai_host.serializers.conversations import cost_row
+from genai_host.serving import HttpRoutes
 
 
 @frozen
@@ -80,8 +84,7 @@ class Worker:
         self._task = task
         self._batch = batch
         self._ending = Cancellation()
-        self._routes: Any = None
-        self._lock = threading.Lock()
+        self._routes = HttpRoutes(host)
 
     def do(self, row: BatchRow) -> RowResult:
         """Return the result of a row, which may be an error. Raises `Cancelled` after `end`."""
@@ -97,8 +100,7 @@ class Worker:
 
     def close(self) -> None:
         self.end()
-        if self._routes is not None:
-            self._routes.close()
+        self._routes.close()
 
     def _ask(self, row: BatchRow) -> RowResult:
         conversation = self._conversation(row)
@@ -118,7 +120,7 @@ class Worker:
                     "input_tokens": answer.usage.input_tokens,
                     "output_tokens": answer.usage.output_tokens,
                 },
-                "cost": cost_row(answer.cost) or {"dollars": 0.0, "unknown": answer.cost.unknown},
+                "cost": _cost_row(answer.cost),
                 "conversation": conversation.id if self._task.record else None,
                 "error": None,
             }
@@ -137,7 +139,7 @@ class Worker:
             "text": conversation.history[-1].text,
             "data": None,
             "usage": None,
-            "cost": cost_row(cost) or {"dollars": 0.0, "unknown": cost.unknown},
+            "cost": _cost_row(cost),
             "conversation": conversation.id,
             "error": None,
         }
@@ -185,24 +187,13 @@ class Worker:
         request = RouteRequest(
             "POST", row.asked["url"], body=write_json(body), limits=Cancellation(self._ending)
         )
-        reply = self._served(request)
+        reply = self._routes.answer(request)
         return {
             **row.names,
-            "response": {"status_code": reply.status, "body": read_json(reply.body)},
+            "response": {"status_code": reply.status, "body": read_json(_whole(reply))},
             "cost": {"dollars": 0.0, "unknown": 1},
             "error": None,
         }
-
-    @property
-    def _served(self) -> Callable[[RouteRequest], Any]:
-        with self._lock:
-            if self._routes is None:
-                from genai_host.server.routes import own_routes
-                from genai_host.serving.router import HttpRoutes
-
-                self._routes = HttpRoutes(self._host, own_routes())
-        answer: Callable[[RouteRequest], Any] = self._routes.answer
-        return answer
 
     def _sleep(self, seconds: float) -> None:
         """Sleep by the host's clock. Raises `Cancelled` after `end`."""
@@ -210,6 +201,15 @@ class Worker:
         with self._ending.on_cancel(awake.set), self._host.clock.call_later(seconds, awake.set):
             awake.wait()
         self._ending.check()
+
+
+def _whole(reply: RouteResponse) -> bytes:
+    return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+
+
+def _cost_row(cost: Cost) -> dict[str, Any]:
+    known = asdict(cost)
+    return known if cost.known else {"dollars": 0.0, "unknown": cost.unknown}
 
 
 def problem_of(error: GenaiError) -> Mapping[str, Any]:
@@ -243,12 +243,10 @@ _lock = threading.Lock()
 
 
 def _worker(task: Mapping[str, Any], batch: str) -> Worker:
-    from genai_host.config import read_config
-    from genai_host.host import Host
-    from genai_host.store import Store
-
     wanted = Task.of_json(task)
-    config = read_config()
-    is_kept = wanted.record or config.budgets.are_kept
-    store = Store(config.database or None) if is_kept else None
-    return Worker(Host(config=config, store=store, retry_policy=RETRY_POLICY), wanted, batch)
+    host = Host(retry_policy=RETRY_POLICY)
+    if wanted.record or host.config.budgets.are_kept:
+        from genai_host import Store  # slow to import
+
+        host.store = Store(host.config.database or None)
+    return Worker(host, wanted, batch)

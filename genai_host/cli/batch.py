@@ -182,9 +182,7 @@ def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Exe
             raise click.UsageError("--executor-setting requires --executor")
         yield None
         return
-    from genai_host.batch.batch import open_executor
-
-    executor = open_executor(app.host, name, given)
+    executor = app.host.open_executor(name, given)
     try:
         yield executor
     finally:

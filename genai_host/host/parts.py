@@ -13,6 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,6 +41,7 @@ from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.errors import ConfigurationError, ConversationClosed
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
+from genai_host.plugins.executors import open_executor
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
 from genai_host.plugins.watchdog import Watchdog
@@ -281,6 +283,19 @@ class HostParts:
         call = ToolCall("call", name, arguments or {})
         with self._until(limits) as until:
             return self.toolbox.call(call, context or {}, until, approved=approved)
+
+    def open_executor(self, name: str, settings: Mapping[str, Any]) -> Executor:
+        """Open an executor of a plugin, which the caller shuts down.
+
+        Args:
+            name: Name of the executor.
+            settings: Settings by name; others are from the environment, or defaults.
+
+        Raises:
+            ConfigurationError: The executor is unknown, or a setting is invalid.
+            Exception: The plugin failed.
+        """
+        return open_executor(self.registry, self.observers.watchdog, name, settings)
 
     @property
     def catalog(self) -> Catalog:

@@ -26,7 +26,6 @@ from genai_host.api import (
 )
 from genai_host.batch import RETRY_POLICY, Batch, BatchProgress, Task
 from genai_host.batch import batch as batch_module
-from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -387,19 +386,19 @@ class TestExecutors:
 
     def test_one_of_a_plugin_is_found_by_its_name(self, make_host: MakeHost) -> None:
         host = make_host(mine=self.plugin())
-        with open_executor(host, "pool", {}) as executor:
+        with host.open_executor("pool", {}) as executor:
             assert executor.submit(int, "3").result() == 3
         with pytest.raises(ConfigurationError, match="unknown executor 'poll'"):
-            open_executor(host, "poll", {})
+            host.open_executor("poll", {})
         with pytest.raises(ConfigurationError, match="nothing"):
-            open_executor(host, "pool", {"nothing": 1})
+            host.open_executor("pool", {"nothing": 1})
 
     def test_rows_are_done_by_it(
         self, paths: tuple[Path, Path], make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(paths[0], *map(str, range(40)))
         host = make_host(mine=self.plugin())
-        with open_executor(host, "pool", {}) as executor:
+        with host.open_executor("pool", {}) as executor:
             done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
         assert (done.done, done.failed) == (40, 0)
         assert [each["text"] for each in read(paths[1])] == list(map(str, range(40)))
@@ -430,7 +429,7 @@ class TestExecutors:
         write(paths[0], "hi")
         silent = ExecutorType("silent", NoSettings, lambda settings: Silent())
         host = make_host(mine=InlinePlugin(executors=[silent]), clock=clock)
-        executor = open_executor(host, "silent", {}) if opened else Silent()
+        executor = host.open_executor("silent", {}) if opened else Silent()
         done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
         assert (done.done, done.failed) == (1, 0)
         [warning] = warned

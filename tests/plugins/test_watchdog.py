@@ -39,7 +39,6 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
-from genai_host.batch.batch import open_executor
 from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host.plugins import watchdog as watchdog_module
 from genai_host.plugins.observers import Observers
@@ -295,7 +294,7 @@ CLOSES: dict[str, tuple[str, Callable[[Host], object]]] = {
     ),
     "shutdown": (
         "shutdown of the executor slow-executor",
-        lambda host: open_executor(host, "slow-executor", {}).shutdown(wait=False),
+        lambda host: host.open_executor("slow-executor", {}).shutdown(wait=False),
     ),
 }
 
