@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from genai_host.api.services import TurnLimits as TurnLimits
     from genai_host.api.tools import ToolOutput as ToolOutput
+    from genai_host.cli import commands as commands
     from genai_host.calls.retry import RetryPolicy as RetryPolicy
     from genai_host.config import Config as Config
     from genai_host.conversations.conversation import Conversation as Conversation
@@ -86,9 +87,10 @@ _HOMES = {
     "Usage": "api.messages",
     "__version__": "util.names",
     "attachment": "prompts.attachments",
+    "commands": "cli.commands",
     "paths": "util.paths",
 }
-"""Module of each name; `paths` is a module itself."""
+"""Module of each name; `commands` and `paths` are modules themselves."""
 
 __all__ = sorted(_HOMES)
 

@@ -16,7 +16,6 @@ from genai_host.util.garbage import resume_collection
 if TYPE_CHECKING:
     from typing import Self
 
-    from genai_host.calls.retry import RetryPolicy
     from genai_host.host import Host
     from genai_host.providers.instance import ProviderInstance
     from genai_host.server.supervisor import WorkerProcess
@@ -52,15 +51,11 @@ class App:
     Args:
         arguments: Command line arguments.
         worker: Connection to the supervisor, if this is one of several server processes.
-
-    Attributes:
-        retry_policy: Retry policy of the host; None for the default.
     """
 
     def __init__(self, arguments: Sequence[str] = (), worker: WorkerProcess | None = None) -> None:
         self.arguments = arguments
         self.worker = worker
-        self.retry_policy: RetryPolicy | None = None
         self._verbose = 0
         self._is_entered = False
         self._host: Host | None = None
@@ -75,7 +70,7 @@ class App:
 
             self._begin_log()
             with no_output_of_plugins():
-                self._host = Host(retry_policy=self.retry_policy)
+                self._host = Host()
                 all_broken = self._host.plugins.broken
             resume_collection()
             for broken in all_broken:

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.util.garbage import pause_collection, resume_collection
-from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS, SAFE, __version__
+from genai_host.util.names import (
+    APP,
+    COMMANDS,
+    COMMANDS_OF_PLUGINS,
+    FORMER_COMMANDS,
+    SAFE,
+    __version__,
+    install_line,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -52,7 +60,8 @@ class Commands(click.Group):
         except click.UsageError as error:
             from genai_host.util.text import did_you_mean
 
-            hint = did_you_mean(args[0], self.list_commands(ctx)).capitalize()
+            hint = _absent(args[0])
+            hint = hint or did_you_mean(args[0], self.list_commands(ctx)).capitalize()
             if not hint and not args[0].startswith("-"):
                 import shlex
 
@@ -83,6 +92,18 @@ class Commands(click.Group):
         if commands:
             with formatter.section("Plugin commands"):
                 formatter.write_dl(sorted(commands.items()))
+
+
+def _absent(command: str) -> str:
+    """A hint for a command of one of our plugins that is not there; empty if it is of none."""
+    from genai_host.plugins.index import PluginIndex
+
+    plugin = COMMANDS_OF_PLUGINS.get(command)
+    if plugin is None:
+        return ""
+    if any(each.distribution == plugin for each in PluginIndex().plugins()):
+        return f"Its plugin, {plugin}, is disabled or broken: {APP} plugins"
+    return f"A plugin brings it: {install_line(plugin)}"
 
 
 def _plugin_commands() -> dict[str, str]:

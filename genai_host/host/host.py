@@ -47,7 +47,7 @@ class Host(ModelCalls):
     affect others. Thread-safe.
 
     `config_file` is the path of the configuration file, even if the file does not exist; empty if
-    `config` was given.
+    `config` was given. `retry_policy` and `store` can be set until the first call.
 
     Args:
         config: Configuration; None to read the user's configuration file.

@@ -93,7 +93,7 @@ class HostParts:
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
-        self._retry_policy = retry_policy
+        self.retry_policy = retry_policy
         self.store = store
         self._prices = prices
         self._lock = threading.RLock()
@@ -412,7 +412,7 @@ class HostParts:
             self.observers,
             self.clock,
             prices,
-            self._retry_policy,
+            self.retry_policy,
         )
 
     @lazy_property

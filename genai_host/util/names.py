@@ -46,7 +46,6 @@ HTTP_REFERENCE = "https://github.com/genai-host/genai-host/blob/main/docs/refere
 
 COMMANDS = {
     "ask": "Send one prompt and print the answer.",
-    "batch": "Run many prompts from a file.",
     "budgets": "Show budgets and current spending.",
     "chat": "Start an interactive chat.",
     "completion": "Print a shell completion script.",
@@ -72,6 +71,16 @@ COMMANDS = {
 
 FORMER_COMMANDS = {"count": "tokens", "stats": "usage"}
 """Subcommands by their former names, which still work; plugins cannot use these either."""
+
+COMMANDS_OF_PLUGINS = {
+    "assistants": "genai-feature-assistants",
+    "batch": "genai-batch",
+    "corpus": "genai-search-corpus",
+    "local": "genai-vendor-local",
+    "mcp": "genai-mcp",
+    "sandbox": "genai-tools-sandbox",
+}
+"""Our distributions by the subcommands that they declare."""
 
 
 def our_distributions() -> list[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from configured import configure
+from genai_batch.batch import BatchProgress
+from genai_batch.cli import _Bar, _line
 from support import Terminal
 
-from genai_host.batch import BatchProgress
-from genai_host.cli.batch import _Bar, _line
 from genai_host.testing import ManualClock
 
 

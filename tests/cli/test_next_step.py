@@ -16,11 +16,13 @@ import pytest
 from configured import configure
 from support import Terminal
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.cli.app import App
 from genai_host.cli.next_step import next_step
 from genai_host.errors import ConfigurationError
+from genai_host.plugins.index import PluginIndex
 from genai_host.testing import make_distribution
+from genai_host.util.names import COMMANDS_OF_PLUGINS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 
@@ -237,6 +239,36 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
 def test_item_5_a_misspelt_command_is_no_question(terminal: Terminal) -> None:
     code, _, err = terminal("modles")
     assert (code, "No such command 'modles'. Did you mean models?" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("is_installed", "hint"),
+    [
+        (False, "A plugin brings it: genai-host install genai-batch"),
+        (True, "Its plugin, genai-batch, is disabled or broken: genai-host plugins"),
+    ],
+)
+def test_item_5_a_command_of_a_plugin_that_is_not_there(
+    terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool, hint: str
+) -> None:
+    configure(home, '[plugins]\ndisabled = ["batch"]\n')
+    if not is_installed:
+        found = PluginIndex.plugins
+
+        def without_batch(index: PluginIndex) -> Any:
+            return [each for each in found(index) if each.name != "batch"]
+
+        monkeypatch.setattr(PluginIndex, "plugins", without_batch)
+    code, _, err = terminal("batch", "run", "x")
+    assert (code, f"No such command 'batch'. {hint}\n" in err) == (2, True), err
+
+
+def test_the_commands_of_our_plugins_are_known() -> None:
+    with Host(config=Config()) as host:
+        commands = host.registry.commands
+        owners = {name: host.registry.owner("command", name) for name in commands}
+        places = {each.name: each.distribution for each in PluginIndex().plugins()}
+    assert {name: places[owner] for name, owner in owners.items()} == COMMANDS_OF_PLUGINS
 
 
 def test_item_5_a_word_that_is_no_command_may_be_asked(terminal: Terminal) -> None:

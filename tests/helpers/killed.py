@@ -22,10 +22,11 @@ from typing import Any
 import genai_feature_agent
 import genai_feature_assistants
 from attrs import asdict, frozen
+from genai_batch.batch import Batch
+from genai_batch.work import Task
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolContext
-from genai_host.batch import Batch, Task
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt, installed_wires

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_batch.batch import Batch
+from genai_batch.work import Task
 
 from genai_host import Config, Host
-from genai_host.batch import Batch, Task
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import ValidationError
 from genai_host.server.routes import own_routes

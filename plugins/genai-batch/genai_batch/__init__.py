@@ -1,19 +1,29 @@
-"""Batches: many requests in a file, answered in the background.
+"""Batches: many prompts in a file, and their answers in a file, in the same order.
 
-OpenAI's Batch API under `/v1/batches`, for any model of the host:
+    with Host(retry_policy=RETRY_POLICY) as host:
+        done = Batch(host, "prompts.jsonl", "answers.jsonl", Task(model="smollm2")).run()
+        print(done.rows, done.failed, done.cost)
 
-- `service`: the routes, and the batches as clients see them
-- `work`: answers the rows of a batch, and writes its files
-- `rows`: the rows of a file
+- `batch`: `Batch`: which rows run, in which order, and when it stops
+- `work`: one row and its result, by a host in this process or a process of an executor
+- `rows`: lines of the input, read as requests
+- `journal`: results on disk, as they are completed
+- `cli`: the command `genai-host batch`
+- `server`: OpenAI's Batch API under `/v1/batches`, for clients of the server
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from genai_host.api import HttpRoute, hookimpl
+from genai_host.api import Command, HttpRoute, hookimpl
 
-_SERVICE = "genai_batch.service:BatchesService"
+_SERVICE = "genai_batch.server.service:BatchesService"
+
+
+@hookimpl
+def genai_commands() -> Iterable[Command]:
+    yield Command("batch", "Run many prompts from a file.", "genai_batch.cli:command")
 
 
 @hookimpl

@@ -1,119 +1,161 @@
-"""The rows of a batch: lines of JSON, one request each.
+"""The rows of a batch: a file with one JSON value per line.
 
-    {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+    "What is the capital of France?"
+    {"id": "a", "prompt": "And of Spain?", "model": "smollm2", "parameters": {"temperature": 0}}
+    {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 
-Source: OpenAI API reference, "Batch", "The request input object".
+The last is a line of OpenAI's Batch API; its result has the format of that API. In other rows,
+`custom_id` is another name for `id`.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+import contextlib
+import errno
+import hashlib
+import io
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import Cancellation, JsonReader, RouteRequest, body_of, write_json
-from genai_host.errors import ValidationError
+from genai_host.api import JsonReader, ValueBudget, encoding_of, is_deep
+from genai_host.errors import ConfigurationError, ValidationError
 
-MOST_BYTES = 32 * 2**20
-"""Maximum length of a line, which is that of the request of a chat completion."""
+MOST_BYTES = 8 * 2**20
+"""Maximum length of a line."""
 
-_FIELDS = ("custom_id", "method", "url", "body")
+_HEAD = 8192
+_URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses")
 
 
 @frozen
-class Row:
+class BatchRow:
     """A row.
 
     Attributes:
         number: Line number, from 1.
-        custom_id: The id from the client; None if it is invalid.
-        model: The model that the request names; empty if none.
-        body: Body of the request, as JSON.
-        code: Code of the error of an invalid row; empty if the row is valid.
-        message: Message of that error.
+        id: Given id; empty if there is none.
+        asked: Validated fields; those of OpenAI's format have `url`.
+        wrong: Why the row is invalid; empty if it is valid.
     """
 
     number: int
-    custom_id: str | None = None
-    model: str = ""
-    body: bytes = b""
-    code: str = ""
-    message: str = ""
+    id: str
+    asked: Mapping[str, Any]
+    wrong: str = ""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The id of the row, as a field of its result."""
+        return {"custom_id" if self.is_openai else "id": self.id}
+
+    @property
+    def is_openai(self) -> bool:
+        return "url" in self.asked
 
 
-class _RowError(Exception):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+@frozen
+class Survey:
+    """Number of rows of a file, and the digest of its content."""
+
+    rows: int
+    digest: str
 
 
-def lines_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield lines that are not empty, with their numbers. A line that is too long is cut."""
-    number, line = 1, bytearray()
-    for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            line += piece[: MOST_BYTES + 1 - len(line)]
-            if line.strip():
-                yield number, bytes(line)
-            number += 1
-            line.clear()
-        line += rest[: MOST_BYTES + 1 - len(line)]
-    if line.strip():
-        yield number, bytes(line)
+def survey(path: Path) -> Survey:
+    """Count the rows of a file. Raises `ValidationError` if it has no rows, and `OSError`."""
+    digest, rows = hashlib.sha256(), 0
+    with _opened(path) as readline:
+        for _, line in _lines(readline):
+            if not rows and line[:1] not in (b'"', b"{"):
+                raise ValidationError(
+                    f"{path} has no rows: line 1 is neither a JSON string nor a JSON object",
+                    hint='each line must be "PROMPT" or {"prompt": "PROMPT"}',
+                )
+            rows += 1
+            digest.update(line + b"\n")
+    return Survey(rows, digest.hexdigest())
 
 
-def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
-    """Yield the rows of a file. Invalid rows have an error.
-
-    Args:
-        chunks: The bytes of the file.
-        url: Path that all requests must have.
-    """
-    ids: set[str] = set()
-    for number, line in lines_in(chunks):
-        custom_id = None
-        try:
-            given = _object_in(line)
-            custom_id = _custom_id(given, ids)
-            yield _row(number, custom_id, given, url)
-        except _RowError as error:
-            yield Row(number, custom_id, code=error.code, message=error.message)
+def rows_in(path: Path) -> Iterator[BatchRow]:
+    """Yield all rows; invalid rows have a reason."""
+    with _opened(path) as readline:
+        for number, line in _lines(readline):
+            yield _row(number, line)
 
 
-def _object_in(line: bytes) -> JsonReader:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
+    """Yield a function that reads the next line as UTF-8, up to a number of bytes. The file is read
+    twice, so that it must be a regular one."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD)
+        encoding = encoding_of(head)
+        stream.seek(0)
+        if encoding.startswith("utf-8") and (b"\n" in head or b"\r" not in head):
+            yield stream.readline
+        else:
+            with io.TextIOWrapper(stream, encoding, errors="replace") as text:
+                yield lambda most: text.readline(most).encode()
+
+
+def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
+    """Nonempty lines with their numbers. A line that is too long is cut, and therefore invalid."""
+    number = 0
+    while line := readline(MOST_BYTES + 1):
+        number += 1
+        rest = line
+        while rest and not rest.endswith(b"\n") and len(line) > MOST_BYTES:
+            rest = readline(MOST_BYTES)
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if line.strip():
+            yield number, line.strip()
+
+
+def _row(number: int, line: bytes) -> BatchRow:
     if len(line) > MOST_BYTES:
-        raise _RowError("line_too_long", f"the line has more than {MOST_BYTES >> 20} MiB")
-    line = line.removeprefix(codecs.BOM_UTF8)
+        return BatchRow(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
     try:
-        return body_of(RouteRequest("POST", "", body=line, limits=Cancellation()))
+        value = ValueBudget().read(line)
+    except ValueError as error:
+        return BatchRow(number, "", {}, f"invalid JSON: {error}")
     except ValidationError as error:
-        message = error.message.replace("the body", "the line")
-        raise _RowError("invalid_json_line", message) from error
+        return BatchRow(number, "", {}, str(error))
+    id = ""
+    try:
+        given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")
+        if is_deep(value):
+            raise ValidationError("nested too deeply", path="$")
+        id = given.text("custom_id" if "custom_id" in given else "id")
+        is_openai = "url" in given or "body" in given or "method" in given
+        return BatchRow(number, id, _openai(given) if is_openai else _own(given))
+    except (ValidationError, ConfigurationError) as error:
+        return BatchRow(number, id, {}, str(error))
 
 
-def _custom_id(given: JsonReader, ids: set[str]) -> str:
-    value = given.raw("custom_id")
-    if not isinstance(value, str) or not value:
-        raise _RowError("missing_required_parameter", "custom_id must be a string")
-    if value in ids:
-        raise _RowError("duplicate_custom_id", "another row has the same custom_id")
-    ids.add(value)
-    return value
+def _own(given: JsonReader) -> dict[str, Any]:
+    prompt = given.text("prompt")
+    if not prompt:
+        raise ValidationError("prompt is missing", path="$.prompt")
+    asked = {name: given.text(name) for name in ("system", "model", "provider")}
+    parameters = dict(given.mapping("parameters") or {})
+    given.nothing_else()
+    return {"prompt": prompt, **asked, "parameters": parameters}
 
 
-def _row(number: int, custom_id: str, given: JsonReader, url: str) -> Row:
-    method, path, body = (given.raw(name) for name in _FIELDS[1:])
-    if method != "POST":
-        raise _RowError("invalid_method", "method must be POST")
-    if path != url:
-        raise _RowError("mismatched_url", f"url must be {url}, the endpoint of the batch")
-    if not isinstance(body, dict):
-        raise _RowError("missing_required_parameter", "body must be an object")
-    if body.get("stream") or body.get("background"):
-        raise _RowError("invalid_request", "stream and background are not supported in batches")
-    model: Any = body.get("model")
-    return Row(number, custom_id, model if isinstance(model, str) else "", write_json(body))
+def _openai(given: JsonReader) -> dict[str, Any]:
+    url, body = given.text("url"), given.object("body")
+    if given.text("method", "POST") != "POST" or url not in _URLS:
+        raise ValidationError(
+            f"{url[:60]!r} is not supported in batches: use {', '.join(_URLS)}", path="$.url"
+        )
+    if body is None or body.raw("stream"):
+        raise ValidationError("body must be an object without stream", path="$.body")
+    given.nothing_else()
+    return {"url": url, "body": dict(body.value)}

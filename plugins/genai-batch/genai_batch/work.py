@@ -1,385 +1,252 @@
-"""The work of a batch, in any process: its rows are answered as the server answers requests.
+"""Running one row, in this process or another.
 
-    BatchWork.do → _Run.work → _start: rows are counted
-                             → _answer_rows: HttpRoutes.answer for each, a document for each result
-                             → _finish: the documents become files
+    Worker.do → _ask (a separate conversation) or _serve (as the server answers OpenAI's requests)
 
-A result is stored before it is counted. A worker that continues a batch repeats only the rows that
-have none: at most those that were in progress.
-
-Source: OpenAI API reference, "Batch", "The request output object".
+In a process of an executor, `do_row` creates a separate host from the configuration of that
+process. `Task` has the settings for all rows of a batch.
 """
 
 from __future__ import annotations
 
-import logging
-import secrets
+import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attrs import frozen
-from genai_wire_openai.server.files import Files
-from genai_wire_openai.server.objects import Object, ObjectStore
+from attrs import asdict, field, frozen
 
-from genai_batch.rows import Row, lines_in, rows_in
+from genai_batch.rows import BatchRow
+from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
     Cancellation,
-    Job,
+    Cost,
+    HttpProblem,
     RouteRequest,
     RouteResponse,
-    ended_with,
+    merged_parameters,
     read_json,
     write_json,
 )
-from genai_host.errors import (
-    Cancelled,
-    Conflict,
-    GenaiError,
-    Interrupted,
-    NotFound,
-    PluginError,
-    ProviderTimeout,
-    StoreError,
-    ValidationError,
-)
-from genai_host.serving import FEATURE
-
-if TYPE_CHECKING:
-    from genai_host.api import HostServices
-
-ENDED = ("failed", "completed", "expired", "cancelled")
-"""Statuses of batches that have ended."""
-
-CONCURRENCY = 8
-"""Rows of one batch that run concurrently."""
-
-MOST_ROWS = 50_000
-"""Maximum number of rows."""
-
-_THREADS = 32  # of all batches in this process
-_ATTEMPTS = 4  # of a row whose service has reached its rate limit
-_LONGEST_WAIT = 60.0  # seconds between them
-_COUNTED = 1.0  # seconds between updates of the counts that clients see
-_EXPIRED = "This request could not be executed before the completion window expired."
-_RATE_LIMITED = 429
-
-_log = logging.getLogger(__name__)
-
-Answers = Callable[[RouteRequest], RouteResponse]
-
-
-def batches_of(host: HostServices, user: str) -> ObjectStore:
-    """Return the batches of a user."""
-    return ObjectStore(host, user, "batch", plugin="batch")
-
-
-class _Expired(ProviderTimeout):
-    """A batch exceeded its time limit."""
-
-
-class _EmptyFile(ValidationError):
-    code = "empty_file"
-
-
-class _TooManyRows(ValidationError):
-    code = "too_many_rows"
-
-
-class _InputMissing(NotFound):
-    code = "input_file_not_found"
-
-
-class BatchWork:
-    """Does the batches of a host in this process.
-
-    Args:
-        host: The host.
-        files: Files of the users.
-        answer: Answers the request of a row.
-    """
-
-    def __init__(self, host: HostServices, files: Files, answer: Answers) -> None:
-        self.host = host
-        self.files = files
-        self.answer = answer
-        self.threads = ThreadPoolExecutor(_THREADS, "genai-batch")
-
-    def do(self, job: Job, ending: Cancellation) -> None:
-        """Do a batch until it has ended.
-
-        Raises:
-            Interrupted: Another worker must continue the batch.
-        """
-        batches = batches_of(self.host, job.user)
-        batch = batches.find(job.id)
-        if batch is None:
-            return
-        with Cancellation(ending) as limits:
-            _Run(self, job, batch, limits).work()
-
-    def close(self) -> None:
-        self.threads.shutdown(wait=False, cancel_futures=True)
+from genai_host.errors import Conflict, GenaiError, NotFound
+from genai_host.serving import HttpRoutes
 
 
 @frozen
-class _Result:
-    """The outcome of a row: a line of the output, or of the errors."""
+class Task:
+    """Settings for all rows.
 
-    is_error: bool
-    line: Mapping[str, Any]
+    Attributes:
+        feature, model, provider, parameters, settings, tools: As for `Host.open`. A row can
+            override all except the feature and the tools.
+        schema: JSON Schema of the answers; None for text.
+        record: Whether each row is a conversation in the store. If its process is killed, it is
+            resumed, and recorded model calls are not repeated.
+    """
+
+    feature: str = ""
+    model: str = ""
+    provider: str = ""
+    parameters: Mapping[str, Any] = field(factory=dict)
+    settings: Mapping[str, Any] = field(factory=dict)
+    tools: tuple[str, ...] | None = None
+    schema: Mapping[str, Any] | None = None
+    record: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Task:
+        tools = value["tools"]
+        return cls(**{**value, "tools": None if tools is None else tuple(tools)})
 
 
-class _Run:
-    def __init__(self, its: BatchWork, job: Job, batch: Object, ending: Cancellation) -> None:
-        self._its = its
-        self._job = job
+RETRY_POLICY = RetryPolicy(max_attempts=4, min_backoff=2.0, max_backoff=60.0, wait_for_circuit=True)
+"""Policy for the host of a batch. Rows are not retried themselves: their tools would run again."""
+
+_LOOK = 0.5  # seconds between checks whether another process still runs a row
+
+RowResult = dict[str, Any]
+
+
+class Worker:
+    """Runs rows. Thread-safe.
+
+    Args:
+        host: The host.
+        task: Settings for all rows.
+        batch: Identifies the batch, to find its conversations again.
+    """
+
+    def __init__(self, host: Host, task: Task, batch: str) -> None:
+        self._host = host
+        self._task = task
         self._batch = batch
-        self._ending = ending
-        self._batches = batches_of(its.host, job.user)
-        self._results = ObjectStore(its.host, job.user, "row", batch["id"], plugin="batch")
-        self._counted = its.host.clock.monotonic()
+        self._ending = Cancellation()
+        self._routes = HttpRoutes(host)
 
-    def work(self) -> None:
-        if self._batch["status"] not in ENDED:
-            self._do()
-        self._results.clear()
-
-    def _do(self) -> None:
-        clock, ending = self._its.host.clock, self._ending
-        left = max(0.0, self._batch["expires_at"] - clock.now().timestamp())
-        over = clock.call_later(left, lambda: ending.cancel(_Expired("the batch has expired")))
+    def do(self, row: BatchRow) -> RowResult:
+        """Return the result of a row, which may be an error. Raises `Cancelled` after `end`."""
         try:
-            if self._batch["status"] == "cancelling":
-                raise Cancelled("the batch was cancelled")
-            if self._job.is_exhausted:
-                raise PluginError("the worker process of the batch ended repeatedly")
-            self._start()
-            self._answer_rows()
-            self._finish("completed")
+            return self._serve(row) if row.is_openai else self._ask(row)
         except GenaiError as error:
-            self._end(ended_with(ending) or error)
-        except Exception:  # noqa: BLE001 - a batch ends, whatever a plugin raises
-            _log.exception("the batch %s failed", self._batch["id"])
-            internal = PluginError("internal error; see the log of the server")
-            self._end(ended_with(ending) or internal)
-        finally:
-            over.release()
+            self._ending.check()
+            return {**row.names, "error": problem_of(error)}
 
-    def _end(self, error: GenaiError) -> None:
-        """End with an error. Raises it if another worker must continue the batch."""
-        if isinstance(error, (Interrupted, StoreError)):
-            raise error
-        if isinstance(error, Conflict):
-            raise Interrupted(error.message) from error
-        if isinstance(error, _Expired):
-            self._finish("expired")
-        elif isinstance(error, Cancelled):
-            self._finish("cancelled")
-        else:
-            self._finish("failed", error)
+    def end(self) -> None:
+        """Cancel running rows."""
+        self._ending.cancel()
 
-    def _start(self) -> None:
-        if self._batch["status"] != "validating":
-            return
-        total = sum(1 for _ in lines_in(self._chunks()))
-        if not total:
-            raise _EmptyFile("the input file has no rows")
-        if total > MOST_ROWS:
-            raise _TooManyRows(f"the input file must have at most {MOST_ROWS} rows")
-        self._move("in_progress", request_counts=self._counts(total))
+    def close(self) -> None:
+        self.end()
+        self._routes.close()
 
-    def _answer_rows(self) -> None:
-        running: dict[Future[_Result], Row] = {}
-        ending = Cancellation(self._ending)  # of the rows in progress
-        try:
-            for row in rows_in(self._chunks(), self._batch["endpoint"]):
-                if row.number in self._done:
-                    continue
-                if row.code:
-                    self._add(row, self._refusal(row, row.code, row.message))
-                    continue
-                while len(running) >= CONCURRENCY:
-                    self._take(running)
-                self._ending.check()
-                running[self._its.threads.submit(self._answer, row, ending)] = row
-            while running:
-                self._take(running)
-        finally:
-            ending.cancel()
-            ending.release()
-            wait([each for each in running if not each.cancel()])
+    def _ask(self, row: BatchRow) -> RowResult:
+        conversation = self._conversation(row)
+        with conversation, self._ending.on_cancel(conversation.cancel):
+            self._ending.check()
+            if conversation.status == "pending":
+                answer = conversation.resume()
+            elif self._is_answered(conversation):
+                return self._known(row, conversation)
+            else:
+                answer = conversation.say(row.asked["prompt"], output_type=self._task.schema)
+            return {
+                **row.names,
+                "text": answer.text,
+                "data": self._host.codec.to_json(answer.data),
+                "usage": {
+                    "input_tokens": answer.usage.input_tokens,
+                    "output_tokens": answer.usage.output_tokens,
+                },
+                "cost": _cost_row(answer.cost),
+                "conversation": conversation.id if self._task.record else None,
+                "error": None,
+            }
 
-    def _take(self, running: dict[Future[_Result], Row]) -> None:
-        """Store the next results. Raises the error of an interrupted batch."""
-        ended, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in sorted(ended, key=lambda each: each.result().is_error):
-            row, result = running.pop(future), future.result()
-            if result.is_error:
-                self._ending.check()  # it may be why the row failed
-            self._add(row, result)
+    def _is_answered(self, conversation: Conversation) -> bool:
+        """Whether another process has already answered the row."""
+        if not self._task.record or not conversation.turns:
+            return False
+        return self._host.store_for().summary(conversation.id).status == "idle"
 
-    def _add(self, row: Row, result: _Result) -> None:
-        value = {"id": str(row.number), "is_error": result.is_error, "line": result.line}
-        self._results.put(value)
-        self._done[row.number] = result.is_error
-        now = self._its.host.clock.monotonic()
-        if now - self._counted >= _COUNTED:
-            self._counted = now
-            self._batches.update(self._batch["id"], request_counts=self._counts())
-
-    def _answer(self, row: Row, ending: Cancellation) -> _Result:
-        """Answer a row, in one of the threads. An error of a plugin fails only this row."""
-        try:
-            return self._answered(row, ending)
-        except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("a row of the batch %s failed", self._batch["id"], exc_info=True)
-            message = error.message if isinstance(error, GenaiError) else "internal error"
-            return self._refusal(row, "server_error", message)
-
-    def _answered(self, row: Row, ending: Cancellation) -> _Result:
-        request_id = f"req_{secrets.token_hex(16)}"
-        for attempt in range(_ATTEMPTS):
-            with Cancellation(ending) as limits:
-                reply = self._its.answer(
-                    RouteRequest(
-                        "POST",
-                        self._batch["endpoint"],
-                        headers={"content-type": "application/json"},
-                        body=row.body,
-                        limits=limits,
-                        user=self._job.user,
-                        request_id=request_id,
-                    )
-                )
-            if not _may_succeed_later(row, reply) or attempt == _ATTEMPTS - 1:
-                break
-            self._sleep(_seconds_until(reply, 2.0**attempt), ending)
-            if ending.is_cancelled():
-                break
-        body = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
-        response = {
-            "status_code": reply.status,
-            "request_id": request_id,
-            "body": _json_or_text(body),
+    def _known(self, row: BatchRow, conversation: Conversation) -> RowResult:
+        """The result of a row that another process answered before it ended."""
+        cost = self._host.store_for().summary(conversation.id).cost
+        return {
+            **row.names,
+            "text": conversation.history[-1].text,
+            "data": None,
+            "usage": None,
+            "cost": _cost_row(cost),
+            "conversation": conversation.id,
+            "error": None,
         }
-        return self._result(row, response=response, is_error=reply.status >= 400)
 
-    def _sleep(self, seconds: float, ending: Cancellation) -> None:
-        """Sleep by the host's clock, until the batch ends."""
-        awake = threading.Event()
-        clock = self._its.host.clock
-        with ending.on_cancel(awake.set), clock.call_later(seconds, awake.set):
-            awake.wait()
+    def _conversation(self, row: BatchRow) -> Conversation:
+        """A new conversation, or the one that was started for this row. The row has its id before
+        it is created, so that each row has one."""
+        if not self._task.record:
+            return self._open(row)
+        store = self._host.store_for()
+        begun, id = store.documents("batches"), store.new_id()
+        name = hashlib.sha256(f"{self._batch}/{row.number}".encode()).hexdigest()
+        with suppress(Conflict):
+            begun.put(name, {"conversation": id}, expect=0)
+            return self._open(row, id)
+        id = begun.get(name).value["conversation"]
+        try:
+            self._await(id)
+            return self._host.conversation(id)
+        except NotFound:
+            return self._open(row, id)
 
-    def _refusal(self, row: Row, code: str, message: str) -> _Result:
-        return self._result(row, error={"code": code, "message": message}, is_error=True)
+    def _await(self, id: str) -> None:
+        """Wait until no other process runs a conversation; one may have just been killed."""
+        while self._host.store_for().is_running_elsewhere(id):
+            self._sleep(_LOOK)
 
-    def _result(
-        self, row: Row, *, is_error: bool, response: Any = None, error: Any = None
-    ) -> _Result:
-        id = f"batch_req_{self._digest(row.number)}"
-        line = {"id": id, "custom_id": row.custom_id, "response": response, "error": error}
-        return _Result(is_error, line)
-
-    def _finish(self, status: str, error: GenaiError | None = None) -> None:
-        """Write the files, and end with a status."""
-        if status == "completed":
-            self._move("finalizing")
-        if status == "expired":
-            with suppress(_InputMissing):  # the input file is gone
-                for row in rows_in(self._chunks(), self._batch["endpoint"]):
-                    if row.number not in self._done:
-                        self._add(row, self._refusal(row, "batch_expired", _EXPIRED))
-        self._move(
-            status,
-            output_file_id=self._file(is_error=False),
-            error_file_id=self._file(is_error=True),
-            request_counts=self._counts(),
-            errors=None if error is None else _errors(error),
+    def _open(self, row: BatchRow, id: str = "") -> Conversation:
+        task, asked = self._task, row.asked
+        system = {"system_prompt": asked["system"]} if asked["system"] else {}
+        return self._host.open(
+            task.feature or None,
+            asked["model"] or task.model or None,
+            provider=asked["provider"] or (None if asked["model"] else task.provider or None),
+            parameters=merged_parameters(task.parameters, asked["parameters"]),
+            settings={**task.settings, **system},
+            tools=task.tools,
+            record=bool(id),
+            id=id,
         )
 
-    def _file(self, *, is_error: bool) -> str | None:
-        """Write the output or the errors to a file, in the order of the rows. Returns its id, which
-        is the same if this is repeated; None if there is nothing to write."""
-        if is_error not in self._done.values():
-            return None
-        what = "error" if is_error else "output"
-        name = f"{self._batch['id']}_{what}.jsonl"
-        id = f"file_{self._digest(what)}"
-        lines = self._lines(is_error=is_error)
-        return str(self._its.files.keep(self._job.user, name, lines, "batch_output", id=id)["id"])
+    def _serve(self, row: BatchRow) -> RowResult:
+        """Answer a row as the server does. The cost is not reported there."""
+        body = {"model": self._task.model, **row.asked["body"]}
+        request = RouteRequest(
+            "POST", row.asked["url"], body=write_json(body), limits=Cancellation(self._ending)
+        )
+        reply = self._routes.answer(request)
+        return {
+            **row.names,
+            "response": {"status_code": reply.status, "body": read_json(_whole(reply))},
+            "cost": {"dollars": 0.0, "unknown": 1},
+            "error": None,
+        }
 
-    def _lines(self, *, is_error: bool) -> Iterator[bytes]:
-        for number in sorted(self._done):
-            if self._done[number] is is_error:
-                yield write_json(self._results.get(str(number))["line"]) + b"\n"
-
-    def _move(self, status: str, **fields: Any) -> None:
-        """Change the status. A batch that is being cancelled only becomes `cancelled`.
-
-        Raises:
-            Cancelled: The batch is being cancelled.
-        """
-        now = self._batches.now()
-
-        def make(batch: Object) -> tuple[Object, Object]:
-            if batch["status"] == "cancelling" and status not in ENDED:
-                raise Cancelled("the batch was cancelled")
-            reached = status
-            if batch["status"] == "cancelling" and status == "completed":
-                reached = "cancelled"
-            value = {**batch, **fields, "status": reached, f"{reached}_at": now}
-            return value, value
-
-        self._batch = self._batches.change(self._batch["id"], make)
-
-    def _counts(self, total: int | None = None) -> dict[str, int]:
-        failed = sum(self._done.values())
-        known = self._batch["request_counts"]["total"] if total is None else total
-        return {"total": known, "completed": len(self._done) - failed, "failed": failed}
-
-    @cached_property
-    def _done(self) -> dict[int, bool]:
-        """Rows with a result, and whether it is an error."""
-        return {int(each["id"]): each["is_error"] for each in self._results.all()}
-
-    def _chunks(self) -> Iterator[bytes]:
-        try:
-            return self._its.files.chunks(self._job.user, self._batch["input_file_id"])
-        except NotFound as error:
-            raise _InputMissing(error.message) from error
-
-    def _digest(self, part: object) -> str:
-        return sha256(f"{self._batch['id']}/{part}".encode()).hexdigest()[:24]
+    def _sleep(self, seconds: float) -> None:
+        """Sleep by the host's clock. Raises `Cancelled` after `end`."""
+        awake = threading.Event()
+        with self._ending.on_cancel(awake.set), self._host.clock.call_later(seconds, awake.set):
+            awake.wait()
+        self._ending.check()
 
 
-def _may_succeed_later(row: Row, reply: RouteResponse) -> bool:
-    """Whether the row can be repeated: its service has reached its rate limit, and no tools of a
-    feature have run."""
-    return (
-        reply.status == _RATE_LIMITED
-        and reply.headers.get("x-should-retry") != "false"
-        and not row.model.startswith(FEATURE)
-    )
+def _whole(reply: RouteResponse) -> bytes:
+    return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
 
 
-def _seconds_until(reply: RouteResponse, usual: float) -> float:
-    given = reply.headers.get("retry-after", "")
-    return min(_LONGEST_WAIT, float(given) if given.isdecimal() else usual)
+def _cost_row(cost: Cost) -> dict[str, Any]:
+    known = asdict(cost)
+    return known if cost.known else {"dollars": 0.0, "unknown": cost.unknown}
 
 
-def _json_or_text(body: bytes) -> Any:
-    try:
-        return read_json(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")
+def problem_of(error: GenaiError) -> Mapping[str, Any]:
+    """Return the JSON form of an error."""
+    problem = HttpProblem.of(error)
+    return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 
-def _errors(error: GenaiError) -> dict[str, Any]:
-    item = {"code": error.code, "message": error.message, "param": None, "line": None}
-    return {"object": "list", "data": [item]}
+def do_row(task: Mapping[str, Any], batch: str, row: BatchRow) -> RowResult:
+    """Run a row in a process of an executor. It may run again if that process ends.
+
+    Args:
+        task: Result of `Task.to_json`.
+        batch: Identifies the batch; see `Worker`.
+        row: The row.
+    """
+    key = (write_json(task), batch)
+    with _lock:
+        if key not in _workers:
+            _workers.clear()
+            _workers[key] = _worker(task, batch)
+        worker = _workers[key]
+    return worker.do(row)
+
+
+# The worker of the current batch in this process. Loading plugins and opening connections for each
+# row would take longer than the row, and an executor can only transfer a function. Running rows of
+# an earlier batch keep their worker.
+_workers: dict[tuple[bytes, str], Worker] = {}
+_lock = threading.Lock()
+
+
+def _worker(task: Mapping[str, Any], batch: str) -> Worker:
+    wanted = Task.of_json(task)
+    host = Host(retry_policy=RETRY_POLICY)
+    if wanted.record or host.config.budgets.are_kept:
+        from genai_host import Store  # slow to import
+
+        host.store = Store(host.config.database or None)
+    return Worker(host, wanted, batch)

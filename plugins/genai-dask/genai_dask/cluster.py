@@ -21,7 +21,7 @@ from genai_host.errors import ConfigurationError, ServiceUnavailable
 # ended, which Ctrl-C makes all of them do.
 _LOG = logging.CRITICAL
 _LOG_OF_WORKERS = "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED"
-_IMPORT = "import genai_host.batch.work"
+_IMPORT = "import genai_batch.work"
 
 
 def open_executor(settings: Settings) -> DaskExecutor:

@@ -93,7 +93,7 @@ except Exception as error:
 
 def test_workers_without_the_host_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster(1) as external:
-        monkeypatch.setitem(sys.modules, "genai_host.batch.work", None)
+        monkeypatch.setitem(sys.modules, "genai_batch.work", None)
         with pytest.raises(ConfigurationError, match=r"^the workers of tcp://.* lack genai-host: "):
             open_executor(Settings(address=external.scheduler_address))
 

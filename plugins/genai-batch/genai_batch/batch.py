@@ -24,11 +24,11 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
+from genai_batch.journal import BatchJournal
+from genai_batch.rows import BatchRow, rows_in, survey
+from genai_batch.work import RowResult, Task, Worker, do_row, problem_of
 from genai_host import Host
 from genai_host.api import write_json
-from genai_host.batch.journal import BatchJournal
-from genai_host.batch.rows import BatchRow, rows_in, survey
-from genai_host.batch.work import RowResult, Task, Worker, do_row, problem_of
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -72,7 +72,7 @@ class Batch:
 
     Args:
         host: The host.
-        source: File of rows; see `genai_host.batch.rows`.
+        source: File of rows; see `genai_batch.rows`.
         output: File of results, one line per row, in order, written when all rows are done. Until
             then, results are in `OUTPUT.journal`, from which an interrupted batch continues.
         task: Settings for all rows.

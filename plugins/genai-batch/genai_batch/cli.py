@@ -7,25 +7,18 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import click
 
-from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import (
-    Chosen,
-    RenamedOption,
-    changes,
-    conversation_options,
-    named_values,
-    read_schema,
-)
-from genai_host.cli.terminal import echo, echo_json, is_terminal, note
+from genai_host import commands
 
 if TYPE_CHECKING:
-    from genai_host.api import Clock
-    from genai_host.batch import BatchProgress, Task
+    from genai_batch.batch import BatchProgress
+    from genai_batch.work import Task
+    from genai_host import Host
+    from genai_host.api import Clock, CommandState
 
 _AT_ONCE = 8
 _DRAWN = 0.2  # seconds between updates of the progress bar
@@ -46,10 +39,10 @@ def command() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Output file.  [INPUT.answers.jsonl]",
 )
-@conversation_options
+@commands.conversation_options
 @click.option(
     "--concurrency",
-    cls=RenamedOption,
+    cls=commands.RenamedOption,
     former="--at-once",
     type=click.IntRange(1, 10**9),
     metavar="N",
@@ -60,7 +53,7 @@ def command() -> None:
 @click.option("--retry-failed", is_flag=True, help="Run failed rows again.")
 @click.option(
     "--overwrite",
-    cls=RenamedOption,
+    cls=commands.RenamedOption,
     former="--restart",
     is_flag=True,
     help="Discard earlier results and start over.",
@@ -73,7 +66,7 @@ def command() -> None:
 @click.option(
     "--executor-setting",
     "executor_settings",
-    cls=RenamedOption,
+    cls=commands.RenamedOption,
     former="--with",
     multiple=True,
     metavar="NAME=VALUE",
@@ -81,9 +74,9 @@ def command() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
-@pass_app
+@click.pass_obj
 def run_command(
-    app: App,
+    state: CommandState,
     /,
     *,
     source: Path,
@@ -114,22 +107,20 @@ def run_command(
     The exit code is 1 if a row failed. JSON: rows, done, failed, before, cost, unknown,
     seconds, output.
     """
-    from genai_host.batch import RETRY_POLICY, Batch
+    from genai_batch.batch import Batch
+    from genai_batch.work import RETRY_POLICY
 
-    app.retry_policy = RETRY_POLICY
+    host = _host(state, record=record)
+    host.retry_policy = RETRY_POLICY
     output = source.with_name(f"{source.name}.answers.jsonl") if output is None else output
-    bar = _Bar(app.host.clock, shown=not quiet and is_terminal(sys.stderr))
-    config = app.host.config
-    if record or config.record or config.budgets.are_kept:
-        app.host.store = app.store  # it aggregates usage, even if rows are not recorded
-    with _executor(
-        app, executor, named_values(executor_settings, "--executor-setting")
-    ) as elsewhere:
+    bar = _Bar(host.clock, shown=not quiet and commands.is_terminal(sys.stderr))
+    settings = commands.named_values(executor_settings, "--executor-setting")
+    with _executor(host, executor, settings) as elsewhere:
         batch = Batch(
-            app.host,
+            host,
             source,
             output,
-            _task(app, chosen, schema, record),
+            _task(host, chosen, schema, record),
             concurrency=concurrency or _AT_ONCE,
             max_cost=max_cost,
             executor=elsewhere,
@@ -143,7 +134,7 @@ def run_command(
             progress = batch.run()
         except KeyboardInterrupt:
             bar.end()
-            note("finished rows are saved; continue with the same command")
+            commands.note("finished rows are saved; continue with the same command")
             raise
         finally:
             bar.end()
@@ -152,37 +143,39 @@ def run_command(
         raise click.exceptions.Exit(1)
 
 
-def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) -> Task:
-    from genai_host.batch import Task
+def _host(state: CommandState, *, record: bool) -> Host:
+    """The host; with a store, which sums up the usage, if rows or budgets are stored."""
+    config = state.host.config
+    stores = record or config.record or config.budgets.are_kept
+    return cast("Host", state.recording_host if stores else state.host)
 
-    given = changes(**chosen)
-    names = Chosen(given["feature"], given["model"], given["provider"])
-    if app.host.config.remember:
-        from genai_host.cli.options import LastUsed
 
-        names = names.over(LastUsed().read())
+def _task(host: Host, chosen: dict[str, Any], schema: str | None, record: bool) -> Task:
+    from genai_batch.work import Task
+
+    given = commands.conversation_arguments(host, **chosen)
     if given["models"]:
         raise click.UsageError("batch run does not support --role")
     return Task(
-        feature=names.feature or "",
-        model=names.model or "",
-        provider=names.provider or "",
+        feature=given["feature"] or "",
+        model=given["model"] or "",
+        provider=given["provider"] or "",
         parameters=given["parameters"],
         settings=given["settings"],
         tools=None if given["tools"] is None else tuple(given["tools"]),
-        schema=None if schema is None else read_schema(schema),
+        schema=None if schema is None else commands.read_schema(schema),
         record=record,
     )
 
 
 @contextlib.contextmanager
-def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Executor | None]:
+def _executor(host: Host, name: str | None, given: dict[str, Any]) -> Iterator[Executor | None]:
     if name is None:
         if given:
             raise click.UsageError("--executor-setting requires --executor")
         yield None
         return
-    executor = app.host.open_executor(name, given)
+    executor = host.open_executor(name, given)
     try:
         yield executor
     finally:
@@ -191,15 +184,15 @@ def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Exe
 
 def _show(progress: BatchProgress, output: Path, as_json: bool) -> None:
     if as_json:
-        echo_json({**attrs.asdict(progress), "output": str(output)})
+        commands.echo_json({**attrs.asdict(progress), "output": str(output)})
         return
     cost = f", ${progress.cost:.4f}" if progress.cost else ""
     if progress.unknown:
         cost += f" and {progress.unknown} calls of unknown cost"
-    note(f"{progress.done} rows, {progress.failed} failed{cost}, {progress.seconds:.1f} s")
+    commands.note(f"{progress.done} rows, {progress.failed} failed{cost}, {progress.seconds:.1f} s")
     if progress.failed:
-        note("run the failed rows again: --retry-failed")
-    echo(str(output))
+        commands.note("run the failed rows again: --retry-failed")
+    commands.echo(str(output))
 
 
 class _Bar:

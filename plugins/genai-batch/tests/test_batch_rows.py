@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_batch.rows import MOST_BYTES, BatchRow, rows_in, survey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.batch.rows import MOST_BYTES, BatchRow, rows_in, survey
 from genai_host.errors import ValidationError
 
 EMPTY = {"system": "", "model": "", "provider": "", "parameters": {}}

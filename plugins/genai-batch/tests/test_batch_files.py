@@ -13,6 +13,9 @@ from typing import Any
 import genai_feature_agent
 import pytest
 from attrs import evolve
+from genai_batch import batch as batch_module
+from genai_batch.batch import Batch, BatchProgress
+from genai_batch.work import RETRY_POLICY, Task
 
 from genai_host import Host
 from genai_host.api import (
@@ -24,8 +27,6 @@ from genai_host.api import (
     ToolCall,
     ToolContext,
 )
-from genai_host.batch import RETRY_POLICY, Batch, BatchProgress, Task
-from genai_host.batch import batch as batch_module
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,

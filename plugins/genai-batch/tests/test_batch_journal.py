@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_batch.journal import BatchJournal
 
-from genai_host.batch.journal import BatchJournal
 from genai_host.errors import ConfigurationError, Conflict, StoreError
 from genai_host.testing import ManualClock
 
@@ -94,7 +94,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(
             return write(file, bytes(data)[: len(data) // 2])
 
         with monkeypatch.context() as patch:
-            patch.setattr("genai_host.batch.journal.os.write", full)
+            patch.setattr("genai_batch.journal.os.write", full)
             with pytest.raises(StoreError, match="No space left"):
                 journal.add(2, RESULTS[1])
         journal.add(3, RESULTS[2])
@@ -106,7 +106,7 @@ def test_results_are_synced_to_the_disk_after_a_second(
 ) -> None:
     synced: list[int] = []
     with BatchJournal(tmp_path / "j", BATCH, clock) as journal:
-        monkeypatch.setattr("genai_host.batch.journal.os.fsync", synced.append)
+        monkeypatch.setattr("genai_batch.journal.os.fsync", synced.append)
         for seconds, count in [(0.9, 0), (0.2, 1), (0.9, 1), (0.2, 2)]:
             clock.advance(seconds)
             journal.add(1, RESULTS[0])

@@ -14,7 +14,7 @@ from genai_wire_openai.responses.request import read_metadata
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, new_id, shown
 
-from genai_batch.work import ENDED, BatchWork, batches_of
+from genai_batch.server.work import ENDED, BatchWork, batches_of
 from genai_host import Host
 from genai_host.api import HttpProblem, Job, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError

@@ -1,0 +1,69 @@
+"""Parts of commands, for commands of plugins: options, and output.
+
+from genai_host import commands
+
+@click.command()
+@commands.conversation_options
+@click.pass_obj
+def shop(state: CommandState, **chosen: Any) -> None:
+with state.host.open(**commands.conversation_arguments(state.host, **chosen)) as opened:
+commands.echo(opened.say("hi").text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genai_host.cli.options import (
+    Chosen as _Chosen,
+)
+from genai_host.cli.options import (
+    LastUsed as _LastUsed,
+)
+from genai_host.cli.options import (
+    RenamedOption as RenamedOption,
+)
+from genai_host.cli.options import (
+    changes as _changes,
+)
+from genai_host.cli.options import (
+    conversation_options as conversation_options,
+)
+from genai_host.cli.options import (
+    named_values as named_values,
+)
+from genai_host.cli.options import (
+    read_schema as read_schema,
+)
+from genai_host.cli.terminal import (
+    echo as echo,
+)
+from genai_host.cli.terminal import (
+    echo_json as echo_json,
+)
+from genai_host.cli.terminal import (
+    is_terminal as is_terminal,
+)
+from genai_host.cli.terminal import (
+    note as note,
+)
+
+if TYPE_CHECKING:
+    from genai_host.api import HostServices
+
+
+def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
+    """Return the arguments of `Host.open` from the options of `conversation_options`.
+
+    Args:
+        host: The host, whose configuration tells whether the last used names complete them.
+        chosen: Values of the options.
+
+    Raises:
+        click.BadParameter: A value is invalid.
+    """
+    given = _changes(**chosen)
+    if host.config.remember:
+        names = _Chosen(given["feature"], given["model"], given["provider"])
+        given.update(names.over(_LastUsed().read())._asdict())
+    return given

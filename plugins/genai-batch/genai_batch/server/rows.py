@@ -1,0 +1,119 @@
+"""The rows of a batch: lines of JSON, one request each.
+
+    {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+
+Source: OpenAI API reference, "Batch", "The request input object".
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import Cancellation, JsonReader, RouteRequest, body_of, write_json
+from genai_host.errors import ValidationError
+
+MOST_BYTES = 32 * 2**20
+"""Maximum length of a line, which is that of the request of a chat completion."""
+
+_FIELDS = ("custom_id", "method", "url", "body")
+
+
+@frozen
+class Row:
+    """A row.
+
+    Attributes:
+        number: Line number, from 1.
+        custom_id: The id from the client; None if it is invalid.
+        model: The model that the request names; empty if none.
+        body: Body of the request, as JSON.
+        code: Code of the error of an invalid row; empty if the row is valid.
+        message: Message of that error.
+    """
+
+    number: int
+    custom_id: str | None = None
+    model: str = ""
+    body: bytes = b""
+    code: str = ""
+    message: str = ""
+
+
+class _RowError(Exception):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def lines_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield lines that are not empty, with their numbers. A line that is too long is cut."""
+    number, line = 1, bytearray()
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            line += piece[: MOST_BYTES + 1 - len(line)]
+            if line.strip():
+                yield number, bytes(line)
+            number += 1
+            line.clear()
+        line += rest[: MOST_BYTES + 1 - len(line)]
+    if line.strip():
+        yield number, bytes(line)
+
+
+def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
+    """Yield the rows of a file. Invalid rows have an error.
+
+    Args:
+        chunks: The bytes of the file.
+        url: Path that all requests must have.
+    """
+    ids: set[str] = set()
+    for number, line in lines_in(chunks):
+        custom_id = None
+        try:
+            given = _object_in(line)
+            custom_id = _custom_id(given, ids)
+            yield _row(number, custom_id, given, url)
+        except _RowError as error:
+            yield Row(number, custom_id, code=error.code, message=error.message)
+
+
+def _object_in(line: bytes) -> JsonReader:
+    if len(line) > MOST_BYTES:
+        raise _RowError("line_too_long", f"the line has more than {MOST_BYTES >> 20} MiB")
+    line = line.removeprefix(codecs.BOM_UTF8)
+    try:
+        return body_of(RouteRequest("POST", "", body=line, limits=Cancellation()))
+    except ValidationError as error:
+        message = error.message.replace("the body", "the line")
+        raise _RowError("invalid_json_line", message) from error
+
+
+def _custom_id(given: JsonReader, ids: set[str]) -> str:
+    value = given.raw("custom_id")
+    if not isinstance(value, str) or not value:
+        raise _RowError("missing_required_parameter", "custom_id must be a string")
+    if value in ids:
+        raise _RowError("duplicate_custom_id", "another row has the same custom_id")
+    ids.add(value)
+    return value
+
+
+def _row(number: int, custom_id: str, given: JsonReader, url: str) -> Row:
+    method, path, body = (given.raw(name) for name in _FIELDS[1:])
+    if method != "POST":
+        raise _RowError("invalid_method", "method must be POST")
+    if path != url:
+        raise _RowError("mismatched_url", f"url must be {url}, the endpoint of the batch")
+    if not isinstance(body, dict):
+        raise _RowError("missing_required_parameter", "body must be an object")
+    if body.get("stream") or body.get("background"):
+        raise _RowError("invalid_request", "stream and background are not supported in batches")
+    model: Any = body.get("model")
+    return Row(number, custom_id, model if isinstance(model, str) else "", write_json(body))
