@@ -53,6 +53,8 @@ class RouteServer:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        with suppress(OSError):  # macOS; the loop ends with its next look
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the loop
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
