@@ -245,22 +245,18 @@ def _guarded(manager: pluggy.PluginManager, watchdog: Watchdog) -> pluggy.HookRe
 
     pluggy stops at the first hook that raises, but an observer must not affect other code.
     """
-    guards: dict[str, _Guard] = {}
-    for name, plugin in manager.list_name_plugin():
-        guard = _Guard()
-        for caller in manager.get_hookcallers(plugin) or ():
-            if caller.name.startswith("genai_on_") or caller.name == "genai_call_headers":
-                mine = (each for each in caller.get_hookimpls() if each.plugin is plugin)
-                for number, each in enumerate(mine):
-                    function = _implementation(caller.name, each, watchdog)
-                    setattr(guard, f"{caller.name}_{number}", function)
-        if vars(guard):
-            guards[name] = guard
-    if not guards:
+    guards = {name: _Guard() for name, _ in manager.list_name_plugin()}
+    for caller in vars(manager.hook).values():
+        if caller.name.startswith("genai_on_") or caller.name == "genai_call_headers":
+            for number, each in enumerate(caller.get_hookimpls()):
+                function = _implementation(caller.name, each, watchdog)
+                setattr(guards[each.plugin_name], f"{caller.name}_{number:04}", function)
+    if not any(map(vars, guards.values())):
         return None
     guarded = HookManager()
     for name, guard in guards.items():
-        guarded.register(guard, name)
+        if vars(guard):
+            guarded.register(guard, name)
     hooks: pluggy.HookRelay = guarded.hook
     return hooks
 
