@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from keyring.backend import KeyringBackend
 from support import Terminal
 
 from genai_host import paths
+from genai_host.calls import retry
 
 CANARY = "sk-canary-91be44"
 _FILED, _RINGED, _SET, _OPEN = (f"{CANARY}-{kind}" for kind in ("file", "ring", "env", "open"))
@@ -185,6 +187,7 @@ class TestCanary:
             assert terminal("keys", "set", "filed", stdin=_FILED)[0] == 0
         monkeypatch.setenv("OPENAI_API_KEY", _SET)
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        monkeypatch.setattr(retry, "RetryPolicy", partial(retry.RetryPolicy, min_backoff=0.0))
 
     def test_it_is_in_no_output(self, terminal: Terminal) -> None:
         for arguments in self.COMMANDS:
