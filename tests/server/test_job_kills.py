@@ -3,7 +3,9 @@ tests/acceptance/test_kills.py for kills at other points."""
 
 from __future__ import annotations
 
+import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
 from genai_host_testing.openai_service import chat
-from genai_host_testing.several import Client, Several, client_of, configure, serving
+from genai_host_testing.several import HEADERS, Client, Several, client_of, configure, serving
 from genai_host_testing.stores import place, postgres_server
 
 __all__ = ["place", "postgres_server"]
@@ -25,7 +27,8 @@ AT_ONCE = 16  # of one process
 
 def behind(received: Received) -> Reply:
     """Repeat the message, after the test releases the reply."""
-    answer = chat(received.json()["messages"][-1]["content"], streamed=True)
+    body = received.json()
+    answer = chat(body["messages"][-1]["content"], streamed=body.get("stream", False))
     return Reply([HOLD, *answer.steps], answer.keep)
 
 
@@ -83,3 +86,48 @@ def test_jobs_of_a_server_that_is_killed_are_done_by_another(service: FakeServic
         with client_of(other.url) as client:
             assert [result(client, job) for job in jobs] == [f"job {n}" for n in range(JOBS)]
     assert JOBS <= len(service.requests) <= JOBS + AT_ONCE
+
+
+ROWS_AT_ONCE = 8  # of one batch
+
+
+def batch_of(client: Client) -> Any:
+    """Create a batch of OpenAI's Batch API, of `JOBS` rows."""
+    bodies = [
+        {"model": "remote/m", "messages": [{"role": "user", "content": f"row {number}"}]}
+        for number in range(JOBS)
+    ]
+    row = {"method": "POST", "url": "/v1/chat/completions"}
+    rows = [{"custom_id": f"{number}", **row, "body": body} for number, body in enumerate(bodies)]
+    headers = {name: value for name, value in HEADERS.items() if name != "content-type"}
+    reply = client.session.post(
+        f"{client.url}/v1/files",
+        files={"file": ("rows.jsonl", "\n".join(map(json.dumps, rows)))},
+        data={"purpose": "batch"},
+        headers=headers,
+        timeout=60,
+    )
+    body = {"input_file_id": reply.json()["id"], "endpoint": row["url"], "completion_window": "24h"}
+    return client.post("/v1/batches", body)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_a_batch_is_continued_after_its_server_has_ended(service: FakeService, sign: int) -> None:
+    with serving() as server, client_of(server.url) as client:
+        batch = batch_of(client)
+        service.wait_for_requests(ROWS_AT_ONCE)
+        end(server, sign)
+    service.let_go(10 * JOBS)
+    with serving() as server, client_of(server.url) as client:
+        waits = threading.Event()
+        while (batch := client.get(f"/v1/batches/{batch['id']}"))["completed_at"] is None:
+            waits.wait(0.1)
+        text = client.send("GET", f"/v1/files/{batch['output_file_id']}/content").text
+    assert batch["request_counts"] == {"total": JOBS, "completed": JOBS, "failed": 0}
+    messages = [
+        json.loads(line)["response"]["body"]["choices"][0]["message"]["content"]
+        for line in text.splitlines()
+    ]
+    assert messages == [f"row {number}" for number in range(JOBS)]
+    # but for those whose answers were lost with the server, each was sent once
+    assert JOBS <= len(service.requests) <= JOBS + ROWS_AT_ONCE

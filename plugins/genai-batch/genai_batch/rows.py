@@ -29,7 +29,14 @@ MOST_BYTES = 8 * 2**20
 """Maximum length of a line."""
 
 _HEAD = 8192
-_URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses")
+URLS = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/moderations",
+    "/v1/responses",
+)
+"""Paths of the requests that rows in OpenAI's format can have."""
 
 
 @frozen
@@ -151,9 +158,9 @@ def _own(given: JsonReader) -> dict[str, Any]:
 
 def _openai(given: JsonReader) -> dict[str, Any]:
     url, body = given.text("url"), given.object("body")
-    if given.text("method", "POST") != "POST" or url not in _URLS:
+    if given.text("method", "POST") != "POST" or url not in URLS:
         raise ValidationError(
-            f"{url[:60]!r} is not supported in batches: use {', '.join(_URLS)}", path="$.url"
+            f"{url[:60]!r} is not supported in batches: use {', '.join(URLS)}", path="$.url"
         )
     if body is None or body.raw("stream"):
         raise ValidationError("body must be an object without stream", path="$.body")

@@ -14,6 +14,7 @@ from genai_wire_openai.responses.request import read_metadata
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, new_id, shown
 
+from genai_batch.rows import URLS
 from genai_batch.server.work import ENDED, BatchWork, batches_of
 from genai_host import Host
 from genai_host.api import HttpProblem, Job, RouteRequest, RouteResponse, json_response
@@ -25,15 +26,6 @@ JOBS = "batch/jobs"
 
 KIND = "batch"
 """Kind of their jobs."""
-
-ENDPOINTS = (
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/embeddings",
-    "/v1/moderations",
-    "/v1/responses",
-)
-"""Paths of the requests that a batch can have."""
 
 WINDOW = 24 * 60 * 60
 """Seconds after which a batch expires."""
@@ -107,10 +99,8 @@ class BatchesService:
         """Return the new batch of a request. Raises `ValidationError`."""
         file = self._input(user, given)
         endpoint = given.needed("endpoint")
-        if endpoint not in ENDPOINTS or isinstance(
-            self._routes.find("POST", endpoint), HttpProblem
-        ):
-            raise given.must_be("endpoint", f"one of {', '.join(ENDPOINTS)}")
+        if endpoint not in URLS or isinstance(self._routes.find("POST", endpoint), HttpProblem):
+            raise given.must_be("endpoint", f"one of {', '.join(URLS)}")
         if given.needed("completion_window") != "24h":
             raise given.must_be("completion_window", "24h")
         metadata = read_metadata(given) if "metadata" in given else None
