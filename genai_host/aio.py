@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api import Answer, Message, TokenCount
+from genai_host.api import Answer, Message, TokenCount, Transcription
 from genai_host.api.features import Event
 from genai_host.conversations.conversation import Conversation, UserInput
 from genai_host.errors import Cancelled, ConversationBusy
@@ -66,6 +66,10 @@ class AsyncHost:
     async def count_tokens(self, *arguments: Any, **named: Any) -> TokenCount:
         """As `Host.count_tokens`."""
         return await _in_thread(lambda: self.host.count_tokens(*arguments, **named))
+
+    async def transcribe(self, *arguments: Any, **named: Any) -> Transcription:
+        """As `Host.transcribe`."""
+        return await _in_thread(lambda: self.host.transcribe(*arguments, **named))
 
     async def close(self) -> None:
         """As `Host.close`."""

@@ -62,6 +62,8 @@ from genai_host.api.calls import (
     RouteInfo as RouteInfo,
     StreamEvent as StreamEvent,
     TokenCount as TokenCount,
+    TranscribeCall as TranscribeCall,
+    Transcription as Transcription,
     ToolSchema as ToolSchema,
 )
 from genai_host.api.child_process import (

@@ -13,12 +13,13 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from genai_host.api.json_text import write_json, write_long_json
-from genai_host.api.messages import NO_USAGE, Message, ToolCall, Usage, VendorPart
+from genai_host.api.messages import NO_USAGE, File, Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
-Operation = Literal["chat", "complete", "embed", "moderate", "count"]
+Operation = Literal["chat", "complete", "embed", "moderate", "transcribe", "count"]
 """Kind of call. Each dialect and each model is for one of them. `complete` continues a text, and
-`count` counts the tokens of a chat call; both use models of the operation `chat`."""
+`count` counts the tokens of a chat call; both use models of the operation `chat`. `transcribe`
+converts speech to text, also with models of the operation `chat`."""
 
 _NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
@@ -47,6 +48,8 @@ class ProviderRequest:
         headers: Headers that the provider adds to its own.
         path: Path of the endpoint; the host sets it from `DialectEndpoint`.
         query: Query parameters; the host sets them from `DialectEndpoint`.
+        file: File to upload: the request is a form (multipart/form-data) with the fields of the
+            body and the file, in the field `file`. None for a request in JSON.
     """
 
     operation: Operation
@@ -57,6 +60,7 @@ class ProviderRequest:
     headers: Mapping[str, str] = field(factory=dict)
     path: str = ""
     query: Mapping[str, str] = field(factory=dict)
+    file: File | None = None
 
     def at_endpoint(self, path: str, query: Mapping[str, str]) -> ProviderRequest:
         """The request, sent to an endpoint.
@@ -75,6 +79,7 @@ class ProviderRequest:
             self.headers,
             path,
             query,
+            self.file,
         )
 
     def data(self) -> bytes:
@@ -370,6 +375,17 @@ class ModerateCall(Call):
     text: str
 
 
+@frozen(kw_only=True)
+class TranscribeCall(Call):
+    """A call that converts speech to text.
+
+    Attributes:
+        audio: The recording; services detect its format by the extension of its name.
+    """
+
+    audio: File
+
+
 @frozen
 class Delta:
     """A chunk of a streamed answer.
@@ -518,6 +534,27 @@ class ModerationResult:
     flagged: bool
     categories: Mapping[str, float] = field(factory=dict)
     model: str = ""
+    route: RouteInfo | None = None
+    seconds: float = 0.0
+    cost: float | None = None
+
+
+@frozen
+class Transcription:
+    """Text of a recording.
+
+    Attributes:
+        text: The text, or subtitles if these were requested.
+        extra: Fields of the reply, for example `segments`; empty if the reply is not JSON.
+        usage: Tokens used, if reported.
+        route: Model, provider and dialect; set by the host.
+        seconds: Duration of the call; set by the host.
+        cost: US dollars at list price, None if unknown; set by the host.
+    """
+
+    text: str
+    extra: Mapping[str, Any] = _NO_EXTRA
+    usage: Usage = NO_USAGE
     route: RouteInfo | None = None
     seconds: float = 0.0
     cost: float | None = None

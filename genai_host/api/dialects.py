@@ -389,8 +389,8 @@ class Dialect(ABC, Generic[C, R]):
 
     C is the type of call, R the type of result: `ChatCall` and `Completion` for the operation
     `chat`, `CompleteCall` and `Completion` for `complete`, `EmbedCall` and `Embeddings` for
-    `embed`, `ModerateCall` and `ModerationResult` for `moderate`, `ChatCall` and `TokenCount` for
-    `count` (see `CountDialect`).
+    `embed`, `ModerateCall` and `ModerationResult` for `moderate`, `TranscribeCall` and
+    `Transcription` for `transcribe`, `ChatCall` and `TokenCount` for `count` (see `CountDialect`).
 
     Attributes:
         name: Unique name, for example `openai-chat`.

@@ -33,6 +33,7 @@ from genai_host.api.calls import (
     Operation,
     RouteInfo,
     TokenCount,
+    Transcription,
 )
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Answer, Feature, Turn
@@ -247,7 +248,7 @@ def genai_on_call_end(
     operation: Operation,
     route: RouteInfo,
     call: Call,
-    result: Completion | Embeddings | ModerationResult | TokenCount | None,
+    result: Completion | Embeddings | ModerationResult | TokenCount | Transcription | None,
     first_token_seconds: float | None,
     error: Exception | None,
     seconds: float,

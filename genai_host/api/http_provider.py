@@ -31,7 +31,8 @@ from genai_host.api.error_replies import (
     plain_error_in,
     raise_error_in,
 )
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.messages import File
 from genai_host.api.providers import (
     CachedToken,
     HttpRequest,
@@ -201,7 +202,10 @@ class HttpProvider(Provider):
         headers = {**self.headers, **request.headers} if request.headers else self.headers
         for name in self.list_headers & request.headers.keys() & self.headers.keys():
             headers[name] = f"{self.headers[name]},{request.headers[name]}"
-        return HttpRequest("POST", address, headers, request.data())
+        if request.file is None:
+            return HttpRequest("POST", address, headers, request.data())
+        kind, data = _form(request.body, request.file)
+        return HttpRequest("POST", address, {**headers, "Content-Type": kind}, data)
 
     def _carry(
         self,
@@ -275,6 +279,26 @@ def http_provider(
     Instance.serves = dict(serves)
     Instance.default_models = dict(default_models or {})
     return ProviderType(name, Settings, Instance)
+
+
+def _form(fields: Mapping[str, Any], file: File) -> tuple[str, bytes]:
+    """The media type and the bytes of a form with a file. A list has a field for each item."""
+    from urllib3.filepost import encode_multipart_formdata  # slow to import
+
+    parts: list[tuple[str, Any]] = []
+    for name, value in fields.items():
+        values = {f"{name}[]": value} if isinstance(value, (list, tuple)) else {name: [value]}
+        parts += [(key, _form_text(each)) for key, items in values.items() for each in items]
+    parts.append(("file", (file.name or "file", file.data, file.media_type or _BYTES)))
+    data, kind = encode_multipart_formdata(parts)
+    return kind, data
+
+
+def _form_text(value: Any) -> str:
+    return value if isinstance(value, str) else write_json(value).decode()
+
+
+_BYTES = "application/octet-stream"
 
 
 def key_header(header: str, key: Secret | None) -> dict[str, str]:

@@ -33,6 +33,8 @@ from genai_host.api import (
     SchemaValidator,
     Text,
     ToolResult,
+    TranscribeCall,
+    Transcription,
     schema_of,
 )
 from genai_host.api.calls import Draft
@@ -239,14 +241,43 @@ class Agent:
             )
             return route.stream(call, cancellation, report)
 
-        given = self.parameters.keys()
-        first, *others = self._accepting(prompts)
-        routes = [first, *(each for each in others if given <= each.candidate.parameters.keys())]
         completion = yield from self._with_retries().stream(
-            routes, cancellation, act, middleware=self._middleware
+            self._taking(self._accepting(prompts)), cancellation, act, middleware=self._middleware
         )
         answer: Completion = self._as_asked(completion)
         return answer
+
+    def transcribe(self, audio: File, cancellation: Cancellation) -> Transcription:
+        """Convert speech to text.
+
+        Args:
+            audio: The recording.
+            cancellation: Cancels the call.
+
+        Raises:
+            GenaiError: The call failed.
+        """
+
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Transcription]:
+            call = TranscribeCall(
+                model_id=route.candidate.id,
+                variant=route.candidate.variant,
+                audio=audio,
+                parameters=route.parameters(self.parameters),
+            )
+            return route.stream(call, cancellation, report)
+
+        attempts = self._with_retries().stream(
+            self._taking(self.routes), cancellation, act, middleware=self._middleware
+        )
+        transcription: Transcription = self._as_asked(drained(attempts))
+        return transcription
+
+    def _taking(self, routes: Sequence[Route]) -> list[Route]:
+        """The routes whose models accept the parameters of this agent, and the best route."""
+        given = self.parameters.keys()
+        others = [each for each in routes[1:] if given <= each.candidate.parameters.keys()]
+        return [*routes[:1], *others]
 
     def _as_asked(self, result: Any) -> Any:
         """Add the name of the model configuration that selected the model."""

@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api import Clock, Completion, Delta, Embeddings, RouteInfo, Usage
+from genai_host.api import (
+    Clock,
+    Completion,
+    Delta,
+    Embeddings,
+    RouteInfo,
+    Transcription,
+    Usage,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import RetryWait
 from genai_host.api.messages import NO_USAGE
@@ -93,7 +101,9 @@ def called(
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = result.usage if isinstance(result, (Completion, Embeddings)) else NO_USAGE
+    usage = NO_USAGE
+    if isinstance(result, (Completion, Embeddings, Transcription)):
+        usage = result.usage
     cost = 0.0 if report.refused else result.cost if result is not None else None
     code, status = ("", None) if error is None else (error.code, error.status)
     return Attempt(route, began, seconds, code, status, usage=usage, cost=cost)

@@ -33,6 +33,7 @@ from genai_host.api import (
     ReplyStream,
     StreamDecoder,
     TokenCount,
+    Transcription,
     Usage,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
@@ -129,7 +130,7 @@ class Route:
         operation = self.candidate.operation
         if operation == "count":
             return True
-        has_answer = operation in ("chat", "complete")
+        has_answer = operation in ("chat", "complete", "transcribe")
         usage = None if operation == "moderate" else Usage(1, int(has_answer))
         provider = self._instances[self.info.provider].provider
         id, name = provider.provider_model_id(self.candidate.id), self.candidate.model.name
@@ -366,7 +367,7 @@ class Route:
         seconds = self._clock.monotonic() - started
         if isinstance(result, TokenCount):
             return evolve(result, route=self.info, seconds=seconds)
-        if not isinstance(result, (Completion, Embeddings, ModerationResult)):
+        if not isinstance(result, (Completion, Embeddings, ModerationResult, Transcription)):
             raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
         cost = self._cost(call, result, seconds, attempt.provider)
         if type(result) is not Completion:
@@ -387,7 +388,7 @@ class Route:
     def _cost(
         self,
         call: Call,
-        result: Completion | Embeddings | ModerationResult,
+        result: Completion | Embeddings | ModerationResult | Transcription,
         seconds: float,
         provider: Provider,
     ) -> float | None:

@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.api.models import merged_parameters
 from genai_host.catalog.default_models import DefaultModels, of_model
-from genai_host.catalog.join import Candidate, Join, ProviderInfo
+from genai_host.catalog.join import FURTHER_OPERATIONS, Candidate, Join, ProviderInfo
 from genai_host.config import ModelConfig
 from genai_host.config.schema import configuration_in
 from genai_host.errors import ConfigurationError, NoRoute
@@ -233,8 +233,6 @@ class Catalog:
         raise _no_route(name, found, operation, hint, self.served)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
-        if of_model(operation) != operation:
-            return self._companions(self._explain(name, provider, "chat"), operation)
         read = self._read(name, provider)
         if provider is not None and read.instance not in (None, provider):
             raise NoRoute(f"{name} is at {read.instance}, not at {provider}")
@@ -248,20 +246,23 @@ class Catalog:
         if at is None:
             candidates += self._join.elsewhere(read.model, self._here)
         found = [
-            _for_operation(candidate, operation)
+            self._for_operation(candidate, operation)
             for candidate in candidates
             if read.dialect in (None, candidate.dialect)
-            and (read.model.dialects or candidate.operation == operation)
         ]
+        if not read.model.dialects:  # it is assumed to be a model for the operation
+            found = [each for each in found if each.operation == operation]
         return sorted(found, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
 
-    def _companions(self, found: Iterable[Candidate], operation: Operation) -> list[Candidate]:
-        """Candidates for a further operation of chat models: another dialect than the best for chat
-        may have it."""
-        others = [
-            self._join.companion(each, self.served.get(each.provider), operation) for each in found
-        ]
-        return sorted(others, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
+    def _for_operation(self, candidate: Candidate, operation: Operation) -> Candidate:
+        """The candidate for an operation. Another dialect may have it for a model for chat."""
+        if candidate.operation == operation:
+            return candidate
+        if candidate.operation == "chat" and operation in FURTHER_OPERATIONS:
+            served = self.served.get(candidate.provider)
+            return self._join.companion(candidate, served, operation)
+        reason = f"{candidate.model.name} is a model for {candidate.operation}, not {operation}"
+        return evolve(candidate, reasons=(reason, *candidate.reasons))
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """Parse a name; the longest match wins, since an id may contain `@`, `/`, `+` and `:`."""
@@ -381,13 +382,6 @@ def _name_of(read: _Read, instance: str, dialect: str) -> str:
 def _undeclared(name: str) -> Model:
     """An undeclared model, which is assumed to support the dialects of its provider."""
     return Model(name, dialects=())
-
-
-def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
-    if candidate.operation == operation:
-        return candidate
-    reason = f"{candidate.model.name} is a model for {candidate.operation}, not {operation}"
-    return evolve(candidate, reasons=(reason, *candidate.reasons))
 
 
 def _no_route(

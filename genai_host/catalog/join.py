@@ -207,7 +207,11 @@ class Join:
                 for name, serve in served.serves.items()
                 if fnmatchcase(offering.id, serve.model_ids)
             )
-        shared = [name for name in dialects if name in served.serves and not self._models_of(name)]
+        shared = [
+            name
+            for name in dialects
+            if name in served.serves and (name in model.dialects or not self._models_of(name))
+        ]
         if not shared:
             reason = served.unavailable_reason or (
                 f"no common dialect: {model.name} supports {listed(dialects)}, "
@@ -267,7 +271,7 @@ class Join:
                     parameters=_parameters_of(dialect, chat),
                     operation=operation,
                 )
-        reason = _NO_COMPANION[operation].format(chat.provider, chat.dialect)
+        reason = FURTHER_OPERATIONS[operation].format(chat.provider, chat.dialect)
         return evolve(chat, operation=operation, reasons=chat.reasons or (reason,))
 
     def _models_of(self, name: str) -> str:
@@ -329,10 +333,12 @@ class Join:
         )
 
 
-_NO_COMPANION: Mapping[Operation, str] = {
+FURTHER_OPERATIONS: Mapping[Operation, str] = {
     "complete": "{} has no text completions for models of {}",
     "count": "{} cannot count tokens of {}",
+    "transcribe": "{} does not transcribe speech with models of {}",
 }
+"""Operations of models for chat, with the reason where a provider does not have them."""
 
 
 _PARTIAL: Collection[Operation] = frozenset({"count"})

@@ -187,15 +187,15 @@ def unset(keys: tuple[str, ...]) -> None:
 
 
 @command.command("default")
-@click.argument("what", type=click.Choice(["feature", "model", "embed", "moderate"]))
+@click.argument("what", type=click.Choice(["feature", "model", "embed", "moderate", "transcribe"]))
 @click.argument("name", required=False)
 @click.option("--remove", is_flag=True, help="Remove the default.")
 @pass_app
 def default(app: App, what: str, name: str | None, remove: bool) -> None:
     """Show or set the default feature or model: `config default model smollm2`.
 
-    Without NAME, print the default. `embed` is the model for embeddings, and `moderate` the
-    model for moderation.
+    Without NAME, print the default. `embed` is the model for embeddings, `moderate` the model for
+    moderation, and `transcribe` the model for speech to text.
     """
     from genai_host.config.schema import MODELS
 

@@ -46,7 +46,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     "--operation",
     cls=RenamedOption,
     former="--for",
-    type=click.Choice(["chat", "complete", "embed", "moderate", "count"]),
+    type=click.Choice(["chat", "complete", "embed", "moderate", "transcribe", "count"]),
     default="chat",
     show_default=True,
     help="Operation that the model must support.",

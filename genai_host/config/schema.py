@@ -204,7 +204,12 @@ class BudgetsConfig(NamedTuple):
 REMOVED = {"server.pin": "assign CPU cores with taskset or the service manager"}
 """Keys of earlier versions, which are ignored, to what replaces them."""
 
-MODELS = {"model": "chat", "embedding_model": "embed", "moderation_model": "moderate"}
+MODELS = {
+    "model": "chat",
+    "embedding_model": "embed",
+    "moderation_model": "moderate",
+    "transcription_model": "transcribe",
+}
 """Names of the default models in the table `defaults`, to the operation."""
 
 

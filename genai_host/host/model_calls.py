@@ -12,12 +12,14 @@ from genai_host.api import (
     Delta,
     Embed,
     Embeddings,
+    File,
     Message,
     Moderate,
     ModerationResult,
     Prompt,
     TokenCount,
     ToolSchema,
+    Transcription,
 )
 from genai_host.api.validators import texts_or_tokens
 from genai_host.calls.agent import Agent
@@ -217,6 +219,37 @@ class ModelCalls(HostParts):
         with self._until(limits) as until:
             vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
             return vectors
+
+    def transcribe(
+        self,
+        audio: File,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        limits: CancelToken | None = None,
+        owner: str | None = None,
+    ) -> Transcription:
+        """Convert speech to text.
+
+        Args:
+            audio: The recording, with a file name whose extension is that of its format, for
+                example `File(data, "audio/wav", name="call.wav")`.
+            model: Name of the model; None for the default model of `transcribe`.
+            provider: Name of the provider to use; None for any.
+            parameters: Model parameters by name, for example `language`.
+            limits: Cancels the call.
+            owner: User whose budget is charged for the call.
+
+        Raises:
+            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
+        """
+        middleware = self._middleware(owner)
+        agent = self._routing.agent(
+            "transcribe", "transcribe", model, parameters or {}, provider, middleware
+        )
+        with self._until(limits) as until:
+            return agent.transcribe(audio, until)
 
     def moderate(
         self,

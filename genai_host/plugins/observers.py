@@ -30,6 +30,7 @@ from genai_host.api import (
     TokenCount,
     ToolCall,
     ToolOutput,
+    Transcription,
     Turn,
     hookimpl,
 )
@@ -59,7 +60,7 @@ class CallRecord:
     sent: float | None = None
     first: float | None = None
     refused: bool = False
-    result: Completion | Embeddings | ModerationResult | TokenCount | None = None
+    result: Completion | Embeddings | ModerationResult | TokenCount | Transcription | None = None
     raw_reply: str = ""
 
     def __init__(self, parent: str = "") -> None:

@@ -63,6 +63,7 @@ COMMANDS = {
     "templates": "List, show and remove templates.",
     "tokens": "Count the input tokens of a prompt.",
     "tools": "List and call tools.",
+    "transcribe": "Convert speech to text.",
     "uninstall": "Uninstall plugins.",
     "upgrade": "Upgrade plugins.",
     "usage": "Show usage, cost and latency of model calls.",

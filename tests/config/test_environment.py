@@ -29,6 +29,7 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_DEFAULTS__MODEL": "a",
         "GENAI_HOST_DEFAULTS__EMBEDDING_MODEL": "b",
         "GENAI_HOST_DEFAULTS__MODERATION_MODEL": "c",
+        "GENAI_HOST_DEFAULTS__TRANSCRIPTION_MODEL": "d",
         "GENAI_HOST_DEFAULTS__PROVIDER_ORDER": "local, mine",
         "GENAI_HOST_DEFAULTS__REMEMBER": "yes",
         "GENAI_HOST_PLUGINS__DISABLED": "x,d:y",
@@ -58,7 +59,7 @@ def test_each_key_has_a_variable() -> None:
     assert {variable_of(*key.split(".")) for key in known_keys()} == set(environ)
     assert read_config(environ=environ) == Config(
         feature="agent",
-        models={"chat": "a", "embed": "b", "moderate": "c"},
+        models={"chat": "a", "embed": "b", "moderate": "c", "transcribe": "d"},
         provider_order=("local", "mine"),
         disabled=("x", "d:y"),
         allowlist=("z",),

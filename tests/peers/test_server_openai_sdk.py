@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -33,7 +34,16 @@ from genai_host.config.schema import InstanceConfig
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import CUT, HANG, FakeService, ReplyStep, sse_reply
+from genai_host.testing.fake_service import (
+    CUT,
+    HANG,
+    FakeService,
+    Reply,
+    ReplyStep,
+    json_reply,
+    reply,
+    sse_reply,
+)
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -270,7 +280,7 @@ def test_what_is_refused(side: Side) -> None:
         side.client.chat.completions.create(model="nobody", messages=HI)
     assert missing.value.code == "model_not_found"
     with pytest.raises(openai.NotFoundError):
-        side.client.files.retrieve("file-1")
+        side.client.images.generate(prompt="a cat")
 
 
 def test_a_key(make_host: MakeHost) -> None:
@@ -355,3 +365,66 @@ def test_closing_a_stream_frees_the_service(make_host: MakeHost) -> None:
                 break
         stream.close()
         service.wait_until_closed()
+
+
+@contextmanager
+def remote_client(
+    make_host: MakeHost, *replies: Reply
+) -> Iterator[tuple[openai.OpenAI, FakeService]]:
+    """A client of the host, and the service behind it, which sends these replies."""
+    with served_upstream(make_host, []) as (url, service):
+        service.replies = list(replies)
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client:
+            yield client, service
+
+
+def test_text_completions(make_host: MakeHost) -> None:
+    """As lm-eval requests them: token IDs, and the log probabilities of the prompt."""
+    logprobs = {"tokens": ["a", "b"], "token_logprobs": [None, -0.5], "text_offset": [0, 1]}
+    choice = {"index": 0, "text": "ab", "finish_reason": "length", "logprobs": logprobs}
+    used = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    chunks = [
+        json.dumps({"choices": [{"index": 0, "text": "a", "finish_reason": None}]}).encode(),
+        json.dumps({"choices": [{"index": 0, "text": "b", "finish_reason": "stop"}]}).encode(),
+        b"[DONE]",
+    ]
+    replies = (json_reply({"choices": [choice], "usage": used}), sse_reply(chunks))
+    with remote_client(make_host, *replies) as (client, service):
+        made = client.completions.create(
+            model=MODEL, prompt=[[1, 2]], max_tokens=1, echo=True, logprobs=1, seed=1
+        )
+        assert made.choices[0].logprobs.token_logprobs == [None, -0.5]
+        assert (made.choices[0].finish_reason, made.usage.total_tokens) == ("length", 2)
+        stream = client.completions.create(model=MODEL, prompt="a", suffix="c", stream=True)
+        pieces = [each.choices[0] for each in stream]
+        assert "".join(each.text for each in pieces) == "ab"
+        assert pieces[-1].finish_reason == "stop"
+        assert service.requests[0].json()["prompt"] == [1, 2]
+        assert service.requests[1].json()["suffix"] == "c"
+
+
+def test_transcriptions(make_host: MakeHost) -> None:
+    verbose = {"text": "hello", "language": "english", "duration": 2, "words": [], "task": "x"}
+    replies = (
+        json_reply({"text": "hello"}),
+        json_reply(verbose),
+        reply(b"WEBVTT\n\nhello\n", headers={"content-type": "text/vtt"}),
+    )
+    with remote_client(make_host, *replies) as (client, service):
+        create = client.audio.transcriptions.create
+        file = ("a.wav", b"RIFF")
+        assert create(model=MODEL, file=file).text == "hello"
+        words = ["word", "segment"]
+        found = create(
+            model=MODEL,
+            file=file,
+            response_format="verbose_json",
+            timestamp_granularities=words,
+            temperature=0.5,
+        )
+        assert (found.text, found.language) == ("hello", "english")
+        assert create(model=MODEL, file=file, response_format="vtt") == "WEBVTT\n\nhello\n"
+        sent = service.requests[1].body
+        assert sent.count(b'name="timestamp_granularities[]"') == len(words)
+        with pytest.raises(openai.BadRequestError, match="not streamed"):
+            create(model=MODEL, file=file, stream=True)

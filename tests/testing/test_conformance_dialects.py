@@ -10,6 +10,7 @@ from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.completions import OpenAICompletions
 from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
+from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
 
 from genai_host.api import Codec, Completion, Embeddings, Message, ToolCall, Usage
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
@@ -26,6 +27,7 @@ from genai_host.testing.suites import (
     DialectSuite,
     EmbedDialectSuite,
     ModerateDialectSuite,
+    TranscribeDialectSuite,
 )
 
 CALL = ToolCall("call_1", "weather", {"city": "Oslo"})
@@ -147,6 +149,22 @@ class TestOpenAICompletions(CompleteDialectSuite):
         (404, b'{"detail": "Not Found"}', BadRequest),
         (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
     )
+
+
+class TestOpenAITranscribe(TranscribeDialectSuite):
+    dialect = OpenAITranscribe()
+    usage = Usage(7, 2)
+    reply = wire(
+        {
+            "text": "hello there",
+            "usage": {"type": "tokens", "input_tokens": 7, "output_tokens": 2},
+        }
+    )
+    refusals = ((400, refusal("no speech"), BadRequest),)
+
+    def test_a_duration_is_no_number_of_tokens(self) -> None:
+        used = {"type": "duration", "seconds": 9, "input_tokens": 7}
+        assert self.extracted(wire({"text": "", "usage": used})).usage == Usage()
 
 
 class TestOpenAIEmbed(EmbedDialectSuite):

@@ -60,6 +60,7 @@ _OPERATIONS: Mapping[str, Operation] = {
     "complete": "complete",
     "embed": "embed",
     "moderate": "moderate",
+    "transcribe": "transcribe",
     "count": "count",
 }
 

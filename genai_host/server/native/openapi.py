@@ -89,7 +89,7 @@ ENDPOINTS: Mapping[str, RouteDescription] = {
         query={
             "model": _TEXT,
             "provider": _TEXT,
-            "operation": {"enum": ["chat", "complete", "embed", "moderate", "count"]},
+            "operation": {"enum": ["chat", "complete", "embed", "moderate", "transcribe", "count"]},
             "runs": _FLAG,
         },
     ),

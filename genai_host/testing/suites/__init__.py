@@ -6,6 +6,7 @@
 - `DialectSuite`: a chat dialect
 - `EmbedDialectSuite`: an embedding dialect
 - `ModerateDialectSuite`: a moderation dialect
+- `TranscribeDialectSuite`: a dialect that converts speech to text
 - `ProviderSuite`: any provider
 - `HttpProviderSuite`: an HTTP provider, with all faults of a service
 - `ModelSuite`: models and offerings
@@ -34,6 +35,7 @@ from genai_host.testing.suites.dialect import (  # noqa: E402
     DialectSuite,
     EmbedDialectSuite,
     ModerateDialectSuite,
+    TranscribeDialectSuite,
 )
 from genai_host.testing.suites.executor import ExecutorSuite  # noqa: E402
 from genai_host.testing.suites.feature import FeatureSuite  # noqa: E402
@@ -64,5 +66,6 @@ __all__ = [
     "Suite",
     "ToolSourceSuite",
     "ToolSuite",
+    "TranscribeDialectSuite",
     "recommended",
 ]

@@ -1,4 +1,5 @@
-"""Suites of dialects: chat, text completions, embeddings, moderation, token counts.
+"""Suites of dialects: chat, text completions, embeddings, moderation,
+speech to text, token counts.
 
 They test that a dialect is a codec: it writes or rejects all content, reads valid and invalid
 replies of services, and has no state.
@@ -32,6 +33,8 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
     ToolSchema,
+    TranscribeCall,
+    Transcription,
     Usage,
     VendorPart,
 )
@@ -416,6 +419,47 @@ class EmbedDialectSuite(CodecSuite):
 
     def is_sound(self, result: Any) -> bool:
         return isinstance(result, Embeddings) and len(result.vectors) == 2
+
+
+class TranscribeDialectSuite(CodecSuite):
+    """Suite for a dialect that converts speech to text.
+
+        class TestMyDialect(TranscribeDialectSuite):
+            dialect = MyDialect()
+            reply = b'{"words": "hello there"}'
+
+    Attributes:
+        dialect: Tested dialect.
+        reply: Body of a whole reply.
+        text: Text of the reply.
+        usage: Usage in the reply.
+        refusals: Error replies: status (400 or more), body, class of the error.
+        parameter_values: Values for parameters whose JSON Schema does not suffice to make one.
+    """
+
+    text = "hello there"
+    usage = Usage()
+
+    def call(self) -> TranscribeCall:
+        return TranscribeCall(model_id="m-1", audio=File(b"RIFF sample", "audio/wav", "a.wav"))
+
+    def test_the_recording_is_written_or_refused(self) -> None:
+        call = self.call()
+        request = self.dialect.prepare_request(call)
+        other = self.dialect.prepare_request(evolve(call, audio=File(b"other", name="a.wav")))
+        assert (request.file, request.data()) != (other.file, other.data())
+        by_url = evolve(call, audio=File(url="https://x/a.wav"))
+        try:
+            assert b"https://x/a.wav" in self.dialect.prepare_request(by_url).data()
+        except UnsupportedPart as error:
+            assert error.dialect == self.dialect.name
+
+    def test_a_reply_is_read(self) -> None:
+        found = self.extracted(self.reply)
+        assert (found.text, found.usage) == (self.text, self.usage)
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Transcription) and isinstance(result.text, str)
 
 
 class ModerateDialectSuite(CodecSuite):

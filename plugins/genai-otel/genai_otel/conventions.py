@@ -34,9 +34,10 @@ OPERATIONS: Mapping[str, str] = {
     "complete": "text_completion",
     "embed": "embeddings",
     "moderate": "moderation",
+    "transcribe": "transcription",
     "count": "count_tokens",
 }
-"""Operation names; the last two are not in the conventions."""
+"""Operation names; the last three are not in the conventions."""
 
 PROVIDERS: Mapping[str, str] = {
     "azure": "azure.ai.openai",

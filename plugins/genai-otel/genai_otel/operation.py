@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, field
 
-from genai_host.api import Answer, ChatCall, Completion, Embeddings, Message, ToolOutput, Usage
+from genai_host.api import (
+    Answer,
+    ChatCall,
+    Completion,
+    Embeddings,
+    Message,
+    ToolOutput,
+    Transcription,
+    Usage,
+)
 from genai_host.errors import GenaiError, TurnPaused
 from genai_otel import conventions as names
 from genai_otel.conventions import Instrument
@@ -145,7 +154,7 @@ class ObservedOperation:
                 self.attributes["gen_ai.output.messages"] = output
         elif isinstance(result, Embeddings) and result.model:
             self.attributes["gen_ai.response.model"] = result.model
-        if isinstance(result, (Completion, Embeddings)):
+        if isinstance(result, (Completion, Embeddings, Transcription)):
             self._use(result.usage)
             for kind, tokens in (
                 ("input", result.usage.input_tokens),

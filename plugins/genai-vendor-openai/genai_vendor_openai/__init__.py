@@ -15,13 +15,14 @@ from typing import Any
 from genai_host.api import Model, ProviderType, hookimpl
 from genai_vendor_openai.azure import AzureProvider, AzureSettings
 from genai_vendor_openai.compatible import CompatibleProvider, CompatibleSettings
-from genai_vendor_openai.models import CHAT, EMBED, MODERATE
+from genai_vendor_openai.models import CHAT, EMBED, MODERATE, TRANSCRIBE
 from genai_vendor_openai.openai import OpenAIProvider, OpenAISettings
 
 __all__ = [
     "CHAT",
     "EMBED",
     "MODERATE",
+    "TRANSCRIBE",
     "AzureProvider",
     "AzureSettings",
     "CompatibleProvider",
@@ -40,4 +41,4 @@ def genai_providers() -> Iterable[ProviderType[Any]]:
 
 @hookimpl
 def genai_models() -> Iterable[Model]:
-    return [*CHAT, *EMBED, *MODERATE]
+    return [*CHAT, *EMBED, *MODERATE, *TRANSCRIBE]

@@ -233,6 +233,7 @@ def _serves(version: str) -> Mapping[str, DialectEndpoint]:
         "openai-embed": DialectEndpoint(
             f"{by_deployment}/embeddings", query=query, variant={"encoding": "base64"}
         ),
+        "openai-transcribe": DialectEndpoint(f"{by_deployment}/audio/transcriptions", query=query),
     }
     has_responses = version in _V1 or version >= _FIRST_WITH_RESPONSES
     return {"openai-responses": responses, **others} if has_responses else others

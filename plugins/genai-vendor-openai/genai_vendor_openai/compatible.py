@@ -76,6 +76,9 @@ class CompatibleSettings:
     )
     default_model: str = field(default="", metadata=about("default model for chat"))
     default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
+    default_transcription_model: str = field(
+        default="", metadata=about("default model for speech to text")
+    )
     max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = _variant(
         "name of the field for the maximum number of output tokens"
     )
@@ -125,6 +128,7 @@ def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
         )
         for dialect in settings.serves
     }
+    serves["openai-transcribe"] = DialectEndpoint()
     if settings.completions:
         serves["openai-completions"] = DialectEndpoint(unsupported=settings.lacks)
     return serves
@@ -135,5 +139,6 @@ def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Oper
     named: Mapping[Operation, str] = {
         "chat": settings.default_model,
         "embed": settings.default_embed_model,
+        "transcribe": settings.default_transcription_model,
     }
     return {operation: f"{instance}/{model}" for operation, model in named.items() if model}

@@ -165,6 +165,11 @@ MODERATE: Sequence[Model] = (
     ),
 )
 
+TRANSCRIBE: Sequence[Model] = tuple(
+    Model(name, dialects=["openai-transcribe"], operation="transcribe", at=_at(name))
+    for name in ("gpt-4o-transcribe", "gpt-4o-mini-transcribe", "whisper-1")
+)
+
 EMBED: Sequence[Model] = (
     _embed("text-embedding-3-small", 1536),
     _embed("text-embedding-3-large", 3072),

@@ -118,6 +118,7 @@ class OpenAIProvider(HttpProvider):
         "chat": "gpt-6.1-sol",
         "embed": "text-embedding-3-small",
         "moderate": "omni-moderation",
+        "transcribe": "gpt-4o-transcribe",
     }
     call_limits = PATIENT
 
@@ -151,6 +152,7 @@ _OWN: Mapping[str, DialectEndpoint] = {
     "openai-count": DialectEndpoint(),
     "openai-embed": DialectEndpoint(variant={"encoding": "base64"}),
     "openai-moderate": DialectEndpoint(model_ids="*moderation*"),
+    "openai-transcribe": DialectEndpoint(),
 }
 _ELSEWHERE: Mapping[str, DialectEndpoint] = {
     "openai-chat": DialectEndpoint(variant=HELD, parameters=OF_SERVERS),
@@ -158,4 +160,5 @@ _ELSEWHERE: Mapping[str, DialectEndpoint] = {
     "openai-count": DialectEndpoint(),
     "openai-embed": DialectEndpoint(),
     "openai-moderate": DialectEndpoint(model_ids="*moderation*"),
+    "openai-transcribe": DialectEndpoint(),
 }

@@ -320,7 +320,8 @@ def test_an_address_of_ones_own_is_spoken_to_in_chat_completions(
     serves = host.instances["openai"].provider.serves
     best, second, *others = serves
     chats = ["openai-responses", "openai-chat"] if own else ["openai-chat", "openai-responses"]
-    assert [best, second, *others] == [*chats, "openai-count", "openai-embed", "openai-moderate"]
+    further = ["openai-count", "openai-embed", "openai-moderate", "openai-transcribe"]
+    assert [best, second, *others] == [*chats, *further]
     assert serves["openai-chat"].variant.get("max_tokens") == (
         "max_completion_tokens" if own else None
     )

@@ -1,9 +1,9 @@
 """OpenAI's API formats, both sides: requests of clients and requests to services.
 
 dialects `openai-chat`, `openai-completions`, `openai-responses`, `openai-embed`, `openai-moderate`,
-         and token counts
+         `openai-transcribe`, and token counts
 routes   chat completions, completions, responses, conversations, embeddings, moderations,
-         files
+         transcriptions, files
 
 - `dialect`: writes requests to services, reads their replies
 - `server`: reads requests of clients, writes replies
@@ -19,12 +19,15 @@ from genai_host.api import Dialect, HttpApi, HttpRoute, hookimpl
 
 _HANDLERS = "genai_wire_openai.server.handlers"
 _COMPLETIONS = "genai_wire_openai.server.completions"
+_TRANSCRIPTIONS = "genai_wire_openai.server.transcriptions"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
 _DEPLOYMENTS = "genai_wire_openai.server.deployments"
 _FILES = "genai_wire_openai.server.files:Files"
 _UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
+_RECORDING = 26 * 2**20  # bytes; recordings have up to 25 MiB at the service
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 _WITHOUT_VERSION = (
+    "audio/transcriptions",
     "batches",
     "chat/completions",
     "completions",
@@ -44,6 +47,7 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_wire_openai.dialect.completions import OpenAICompletions
     from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
     from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
+    from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
 
     return [
         OpenAIChat(),
@@ -51,6 +55,7 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
         OpenAIResponses(),
         OpenAIEmbed(),
         OpenAIModerate(),
+        OpenAITranscribe(),
         OpenAIChatCount(),
         OpenAICount(),
     ]
@@ -84,6 +89,12 @@ _ROUTES = (
     HttpRoute("POST", "/v1/completions", f"{_COMPLETIONS}:complete", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/embeddings", f"{_HANDLERS}:embed", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/moderations", f"{_HANDLERS}:moderate"),
+    HttpRoute(
+        "POST",
+        "/v1/audio/transcriptions",
+        f"{_TRANSCRIPTIONS}:transcribe",
+        max_body_size=_RECORDING,
+    ),
     HttpRoute("POST", "/v1/responses", f"{_RESPONSES}.create", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/responses/input_tokens", f"{_RESPONSES}.count", max_body_size=_SIZE),
     HttpRoute("GET", "/v1/responses/{response}", f"{_RESPONSES}.show"),
@@ -121,13 +132,14 @@ _ROUTES = (
         HttpRoute(
             "POST",
             f"/openai/deployments/{named}/{path}",
-            f"{_DEPLOYMENTS}:{handler}",
-            max_body_size=_SIZE,
+            f"{module}:{handler}",
+            max_body_size=size,
         )
-        for path, handler in (
-            ("chat/completions", "complete"),
-            ("completions", "complete_prompt"),
-            ("embeddings", "embed"),
+        for path, module, handler, size in (
+            ("audio/transcriptions", _TRANSCRIPTIONS, "transcribe", _RECORDING),
+            ("chat/completions", _DEPLOYMENTS, "complete", _SIZE),
+            ("completions", _DEPLOYMENTS, "complete_prompt", _SIZE),
+            ("embeddings", _DEPLOYMENTS, "embed", _SIZE),
         )
         # a model name can have slashes, as they are or percent-encoded
         for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")

@@ -31,14 +31,19 @@ class Upload:
     """An uploaded file.
 
     Attributes:
-        fields: The texts of the form by name.
+        fields: The texts of the form by name; the last one of each name.
+        lists: All texts of each name.
         name: Name of the file, without directories.
         data: Content of the file.
     """
 
-    fields: dict[str, str]
+    lists: dict[str, list[str]]
     name: str
     data: bytes
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return {name: values[-1] for name, values in self.lists.items()}
 
 
 def read_upload(request: RouteRequest) -> Upload:
@@ -55,19 +60,20 @@ def read_upload(request: RouteRequest) -> Upload:
     if parts.file is None:
         raise ValidationError("file is missing", path="$.file")
     name, data = parts.file
-    return Upload(parts.fields, _plain(name), data)
+    return Upload(parts.lists, _plain(name), data)
 
 
 class _Parts:
     def __init__(self) -> None:
-        self.fields: dict[str, str] = {}
+        self.lists: dict[str, list[str]] = {}
         self.file: tuple[str, bytes] | None = None
 
     def add_field(self, field: Any) -> None:
         value = field.value or b""
-        if len(self.fields) == _MOST_FIELDS or len(value) > _LONGEST_FIELD:
+        count = sum(map(len, self.lists.values()))
+        if count == _MOST_FIELDS or len(value) > _LONGEST_FIELD:
             raise ValidationError("the form has too many fields, or a field is too long", path="$")
-        self.fields[_text(field.field_name)] = _text(value)
+        self.lists.setdefault(_text(field.field_name), []).append(_text(value))
 
     def add_file(self, file: Any) -> None:
         name = _text(file.field_name)

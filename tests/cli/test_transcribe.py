@@ -1,0 +1,60 @@
+"""`genai-host transcribe`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from configured import configure
+from support import Terminal
+
+from genai_host.testing.fake_service import FakeService, json_reply
+
+pytestmark = pytest.mark.part
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    file = tmp_path / "call.wav"
+    file.write_bytes(b"RIFF")
+    return str(file)
+
+
+@pytest.fixture
+def gate(home: Path, service: FakeService) -> None:
+    service.replies = [json_reply({"text": "hello", "duration": 2})]
+    address = f'type = "openai-compatible"\nbase_url = "{service.url}"\n'
+    configure(
+        home,
+        f'[defaults]\ntranscription_model = "gate/whisper"\n[providers.gate]\n{address}',
+    )
+
+
+def test_the_text_is_printed(
+    terminal: Terminal, gate: None, recording: str, service: FakeService
+) -> None:
+    code, out, err = terminal("transcribe", recording, "-m", "gate/m", "--language", "en")
+    assert (code, out) == (0, "hello\n"), err
+    [sent] = service.requests
+    assert b'filename="call.wav"' in sent.body
+    assert b"audio/" in sent.body
+    assert b'name="language"\r\n\r\nen\r\n' in sent.body
+
+
+def test_json_has_all_fields_of_the_reply(terminal: Terminal, gate: None, recording: str) -> None:
+    """The model is the default one."""
+    code, out, err = terminal("transcribe", recording, "--json")
+    assert code == 0, err
+    row = json.loads(out)
+    assert (row["text"], row["duration"], row["cost"]) == ("hello", 2, None)
+    assert (row["model"], row["provider"]) == ("gate/whisper", "gate")
+
+
+def test_without_a_model_for_it(terminal: Terminal, recording: str, tmp_path: Path) -> None:
+    code, _, err = terminal("transcribe", recording, "-m", "mock")
+    assert code == 1
+    assert "mock does not transcribe speech" in err
+    empty = tmp_path / "empty.wav"
+    empty.touch()
+    assert terminal("transcribe", str(empty))[0] == 1
