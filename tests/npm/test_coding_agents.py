@@ -1,6 +1,7 @@
 """Coding agents, unmodified, repair a program: they read a file, edit it and run its test.
 
-The model is a script that calls the tools of each agent.
+The model is a script that calls the tools of each agent. Aider has no tools: its model answers with
+blocks to search and to replace.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from npm.packages import NODE, install
 from genai_host import Config
 from genai_host.api import Completion, Message, ToolCall, hookimpl
 from genai_host.testing import FakeModel
+from genai_host.testing.environments import uv
 from genai_host.testing.fake_model import RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
@@ -260,3 +262,76 @@ def test_an_agent_repairs_a_program(
     tested = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, check=False)
     assert tested.returncode == 0
     shutil.rmtree(project)
+
+
+AIDER = "aider-chat==0.86.2"
+"""It requires exact versions of many distributions, and a Python before 3.13."""
+
+REPLACED = f"""I change the sign.
+
+program.py
+```python
+<<<<<<< SEARCH
+    {WRONG}
+=======
+    {RIGHT}
+>>>>>>> REPLACE
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def aider(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aider") / "venv"
+    try:
+        uv("venv", "--quiet", "--no-python-downloads", "--python", ">=3.10,<3.13", str(folder))
+        uv("pip", "install", "--quiet", "--python", str(folder), AIDER)
+    except (FileNotFoundError, RuntimeError) as error:
+        reason = f"{AIDER} cannot be installed: {error}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return folder / "bin" / "aider"
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_aider_repairs_a_program(
+    make_host: MakeHost, aider: Path, tmp_path: Path, stream: str
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    program = project / "program.py"
+    program.write_text(PROGRAM)
+    (project / "test_program.py").write_text(TEST)
+    fake = FakeModel(lambda heard: REPLACED)
+    statuses = Statuses()
+    options = ("--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings")
+    tested = ("--auto-test", "--test-cmd", f"{sys.executable} -m unittest -q")
+    model = ("--model", "openai/fake", "--edit-format", "diff", stream)
+    with served(make_host(fake=fake, statuses=statuses)) as server:
+        run = subprocess.run(
+            [aider, *options, *tested, *model, "--message", TASK, "program.py"],
+            cwd=project,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(home),
+                "OPENAI_API_BASE": f"{server.url}/v1",
+                "OPENAI_API_KEY": "none",
+                "AIDER_ANALYTICS": "false",
+                "TERM": "dumb",
+                "NO_PROXY": "127.0.0.1",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    assert run.returncode == 0, said
+    assert RIGHT in program.read_text(), said
+    [prompt] = fake.prompts  # it sends another one if the test fails
+    assert WRONG in repr(prompt.messages), said
+    assert "Applied edit to program.py" in run.stdout, said
+    assert {status for _, status in statuses.found} == {200}, said
