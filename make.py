@@ -219,7 +219,9 @@ def _to_test(plugin: str) -> list[str]:
     """Test requirements of a plugin, for pip."""
     folders = {**_plugins(), "genai-host-testing": _KIT}
     names = _names(_setup(folders[plugin])["options.extras_require"]["test"])
-    needed = _folders([*names, "genai-host-testing"], folders)
+    names += _names(_setup(ROOT)["options.extras_require"]["testing"])  # of the testing kit
+    needed = _folders([plugin, *names, "genai-host-testing"], folders)
+    needed.remove(folders[plugin])
     return [f"-e {ROOT}", *(f"-e {each}" for each in needed), f"-e {folders[plugin]}[test]"]
 
 

@@ -32,6 +32,14 @@ def _loaded(file: Path) -> Any:
 
 make = _loaded(ROOT / "make.py")
 
+NEEDED_BY_BATCH = (
+    "genai-feature-agent",
+    "genai-feature-chat",
+    "genai-vendor-mock",
+    "genai-wire-openai",
+)
+"""Plugins that it, its tests and the testing kit require."""
+
 
 def _is_managed(python: str) -> bool:
     """Whether a Python is its system's, which pip may not install into (PEP 668)."""
@@ -191,6 +199,12 @@ class TestInstalling:
             "genai-wire-openai",
         ]
         assert make._needed_by("all") == list(make._plugins().values())
+
+    def test_a_plugin_is_tested_with_the_plugins_that_it_requires(self) -> None:
+        *needed, last = make._to_test("genai-batch")
+        names = {line.rpartition("/")[2] for line in needed}
+        assert names == {ROOT.name, "kit", *NEEDED_BY_BATCH}
+        assert last == f"-e {ROOT / 'plugins' / 'genai-batch'}[test]"
 
     @pytest.mark.process
     def test_item_1_it_tells_what_is_downloaded_and_how_much(
