@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from genai_host import RetryPolicy
-from genai_host.api import Cancellation, Delta, RouteInfo
+from genai_host.api import Cancellation, Completion, Delta, Message, RouteInfo
 from genai_host.api.features import RetryWait
-from genai_host.calls.retry import Retry, StepTrace, drained
+from genai_host.calls.retry import Retry, StepTrace, called, drained
 from genai_host.calls.route import Route
 from genai_host.errors import (
     AuthenticationFailed,
@@ -277,6 +277,24 @@ class TestStreams:
 )
 def test_text_that_the_error_of_a_stream_lacks(error: GenaiError | None, text: str) -> None:
     assert StepTrace(pieces=["h", "e"]).text_before(error) == text
+
+
+@pytest.mark.parametrize(
+    ("refused", "known", "cost"),
+    [(True, 0.5, 0.0), (False, 0.5, 0.5), (False, 0.0, 0.0), (False, None, None)],
+)
+def test_what_an_attempt_cost(
+    clock: ManualClock, refused: bool, known: float | None, cost: float | None
+) -> None:
+    report, info = CallRecord(), RouteInfo("m", "a", "d")
+    assert called(info, clock, None, report) is None, "nothing was sent"
+    report.sent, report.refused = clock.monotonic(), refused
+    if known is not None:
+        report.result = Completion(Message("assistant", "hi"), cost=known)
+    clock.advance(2.0)
+    attempt = called(info, clock, None, report)
+    assert attempt is not None
+    assert (attempt.seconds, attempt.cost) == (2.0, cost)
 
 
 def test_item_9_waits_of_a_second_or_more_are_told_if_that_is_asked_for(clock: ManualClock) -> None:
