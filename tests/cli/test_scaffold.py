@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import genai_vendor_mock
@@ -32,18 +31,6 @@ __all__ = ["base", "environment", "wheels"]
 KINDS = ["vendor", "feature", "tool"]
 NAMES = ["acme", "my-ai-2", "x", "01-ai", "class", "genai", "self", "test", "genai-tools"]
 NO_NAMES = ["", " ", "Acme", "my_ai", "a--b", "a-", "a.b", "a/b", "..", "a b", "ä", "a\n", "<name>"]
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on `sys.path`; what is imported from it is forgotten afterwards."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    before = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,18 +42,6 @@ if "a_late" in sys.modules:
 _ENDS = "it ends the process while it is loaded (exit code {0})"
 _SUSPECT = "the process crashed or was killed while loading it the last time"
 _NEVER = "it takes longer than 1 s to load"
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on `sys.path`; what is imported from it is forgotten afterwards."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    before = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 def install(site: Path, **sources: str) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import genai_feature_agent
 import pytest
-from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, blocks_of
+from anthropic_api import CLOCK, OWN, Api, anthropic_api, blocks_of
 from genai_wire_anthropic.server.replies import MessageWriter
 
 from genai_host.api import (
-    CancelToken,
     Completion,
     Delta,
     Message,
@@ -29,7 +26,6 @@ from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.openai_service import LOOKING
 
@@ -206,30 +202,3 @@ class TestErrors:
         assert "no JSON" in "".join(before)
         assert "message_delta" not in reply.text
         assert "message_stop" not in reply.text
-
-
-class _Hanging(FakeModel):
-    def __init__(self) -> None:
-        super().__init__()
-        self.freed = threading.Event()
-
-    def hang(self, limits: CancelToken) -> None:
-        try:
-            super().hang(limits)
-        finally:
-            self.freed.set()
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_ends_the_call(make_host: MakeHost, stream: bool) -> None:
-    fake = _Hanging()
-    fake.faults[0] = HANG
-    body = {"model": "fake", "max_tokens": 9, "messages": [HI], "stream": stream}
-    data = json.dumps(body).encode()
-    head = f"POST /v1/messages HTTP/1.1\r\nHost: here\r\nContent-Length: {len(data)}\r\n\r\n"
-    with anthropic_api(make_host, fake) as api:
-        port = int(api.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(head.encode() + data)
-            assert fake.hanging.wait(10)
-        assert fake.freed.wait(10)

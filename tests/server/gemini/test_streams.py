@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +39,6 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -261,31 +258,6 @@ class TestErrors:
                 }
             ],
         }
-
-
-class _Hanging(FakeModel):
-    def __init__(self) -> None:
-        super().__init__()
-        self.freed = threading.Event()
-
-    def hang(self, limits: CancelToken) -> None:
-        try:
-            super().hang(limits)
-        finally:
-            self.freed.set()
-
-
-def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
-    fake = _Hanging()
-    fake.faults[0] = HANG
-    body = json.dumps({"contents": [HI]}).encode()
-    head = "POST /v1beta/models/fake:streamGenerateContent HTTP/1.1\r\nHost: here\r\n"
-    with serving(make_host, fake) as api:
-        port = int(api.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            assert fake.hanging.wait(10)
-        assert fake.freed.wait(10)
 
 
 def test_deltas_without_anything_are_left_out() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
-import threading
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -15,7 +13,6 @@ from genai_wire_ollama.server.replies import ChatWriter, as_message
 from ollama_form import HI, Api, serving
 
 from genai_host.api import (
-    CancelToken,
     Completion,
     Image,
     Message,
@@ -28,7 +25,6 @@ from genai_host.api import (
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -232,28 +228,3 @@ class TestErrors:
         assert said["message"]["content"] == "so"
         assert thought["message"] == {"role": "assistant", "content": "", "thinking": "hm"}
         assert error == {"error": "it was cut"}
-
-
-class _Hanging(FakeModel):
-    def __init__(self) -> None:
-        super().__init__()
-        self.freed = threading.Event()
-
-    def hang(self, limits: CancelToken) -> None:
-        try:
-            super().hang(limits)
-        finally:
-            self.freed.set()
-
-
-def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
-    fake = _Hanging()
-    fake.faults[0] = HANG
-    body = json.dumps({"model": "fake", "messages": [HI]}).encode()
-    head = f"POST /api/chat HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n"
-    with serving(make_host, fake) as api:
-        port = int(api.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(head.encode() + body)
-            assert fake.hanging.wait(10)
-        assert fake.freed.wait(10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream, streamed
-from genai_host.testing.fake_service import HANG
 from genai_host_testing.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -207,29 +205,6 @@ def test_nothing_of_a_failed_response_is_kept(api: Api) -> None:
     events = api.events(text={"format": schema})
     assert events[-1]["type"] == "response.failed"
     api.error("GET", f"/responses/{events[-1]['response']['id']}")
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_ends_the_call(api: Api, stream: bool) -> None:
-    api.fake.answer = lambda heard: HANG
-    ended = threading.Event()
-    hang = api.fake.hang
-
-    def hangs(limits: Any) -> None:
-        try:
-            hang(limits)
-        finally:
-            ended.set()
-
-    api.fake.hang = hangs  # type: ignore[method-assign]
-
-    client = http.client.HTTPConnection(api.url.removeprefix("http://"))
-    body = {"model": "fake", "input": "hi", "stream": stream}
-    kind = {"content-type": "application/json"}
-    client.request("POST", "/v1/responses", json.dumps(body), kind)
-    assert api.fake.hanging.wait(20)
-    client.close()
-    assert ended.wait(20)
 
 
 def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
