@@ -1,7 +1,8 @@
 """Coding agents, unmodified, repair a program: they read a file, edit it and run its test.
 
-The model is a script that calls the tools of each agent. Aider has no tools: its model answers with
-blocks to search and to replace.
+The model is a script that calls the tools of each agent. It runs in the host, whose requests are
+read and written, or at a service of the agent's own format, which is another host: the requests of
+the agent pass through. Aider has no tools: its model answers with blocks to search and to replace.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import genai_vendor_anthropic
+import genai_vendor_gemini
+import genai_vendor_openai
 import pytest
 from attrs import frozen
 from npm.packages import NODE, install
 
-from genai_host import Config
+from genai_host import Config, Host
 from genai_host.api import Completion, Message, ToolCall, hookimpl
+from genai_host.calls.passthrough import PassedCompletion
+from genai_host.config import InstanceConfig
 from genai_host.testing import FakeModel
 from genai_host.testing.environments import uv
 from genai_host.testing.fake_model import RecordedPrompt
@@ -72,6 +79,7 @@ class Agent:
         environ: Environment variables; `{url}` is the address of the server.
         files: Files in its home directory, with their contents.
         calls: Makes the calls of its tools from the path of the program to repair.
+        format: Its format; see `SERVICES`.
         refused: Requests that are refused, with their statuses; it goes on without.
         is_native: Whether the program runs without Node.js.
     """
@@ -81,6 +89,7 @@ class Agent:
     environ: Mapping[str, str]
     files: Mapping[str, str]
     calls: Callable[[Path], Sequence[Call]]
+    format: str
     refused: Sequence[tuple[str, int]] = ()
     is_native: bool = False
 
@@ -90,7 +99,9 @@ def codex(model: str, config: str, *calls: Call) -> Agent:
     read, run = (("exec_command", {"cmd": command}) for command in ("cat program.py", RUN))
     refused = [("GET /v1/responses", 426)] if "openai_base_url" in config else []
     files = {".codex/config.toml": config}
-    return Agent(".bin/codex", options, {}, files, lambda _: [read, *calls, run], refused)
+    return Agent(
+        ".bin/codex", options, {}, files, lambda _: [read, *calls, run], "responses", refused
+    )
 
 
 AGENTS = {
@@ -123,6 +134,7 @@ AGENTS = {
             ("Edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
             ("Bash", {"command": RUN, "description": "run the test"}),
         ],
+        "messages",
     ),
     "gemini-cli": Agent(
         ".bin/gemini",
@@ -147,6 +159,7 @@ AGENTS = {
             ("google_web_search", {"query": "add"}),
             ("run_shell_command", {"command": RUN}),
         ],
+        "contents",
         [("POST /v1beta/models/gemini-3-flash-preview:generateContent", 400)],
     ),
     "opencode": Agent(
@@ -159,6 +172,7 @@ AGENTS = {
             ("edit", {"filePath": str(file), "oldString": WRONG, "newString": RIGHT}),
             ("bash", {"command": RUN}),
         ],
+        "chat",
         is_native=True,
     ),
     "qwen-code": Agent(
@@ -171,15 +185,33 @@ AGENTS = {
             ("edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
             ("run_shell_command", {"command": RUN, "is_background": False}),
         ],
+        "chat",
     ),
 }
 
 
+SERVICES: Mapping[str, tuple[str, Mapping[str, Any], str, str]] = {
+    "chat": ("openai-compatible", {"serves": ["openai-chat"]}, "/v1", "fake"),
+    "responses": ("openai-compatible", {"serves": ["openai-responses"]}, "/v1", "fake"),
+    "messages": ("anthropic", {}, "", "claude-opus-5"),
+    "contents": ("gemini", {}, "", "gemini-3.1-pro-preview"),
+}
+"""The provider, its settings, the path of its base URL and a model, by format."""
+
+
+NAMES = {"gpt-5.5", *(model for *_, model in SERVICES.values())} - {"fake"}
+
+
 class Statuses:
-    """A plugin that collects the statuses of requests to the APIs."""
+    """A plugin that collects the statuses of requests to the APIs, and the results of calls."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, int]] = []
+        self.results: list[Any] = []
+
+    @hookimpl
+    def genai_on_call_end(self, result: Any) -> None:
+        self.results.append(result)
 
     @hookimpl
     def genai_on_request_end(self, request: Any, status: int) -> None:
@@ -209,10 +241,35 @@ def answering(calls: Sequence[Call]) -> Callable[[RecordedPrompt], str | Complet
     return answer
 
 
+@contextmanager
+def in_front(make_host: MakeHost, agent: Agent, fake: Host, statuses: Statuses) -> Iterator[Host]:
+    """A host in front of a service of the agent's format."""
+    kind, settings, path, model = SERVICES[agent.format]
+    with served(fake) as service:
+        own = InstanceConfig(kind, settings={"base_url": f"{service.url}{path}", **settings})
+        names = dict.fromkeys(("fake", "gpt-5.5"), f"{kind}/{model}")
+        config = Config(models={"chat": "fake"}, aliases=names, providers={kind: own})
+        yield make_host(
+            openai=genai_vendor_openai,
+            anthropic=genai_vendor_anthropic,
+            gemini=genai_vendor_gemini,
+            statuses=statuses,
+            config=config,
+        )
+
+
+@pytest.mark.parametrize("passes", [False, True], ids=["read", "passed"])
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
 def test_an_agent_repairs_a_program(
-    make_host: MakeHost, packages: Path, tmp_path: Path, agent: Agent
+    make_host: MakeHost,
+    packages: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: Agent,
+    passes: bool,
 ) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    monkeypatch.setenv("GEMINI_API_KEY", "none")
     if not (packages / agent.program).exists():
         pytest.skip(f"{agent.program} has no build for this system")
     home, project = tmp_path / "home", tmp_path / "project"
@@ -223,9 +280,12 @@ def test_an_agent_repairs_a_program(
     (project / "test_program.py").write_text(TEST)
     fake = FakeModel(answering(agent.calls(program)))
     statuses = Statuses()
-    config = Config(models={"chat": "fake"}, aliases={"gpt-5.5": "fake"})
-    host = make_host(fake=fake, statuses=statuses, config=config)
-    with served(host) as server:
+    config = Config(models={"chat": "fake"}, aliases=dict.fromkeys(NAMES, "fake"))
+    host = make_host(fake=fake, config=config, **({} if passes else {"statuses": statuses}))
+    with ExitStack() as stack:
+        if passes:
+            host = stack.enter_context(in_front(make_host, agent, host, statuses))
+        server = stack.enter_context(served(host))
         for name, content in agent.files.items():
             file = home / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -257,6 +317,8 @@ def test_an_agent_repairs_a_program(
     assert RIGHT in program.read_text(), said
     last = [message for message in fake.prompts[-1].messages if message.role == "tool"][-1]
     assert "passed" in repr(last), said
+    passed = [each for each in statuses.results if isinstance(each, PassedCompletion)]
+    assert bool(passed) == passes, said
     refused = [(path, status) for path, status in statuses.found if status >= 400]
     assert refused == [*agent.refused]
     tested = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, check=False)
