@@ -45,8 +45,8 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
-from genai_host.errors import GenaiError
-from genai_host.testing.fake_service import HANG, Act
+from genai_host.errors import GenaiError, IncompleteReply
+from genai_host.testing.fake_service import CUT, HANG, Act
 
 
 def _respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -105,7 +105,7 @@ class FakeModel:
     Attributes:
         flags: Whether a text violates the rules.
         faults: Faults by number of the call, including embedding and moderation: an error to raise,
-            or `HANG`.
+            `HANG`, or `CUT` to break off a streamed answer after its first chunk.
         prompts: The prompts received.
         calls: Number of calls.
         hanging: Set when a call hangs.
@@ -142,8 +142,9 @@ class FakeModel:
             at={"fake": "fake-moderate"},
         )
 
-    def begin(self, limits: CancelToken) -> None:
-        """Count a call, and cause its fault if there is one."""
+    def begin(self, limits: CancelToken) -> bool:
+        """Count a call, and cause its fault if there is one. Returns whether to break off the
+        answer."""
         with self._lock:
             fault = self.faults.get(self.calls)
             self.calls += 1
@@ -151,6 +152,7 @@ class FakeModel:
             self.hang(limits)
         if isinstance(fault, GenaiError):
             raise fault
+        return fault is CUT
 
     def hear(self, body: Mapping[str, Any], codec: Codec) -> FakeAnswer:
         """The answer to a request."""
@@ -199,8 +201,9 @@ class _FakeProvider(Provider):
         return self._reply(self._completion(body, limits))
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
-        self._model.begin(limits)
-        return _Events(self._events(self._completion(read_json(request.data()), limits)))
+        is_cut = self._model.begin(limits)
+        events = self._events(self._completion(read_json(request.data()), limits))
+        return _Events(_cut(events) if is_cut else events)
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
         answer = self._model.hear(body, usual_codec())
@@ -232,6 +235,11 @@ class _Events:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def _cut(events: Iterator[StreamEvent]) -> Iterator[StreamEvent]:
+    yield next(events)
+    raise IncompleteReply("the reply was interrupted")
 
 
 def _event(value: Any) -> StreamEvent:

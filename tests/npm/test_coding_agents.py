@@ -1,4 +1,5 @@
-"""Coding agents, unmodified, repair a program: they read a file, edit it and run its test.
+"""Coding agents, unmodified, repair a program: they read a picture and a file, edit it and run its
+test. Meanwhile, the model is busy once, overloaded once, and an answer is cut off.
 
 The model is a script that calls the tools of each agent. It runs in the host, whose requests are
 read and written, or at a service of the agent's own format, which is another host: the requests of
@@ -9,9 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,13 +26,15 @@ import pytest
 from attrs import frozen
 from npm.packages import NODE, install
 
-from genai_host import Config, Host
-from genai_host.api import Completion, Message, ToolCall, hookimpl
+from genai_host import Config, Host, RetryPolicy
+from genai_host.api import Completion, Image, Message, ToolCall, ToolResult, hookimpl
 from genai_host.calls.passthrough import PassedCompletion
 from genai_host.config import InstanceConfig
+from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 from genai_host.testing.environments import uv
 from genai_host.testing.fake_model import RecordedPrompt
+from genai_host.testing.fake_service import CUT, Act
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -52,6 +57,21 @@ PATCH = f"""*** Begin Patch
 +    {RIGHT}
 *** End Patch
 """
+
+
+def _png(side: int) -> bytes:
+    """A black square."""
+
+    def block(kind: bytes, data: bytes) -> bytes:
+        crc = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + crc
+
+    head = block(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+    lines = block(b"IDAT", zlib.compress(bytes((side + 1) * side)))
+    return b"\x89PNG\r\n\x1a\n" + head + lines + block(b"IEND", b"")
+
+
+PICTURE = _png(32)
 RUN = "python3 -m unittest -q && echo passed"
 TASK = "Fix the failing test and run it."
 CODEX_PROVIDER = (
@@ -81,6 +101,8 @@ class Agent:
         calls: Makes the calls of its tools from the path of the program to repair.
         format: Its format; see `SERVICES`.
         refused: Requests that are refused, with their statuses; it goes on without.
+        repeats_cut: Whether it repeats a request whose answer was cut off.
+        shows_pictures: Whether it shows a picture that it reads to a model that it does not know.
         is_native: Whether the program runs without Node.js.
     """
 
@@ -91,16 +113,19 @@ class Agent:
     calls: Callable[[Path], Sequence[Call]]
     format: str
     refused: Sequence[tuple[str, int]] = ()
+    repeats_cut: bool = True
+    shows_pictures: bool = True
     is_native: bool = False
 
 
 def codex(model: str, config: str, *calls: Call) -> Agent:
     options = ("exec", "--dangerously-bypass-approvals-and-sandbox", "--model", model)
     read, run = (("exec_command", {"cmd": command}) for command in ("cat program.py", RUN))
+    look = ("view_image", {"path": "picture.png"})
     refused = [("GET /v1/responses", 426)] if "openai_base_url" in config else []
     files = {".codex/config.toml": config}
     return Agent(
-        ".bin/codex", options, {}, files, lambda _: [read, *calls, run], "responses", refused
+        ".bin/codex", options, {}, files, lambda _: [look, read, *calls, run], "responses", refused
     )
 
 
@@ -130,6 +155,7 @@ AGENTS = {
         },
         {},
         lambda file: [
+            ("Read", {"file_path": str(file.with_name("picture.png"))}),
             ("Read", {"file_path": str(file)}),
             ("Edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
             ("Bash", {"command": RUN, "description": "run the test"}),
@@ -146,6 +172,7 @@ AGENTS = {
         },
         {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
         lambda file: [
+            ("read_file", {"file_path": str(file.with_name("picture.png"))}),
             ("read_file", {"file_path": str(file)}),
             (
                 "replace",
@@ -168,11 +195,13 @@ AGENTS = {
         {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
         {".config/opencode/opencode.json": OPENCODE},
         lambda file: [
+            ("read", {"filePath": str(file.with_name("picture.png"))}),
             ("read", {"filePath": str(file)}),
             ("edit", {"filePath": str(file), "oldString": WRONG, "newString": RIGHT}),
             ("bash", {"command": RUN}),
         ],
         "chat",
+        shows_pictures=False,
         is_native=True,
     ),
     "qwen-code": Agent(
@@ -181,11 +210,14 @@ AGENTS = {
         {"OPENAI_BASE_URL": "{url}/v1"},
         {},
         lambda file: [
+            ("read_file", {"file_path": str(file.with_name("picture.png"))}),
             ("read_file", {"file_path": str(file)}),
             ("edit", {"file_path": str(file), "old_string": WRONG, "new_string": RIGHT}),
             ("run_shell_command", {"command": RUN, "is_background": False}),
         ],
         "chat",
+        repeats_cut=False,
+        shows_pictures=False,
     ),
 }
 
@@ -200,6 +232,16 @@ SERVICES: Mapping[str, tuple[str, Mapping[str, Any], str, str]] = {
 
 
 NAMES = {"gpt-5.5", *(model for *_, model in SERVICES.values())} - {"fake"}
+
+
+FAULTS_BEFORE: Mapping[int, GenaiError | Act] = {
+    1: RateLimited("too many requests", status=429, retry_after=1.0),
+    3: ServiceUnavailable("overloaded", status=529),
+}
+"""Before the answer, by number of the call: an agent repeats the request."""
+FAULTS = {**FAULTS_BEFORE, 5: CUT}
+AGAIN = (429, 503, 529)
+NO_RETRIES = RetryPolicy(max_attempts=1)
 
 
 class Statuses:
@@ -241,6 +283,14 @@ def answering(calls: Sequence[Call]) -> Callable[[RecordedPrompt], str | Complet
     return answer
 
 
+def flat(parts: Iterable[Any]) -> Iterator[Any]:
+    """Parts, with those of the results of tools."""
+    for part in parts:
+        yield part
+        if isinstance(part, ToolResult):
+            yield from flat(part.content)
+
+
 @contextmanager
 def in_front(make_host: MakeHost, agent: Agent, fake: Host, statuses: Statuses) -> Iterator[Host]:
     """A host in front of a service of the agent's format."""
@@ -255,6 +305,7 @@ def in_front(make_host: MakeHost, agent: Agent, fake: Host, statuses: Statuses) 
             gemini=genai_vendor_gemini,
             statuses=statuses,
             config=config,
+            patience=NO_RETRIES,
         )
 
 
@@ -278,10 +329,13 @@ def test_an_agent_repairs_a_program(
     program = project / "program.py"
     program.write_text(PROGRAM)
     (project / "test_program.py").write_text(TEST)
+    (project / "picture.png").write_bytes(PICTURE)
     fake = FakeModel(answering(agent.calls(program)))
     statuses = Statuses()
+    fake.faults.update(FAULTS if agent.repeats_cut else FAULTS_BEFORE)
     config = Config(models={"chat": "fake"}, aliases=dict.fromkeys(NAMES, "fake"))
-    host = make_host(fake=fake, config=config, **({} if passes else {"statuses": statuses}))
+    observers = {} if passes else {"statuses": statuses}
+    host = make_host(fake=fake, config=config, patience=NO_RETRIES, **observers)
     with ExitStack() as stack:
         if passes:
             host = stack.enter_context(in_front(make_host, agent, host, statuses))
@@ -317,9 +371,11 @@ def test_an_agent_repairs_a_program(
     assert RIGHT in program.read_text(), said
     last = [message for message in fake.prompts[-1].messages if message.role == "tool"][-1]
     assert "passed" in repr(last), said
+    parts = [part for message in fake.prompts[-1].messages for part in flat(message.content)]
+    assert any(isinstance(part, Image) for part in parts) == agent.shows_pictures, said
     passed = [each for each in statuses.results if isinstance(each, PassedCompletion)]
     assert bool(passed) == passes, said
-    refused = [(path, status) for path, status in statuses.found if status >= 400]
+    refused = [found for found in statuses.found if found[1] >= 400 and found[1] not in AGAIN]
     assert refused == [*agent.refused]
     tested = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, check=False)
     assert tested.returncode == 0

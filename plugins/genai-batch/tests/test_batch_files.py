@@ -271,11 +271,12 @@ def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, paths: tuple[Pa
     begun, ended = threading.Event(), threading.Event()
 
     class Waiting(FakeModel):
-        def begin(self, limits: Any) -> None:
+        def begin(self, limits: Any) -> bool:
             with limits.on_cancel(ended.set):
                 begun.set()
                 assert ended.wait(30)
             limits.check()
+            return False
 
     def tell(progress: BatchProgress) -> None:
         if progress.done:

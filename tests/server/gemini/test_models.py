@@ -47,6 +47,14 @@ class TestTokens:
     def test_of_features(self, api: Api) -> None:
         assert api.call("countTokens", {"contents": [HI]}, "feature:chat").status_code == 400
 
+    def test_item_6_a_part_of_a_conversation_is_counted(self, api: Api) -> None:
+        """Gemini CLI counts the result of a tool with a picture, without the call."""
+        result = {"functionResponse": {"id": "1", "name": "look", "response": {"output": "so"}}}
+        picture = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+        contents = [{"role": "user", "parts": [result, picture]}]
+        assert api.call("countTokens", {"contents": contents}).status_code == 200
+        assert api.call("generateContent", {"contents": contents}).status_code == 400
+
 
 class TestEmbeddings:
     def test_one(self, api: Api) -> None:

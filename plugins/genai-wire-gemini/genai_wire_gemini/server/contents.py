@@ -38,13 +38,45 @@ _NOT_READ = (
 _WHOLE_TEXT = ({"output"}, {"result"})
 
 
-def messages_in(body: JsonReader) -> list[Message]:
-    """Read the system prompt, then the contents, oldest first. Raises `ValidationError`."""
+class _AddedCalls(Pairing):
+    """Adds the missing calls of results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._added: list[ToolCall] = []
+
+    def result(self, given: str, name: str, path: str) -> tuple[str, str]:
+        try:
+            return super().result(given, name, path)
+        except ValidationError:
+            self._added.append(ToolCall(self.call(given, name), name, {}))
+            return super().result(given, name, path)
+
+    def taken(self) -> list[Message]:
+        """The message with the calls that were added since the last time, if there are any."""
+        added, self._added = self._added, []
+        return [Message("assistant", added)] if added else []
+
+
+def messages_in(body: JsonReader, *, are_counted: bool = False) -> list[Message]:
+    """Read the system prompt, then the contents, oldest first.
+
+    Args:
+        body: The request.
+        are_counted: Whether they may be a part of a conversation, with results of calls that are
+            not in it.
+
+    Raises:
+        ValidationError: They are invalid.
+    """
     contents = body.objects("contents")
     if not contents:
         raise ValidationError("contents is not specified", path=body.at("contents"))
-    pairing = Pairing()
-    messages = [message for each in contents for message in _messages(each, pairing)]
+    pairing = _AddedCalls() if are_counted else Pairing()
+    messages: list[Message] = []
+    for each in contents:
+        read = [*_messages(each, pairing)]
+        messages += [*pairing.taken(), *read] if isinstance(pairing, _AddedCalls) else read
     return [*_system(body), *map(_joined, merge_consecutive(messages, "tool", "assistant"))]
 
 

@@ -285,7 +285,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     inner = body.object("generateContentRequest")
     if inner is not None:
         body.drop_others()
-    asked = _read(inner or body, model, host, stream=False).asked
+    asked = _read(inner or body, model, host, stream=False, is_counted=True).asked
     if model.startswith(FEATURE):
         raise ValidationError(f"{model} is a feature: only models can count tokens")
     count = host.count_tokens(
@@ -299,7 +299,9 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     return json_response({"totalTokens": count.tokens})
 
 
-def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
+def _read(
+    body: JsonReader, model: str, host: Host, *, stream: bool, is_counted: bool = False
+) -> _Read:
     # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
     # pause, if the reply is 404, but not if it is 400.
     tools, choice = chosen(body, tools_in(body))
@@ -307,7 +309,7 @@ def _read(body: JsonReader, model: str, host: Host, *, stream: bool) -> _Read:
     config = configured(body.object("generationConfig"), taken)
     asked = ChatRequest(
         model=model,
-        messages=messages_in(body),
+        messages=messages_in(body, are_counted=is_counted),
         tools=tools,
         tool_choice=choice,
         schema=config.schema,

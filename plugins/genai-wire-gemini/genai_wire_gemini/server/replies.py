@@ -129,7 +129,8 @@ class ContentWriter:
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the chunks as server-sent events."""
-        yield from map(_event, self._pieces(answering))
+        for piece in self._pieces(answering):
+            yield _error(piece) if "error" in piece else _event(piece)
 
     def array(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the chunks as a JSON array."""
@@ -175,8 +176,14 @@ class ContentWriter:
 
 
 def error_event(error: GenaiError) -> bytes:
-    """Return an error as the last event of a stream."""
-    return _event(error_object(HttpProblem.of(error)))
+    """Return an error as the end of a stream."""
+    return _error(error_object(HttpProblem.of(error)))
+
+
+def _error(value: _Wire) -> bytes:
+    """An error within a stream: Google's clients expect it as JSON without `data:`. That for
+    JavaScript ignores others, and takes the answer for complete."""
+    return b"%b\r\n\r\n" % write_json(value)
 
 
 def _event(value: _Wire) -> bytes:
