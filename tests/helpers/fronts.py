@@ -104,7 +104,7 @@ FRONTS = [
             }
         },
         b"finishReason",
-        b'data: {"error":{',
+        b'\n{"error":{',  # without `data:`
         b"\r\n",
     ),
     Front(
