@@ -418,7 +418,7 @@ class Dialect(ABC, Generic[C, R]):
     @property
     def models_of(self) -> str:
         """Name of the chat dialect whose models it serves, too, although they do not declare it.
-        Required for the operations `complete` and `count`; empty for others."""
+        Required for the operations `complete`, `count` and `transcribe`; empty for others."""
         return ""
 
     @abstractmethod

@@ -205,7 +205,8 @@ class HttpProvider(Provider):
         if request.file is None:
             return HttpRequest("POST", address, headers, request.data())
         kind, data = _form(request.body, request.file)
-        return HttpRequest("POST", address, {**headers, "Content-Type": kind}, data)
+        others = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        return HttpRequest("POST", address, {**others, "Content-Type": kind}, data)
 
     def _carry(
         self,

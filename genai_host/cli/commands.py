@@ -6,7 +6,8 @@ from genai_host import commands
 @commands.conversation_options
 @click.pass_obj
 def shop(state: CommandState, **chosen: Any) -> None:
-with state.host.open(**commands.conversation_arguments(state.host, **chosen)) as opened:
+arguments = commands.conversation_arguments(state.host, **chosen)
+with state.host.open(**arguments) as opened:
 commands.echo(opened.say("hi").text)
 """
 

@@ -11,7 +11,7 @@ requests can contain options that not every model supports.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -392,7 +392,8 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
 
 
 def text_completions(host: Host, model: str) -> Capabilities | None:
-    """The capabilities of the best route for text completions; None if there is none.
+    """The capabilities of the best route for text completions; None if there is none, or another
+    provider is preferred for chat.
 
     Args:
         host: The host.
@@ -402,4 +403,7 @@ def text_completions(host: Host, model: str) -> Capabilities | None:
         best = host.catalog.resolve(model, None, "complete")[0]
     except NoRoute:  # also of an unknown model, which is reported when it is called
         return None
+    with suppress(NoRoute):  # of a model for text completions alone
+        if host.catalog.resolve(model, None, "chat")[0].provider != best.provider:
+            return None
     return Capabilities(best.parameters, best.capabilities, best.dialect)

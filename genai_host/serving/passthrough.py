@@ -189,10 +189,10 @@ def pass_through(
 
 
 def _events(answering: CompletionStream, form: PassingFormat) -> Iterator[bytes]:
-    if not isinstance(answering.first, PassedDelta):
-        yield from form.writer.events(answering)
-        return
     try:
+        if not isinstance(answering.first, PassedDelta):
+            yield from form.writer.events(answering)
+            return
         with reported():
             for delta in answering:
                 if isinstance(delta, PassedDelta) and delta.event is not None:

@@ -13,12 +13,15 @@ import pytest
 import requests
 
 from genai_host import Config, Host, RetryPolicy
-from genai_host.api import Completion, Usage, hookimpl
+from genai_host.api import Cancellation, Completion, RouteRequest, Usage, hookimpl
 from genai_host.config import (
+    BudgetConfig,
+    BudgetsConfig,
     InstanceConfig,
     ModelConfig,
     ServerConfig,
 )
+from genai_host.serving import fields_to_pass
 from genai_host.testing import FakeService, RouteServer
 from genai_host.testing.fake_service import CUT, json_reply, reply, sse_reply
 from genai_host_testing.fixtures import MakeHost
@@ -47,6 +50,9 @@ MESSAGE_REPLY = (
     b':"c2ln"},{"type":"text","text":"hello","new":1.0}],"stop_reason":"end_turn",'
     b'"usage":{"input_tokens":3,"output_tokens":5}}'
 )
+
+
+PASSING_USERS = ServerConfig(pass_through=True, users={"ann": {"env": "TOKEN"}})
 
 
 class Observer:
@@ -308,12 +314,37 @@ def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     assert "seen" not in json.dumps(gate.sent())
 
 
+def test_item_3_a_plain_format_needs_no_mention_of_json(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    messages = [{"role": "user", "content": "hi", "seen": 1}]
+    body = {"model": "gate/m", "messages": messages, "response_format": {"type": "text"}}
+    assert gate.post("/v1/chat/completions", json.dumps(body).encode()).content == CHAT_REPLY
+    assert gate.sent() == {**body, "model": "m"}
+
+
+@pytest.mark.parametrize("gate", [{"server": PASSING_USERS}], indirect=True)
+def test_item_3_requests_of_users_pass_if_enabled(gate: Gate) -> None:
+    gate.service.replies = [reply(CHAT_REPLY)]
+    assert gate.post("/v1/chat/completions", CHAT).content == CHAT_REPLY
+
+
 def test_item_3_the_limit_gets_the_name_of_the_service(gate: Gate) -> None:
     gate.service.replies = [reply(CHAT_REPLY)]
     body = json.loads(CHAT) | {"max_completion_tokens": 9}
     assert gate.post("/v1/chat/completions", json.dumps(body).encode()).content == CHAT_REPLY
     assert gate.sent()["max_tokens"] == 9
     assert "max_completion_tokens" not in gate.sent()
+
+
+@pytest.mark.parametrize("passes", [None, True])
+def test_item_3_with_budgets_requests_pass_only_if_enabled(
+    make_host: MakeHost, passes: bool | None
+) -> None:
+    """The host does not know the prices of all that a service offers."""
+    budgets = BudgetsConfig(user=BudgetConfig(day=1.0))
+    host = make_host(config=Config(server=ServerConfig(pass_through=passes), budgets=budgets))
+    request = RouteRequest("POST", "/v1/chat/completions", body=CHAT, limits=Cancellation())
+    assert (fields_to_pass(host, request) is not None) == bool(passes)
 
 
 @pytest.mark.parametrize("gate", [{}, {"server": ServerConfig(pass_through=False)}], indirect=True)
@@ -375,6 +406,14 @@ def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate) -> None:
     assert failed["response"]["error"]["code"] == "server_error"
 
 
+def test_item_3_a_request_that_cannot_be_read_ends_its_stream_with_an_error(gate: Gate) -> None:
+    """It has passed, but the service did not stream, so that the host has to write the events."""
+    gate.service.replies = [reply(RESPONSE)]
+    body = {"model": "gate/m", "store": False, "input": "hi", "stream": True, "top_p": 7}
+    events = gate.post("/v1/responses", json.dumps(body).encode()).content
+    assert b"event: response.failed" in events
+
+
 def test_item_3_a_response_that_was_not_streamed_is_written_as_events(gate: Gate) -> None:
     gate.service.replies = [reply(RESPONSE)]
     body = {"model": "gate/m", "store": False, "input": "hi", "stream": True}
@@ -404,11 +443,12 @@ def test_item_3_what_this_host_has_stored_does_not_pass(gate: Gate) -> None:
     """Its ids and its sealed reasoning mean nothing to the service."""
     reasoning = b'{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2VhbGVk"}'
     first = RESPONSE.replace(b'"output":[', b'"output":[%b,' % reasoning)
-    gate.service.replies = [reply(first), reply(RESPONSE), reply(RESPONSE), reply(RESPONSE)]
+    gate.service.replies = [reply(first), *[reply(RESPONSE)] * 5]
 
     def respond(**fields: Any) -> Any:
         body = {"model": "gate/m", "include": ["reasoning.encrypted_content"], **fields}
-        answer = gate.post("/v1/responses", json.dumps(body).encode())
+        written = json.dumps(body).encode().replace(b"\\u0000id", b"\\u0069d")
+        answer = gate.post("/v1/responses", written)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -419,6 +459,8 @@ def test_item_3_what_this_host_has_stored_does_not_pass(gate: Gate) -> None:
         [sealed, message],
         [{"type": "item_reference", "id": message["id"]}],
         [{"id": message["id"]}],
+        [{"\x00id": message["id"]}],
+        [{name: value for name, value in sealed.items() if name != "encrypted_content"}],
     ):
         again = respond(store=False, input=[*items, {"role": "user", "content": "more"}])
         assert again["id"] != "resp_1"

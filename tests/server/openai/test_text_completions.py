@@ -210,3 +210,30 @@ def test_a_client_of_ollama_fills_in(api: Api, service: FakeService, stream: boo
     fields = {"prompt": "def f(", "suffix": "return 1", "max_tokens": 5, "temperature": 0}
     assert sent.path == "/completions"
     assert {name: sent.json()[name] for name in fields} == fields
+
+
+def test_a_text_is_scored(api: Api, service: FakeService) -> None:
+    body = {"prompt": "in Paris", "echo": True, "logprobs": 1, "max_tokens": 0}
+    assert post(api, **body).status_code == 200
+    assert service.requests[0].json() == {"model": "m", **body}
+
+
+def test_the_provider_that_is_preferred_for_chat_is_used(
+    make_host: MakeHost, service: FakeService
+) -> None:
+    """Another one could have another price."""
+    chat = {"base_url": f"{service.url}/chat", "completions": False}
+    config = Config(
+        providers={
+            "first": InstanceConfig("openai-compatible", settings=chat, models={"x": "x"}),
+            "second": InstanceConfig(
+                "openai-compatible", settings={"base_url": service.url}, models={"x": "x"}
+            ),
+        },
+        provider_order=("first", "second"),
+    )
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Paris"}}
+    service.replies = [json_reply({"choices": [{**choice, "finish_reason": "stop"}]})]
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        assert api.post("/v1/completions", {"model": "x", "prompt": "in"}).status_code == 200
+    assert service.requests[0].path == "/chat/chat/completions"

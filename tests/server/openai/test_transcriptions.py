@@ -94,6 +94,8 @@ def test_a_recording(api: Api, service: FakeService, model: str, path: str, id: 
     ("form", "body", "kind"),
     [
         ("text", b"hello\n", "text/plain"),
+        ("text", b"{laughs} hello", "text/plain"),
+        ("text", b'{"title": "no answer"}', "text/plain"),
         ("srt", SUBTITLES, "text/plain"),
         ("vtt", b"WEBVTT\n\n", "text/vtt"),
     ],
@@ -127,6 +129,25 @@ def test_invalid_fields_are_refused(
     error = found.json()["error"]
     assert param in f"{error['param']} {error['message']}"
     assert not service.requests
+
+
+def test_an_empty_recording_is_refused(api: Api) -> None:
+    found = api.client.post(
+        f"{api.url}/v1/audio/transcriptions",
+        data={"model": "gate/m"},
+        files={"file": ("a.wav", b"")},
+        timeout=60,
+    )
+    assert (found.status_code, found.json()["error"]["param"]) == (400, "file")
+
+
+def test_the_header_of_the_form_replaces_others(make_host: MakeHost, service: FakeService) -> None:
+    headers = {"content-type": "application/json"}
+    settings = {"base_url": service.url, "headers": headers}
+    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=settings)})
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        assert post(api).status_code == 200
+    assert service.requests[0].headers["content-type"].startswith("multipart/form-data; boundary=")
 
 
 def test_other_models_are_refused(api: Api) -> None:

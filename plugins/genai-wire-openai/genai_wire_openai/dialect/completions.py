@@ -64,12 +64,16 @@ class OpenAICompletions(Dialect[CompleteCall, Completion]):
         **standard_parameters(
             "temperature",
             "top_p",
-            "max_tokens",
             "stop",
             "seed",
             "presence_penalty",
             "frequency_penalty",
         ),
+        "max_tokens": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "maximum number of tokens of an answer; 0 to score a text",
+        },
         "n": {
             "type": "integer",
             "minimum": 1,

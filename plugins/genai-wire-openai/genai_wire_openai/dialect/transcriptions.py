@@ -22,6 +22,7 @@ from genai_host.api import (
     count_in,
     details_in,
     malformed,
+    read_json,
     string_in,
 )
 from genai_host.errors import GenaiError, UnsupportedPart
@@ -78,7 +79,7 @@ class OpenAITranscribe(Dialect[TranscribeCall, Transcription]):
 
     def extract_result(self, call: TranscribeCall, reply: ProviderReply) -> Transcription:
         form = call.parameters.get("response_format", "json")
-        if form in TEXT_FORMATS and not reply.body.lstrip().startswith(b"{"):
+        if form in TEXT_FORMATS and not _is_answer(reply.body):
             try:
                 return Transcription(reply.body.decode())
             except UnicodeDecodeError as error:
@@ -95,3 +96,15 @@ class OpenAITranscribe(Dialect[TranscribeCall, Transcription]):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+
+def _is_answer(body: bytes) -> bool:
+    """Whether a reply is JSON with a text or an error, also if a text was requested; a text may
+    begin with a brace."""
+    if not body.lstrip().startswith(b"{"):
+        return False
+    try:
+        data = read_json(body)
+    except ValueError:
+        return False
+    return isinstance(data, dict) and not {"text", "error"}.isdisjoint(data)

@@ -33,7 +33,6 @@ from genai_wire_openai.responses.replies import error_of
 _OF_THIS_HOST = ("background", "conversation", "previous_response_id", "prompt")
 """Fields that refer to what is stored, or store something."""
 
-_SEALED = b'"encrypted_content"'
 _NEUTRAL = frozenset({"encrypted_reasoning", "image_detail", "object_root", "strict"})
 """Options of the dialect for what a client writes itself."""
 
@@ -82,13 +81,24 @@ def _has_items_of_this_host(
     fields: Mapping[str, EncodedJson], given: EncodedJson, unseal: Unseal
 ) -> bool:
     """Whether there are items that only this host can read: references, and sealed reasoning."""
-    items = value_of(fields, "input") if b'"id"' in given.data or _SEALED in given.data else ()
+    marks = (
+        b'"id"',
+        b'"encrypted_content"',
+        b'"reasoning"',
+        b"\\u",
+    )  # the last may spell any other
+    items = value_of(fields, "input") if any(mark in given.data for mark in marks) else ()
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict):
             return True
         kind = item.get("type") or ("message" if "role" in item else "item_reference")
+        if kind == "item_reference":
+            return True
         sealed = item.get("encrypted_content")
-        if kind == "item_reference" or (isinstance(sealed, str) and unseal(sealed) is not None):
+        if isinstance(sealed, str) and sealed:
+            if unseal(sealed) is not None:
+                return True
+        elif kind == "reasoning":  # the service knows only its own
             return True
     return False
 

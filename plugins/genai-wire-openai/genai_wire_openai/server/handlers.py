@@ -123,7 +123,8 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     form = value_of(fields, "response_format")
     if isinstance(form, dict) and (form.get("type") == "json_schema" or "schema" in form):
         return None  # the answer is checked
-    if form and b"json" not in fields["messages"].data.lower():
+    wants_json = isinstance(form, dict) and form.get("type") == "json_object"
+    if wants_json and b"json" not in fields["messages"].data.lower():
         return None  # some services require the word, and others an instruction
     options = value_of(fields, "stream_options") or {}
     fields.pop("stream_options", None)

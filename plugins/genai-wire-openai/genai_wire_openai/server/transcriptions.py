@@ -28,6 +28,8 @@ def transcribe(request: RouteRequest, host: Host) -> RouteResponse:
     model = name_in(request.parameters) if request.parameters else named
     if not model:
         raise ValidationError("model is missing", path="$.model")
+    if not upload.data:
+        raise ValidationError("the file is empty", path="$.file")
     if fields.pop("stream", ["false"])[-1].lower() not in ("false", "0"):
         raise ValidationError("transcriptions are not streamed here", path="$.stream")
     parameters = _parameters(fields, capabilities(host, model, "transcribe").parameters)
