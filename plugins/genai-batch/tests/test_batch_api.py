@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = ["make_store", "place", "postgres_server"]
 CHAT = "/v1/chat/completions"
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 Line = Mapping[str, Any]
+DAY = 24 * 60 * 60
 
 
 class Client:
@@ -129,7 +131,7 @@ def test_each_row_has_its_answer_in_the_order_of_the_rows(serve: Serve) -> None:
     made = client.create(*rows, metadata={"a": "b"})
     assert made["object"] == "batch"
     assert (made["status"], made["errors"], made["output_file_id"]) == ("validating", None, None)
-    assert made["expires_at"] - made["created_at"] == 24 * 60 * 60
+    assert made["expires_at"] - made["created_at"] == DAY
     batch = client.ended(made)
     assert batch["status"] == "completed"
     assert batch["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
@@ -313,7 +315,7 @@ def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None
     client = serve(gate, clock=clock)
     made = client.create(chat("a", "hi"), chat("w", "wait"))
     assert gate.reached.wait(60)
-    clock.advance(24 * 60 * 60)
+    clock.advance(DAY)
     gate.open()
     batch = client.ended(made)
     assert batch["status"] == "expired"
@@ -322,18 +324,20 @@ def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None
 
 
 class ByHand:
-    """The jobs of batches, which a test does itself."""
+    """The jobs of batches, which a test does itself.
+
+    Attributes:
+        submitted: Jobs to do, with their workers.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._submitted: list[tuple[JobWorker, Job]] = []
-        patch.setattr(
-            JobWorker, "_start", lambda worker, job: self._submitted.append((worker, job))
-        )
+        self.submitted: list[tuple[JobWorker, Job]] = []
+        patch.setattr(JobWorker, "_start", lambda worker, job: self.submitted.append((worker, job)))
 
     def do(self, number: int | None = None, **fields: Any) -> bool:
         """Do the last job. Returns whether the process was killed before a write of this number,
         after which another does it."""
-        worker, job = self._submitted.pop()
+        worker, job = self.submitted.pop()
         del worker._under_way[job.id]
         worker.queue.drop(job.id)
         work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
@@ -368,6 +372,39 @@ def test_a_batch_killed_before_any_write_is_continued(
         assert batch["request_counts"] == {"total": 4, "completed": 2, "failed": 2}
         number += 1
     assert number > 7
+
+
+@pytest.mark.parametrize("seconds", [0, 1, DAY])
+def test_a_worker_that_lost_its_batch_does_not_change_it_after_its_end(
+    serve: Serve, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """Its process was suspended for some seconds in the last row."""
+    by_hand, clock, gate = ByHand(monkeypatch), ManualClock(), Gate()
+    prompts: list[str] = []
+
+    def recorded(asked: RecordedPrompt) -> str:
+        prompts.append(asked.messages[-1].text)
+        return prompts[-1]
+
+    suspended, other = serve(gate, clock=clock), serve(recorded, clock=clock)
+    made = suspended.create(chat("a", "x"), chat("b", "y"), chat("w", "wait"))
+    with ThreadPoolExecutor(1) as threads:
+        lost = threads.submit(by_hand.do)
+        assert gate.reached.wait(60)
+        other.get(f"/batches/{made['id']}")  # submits it again
+        by_hand.do()
+        batch, files = other.get(f"/batches/{made['id']}"), other.get("/files")
+        assert batch["status"] == "completed"
+        calls = len(prompts)
+        clock.advance(seconds)
+        gate.open()
+        lost.result(60)
+    assert other.get(f"/batches/{made['id']}") == batch
+    assert other.get("/files") == files
+    assert not by_hand.submitted
+    assert len(prompts) == calls
+    assert other.texts(batch) == {"a": "x", "b": "y", "w": "wait"}
+    assert make_store().documents(f"batch/row/{made['id']}").count() == 0
 
 
 def test_the_rows_of_a_batch_that_ends_its_workers_are_kept(

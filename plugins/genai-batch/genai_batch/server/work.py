@@ -145,11 +145,15 @@ class _Run:
         self._counted = its.host.clock.monotonic()
 
     def work(self) -> None:
-        if self._batch["status"] not in ENDED:
+        try:
             self._do()
+        except Interrupted:
+            if self._batches.get(self._batch["id"])["status"] not in ENDED:
+                raise
         self._results.clear()
 
     def _do(self) -> None:
+        self._check_status(self._batch)
         clock, ending = self._its.host.clock, self._ending
         left = max(0.0, self._batch["expires_at"] - clock.now().timestamp())
         over = clock.call_later(left, lambda: ending.cancel(_Expired("the batch has expired")))
@@ -230,7 +234,7 @@ class _Run:
         now = self._its.host.clock.monotonic()
         if now - self._counted >= _COUNTED:
             self._counted = now
-            self._batches.update(self._batch["id"], request_counts=self._counts())
+            self._change(lambda batch: {**batch, "request_counts": self._counts()})
 
     def _answer(self, row: Row, ending: Cancellation) -> _Result:
         """Answer a row, in one of the threads. An error of a plugin fails only this row."""
@@ -288,6 +292,7 @@ class _Run:
 
     def _finish(self, status: str, error: GenaiError | None = None) -> None:
         """Write the files, and end with a status."""
+        self._check_status(self._batches.get(self._batch["id"]))
         if status == "completed":
             self._move("finalizing")
         if status == "expired":
@@ -324,19 +329,33 @@ class _Run:
 
         Raises:
             Cancelled: The batch is being cancelled.
+            Interrupted: Another worker has ended the batch.
         """
         now = self._batches.now()
 
-        def make(batch: Object) -> tuple[Object, Object]:
+        def moved(batch: Object) -> Object:
             if batch["status"] == "cancelling" and status not in ENDED:
                 raise Cancelled("the batch was cancelled")
             reached = status
             if batch["status"] == "cancelling" and status == "completed":
                 reached = "cancelled"
-            value = {**batch, **fields, "status": reached, f"{reached}_at": now}
+            return {**batch, **fields, "status": reached, f"{reached}_at": now}
+
+        self._change(moved)
+
+    def _change(self, changed: Callable[[Object], Object]) -> None:
+        """Change the batch. Raises `Interrupted` if another worker has ended it."""
+
+        def make(batch: Object) -> tuple[Object, Object]:
+            self._check_status(batch)
+            value = changed(batch)
             return value, value
 
         self._batch = self._batches.change(self._batch["id"], make)
+
+    def _check_status(self, batch: Object) -> None:
+        if batch["status"] in ENDED:
+            raise Interrupted("another worker has ended the batch")
 
     def _counts(self, total: int | None = None) -> dict[str, int]:
         failed = sum(self._done.values())
