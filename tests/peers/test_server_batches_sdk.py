@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from genai_host.store import Store
-from genai_host.testing import FakeModel
+from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
@@ -26,8 +26,19 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 
 
 @pytest.fixture
-def client(make_host: MakeHost, tmp_path: Path) -> Iterator[openai.OpenAI]:
-    plugins = {"fake": FakeModel(), "openai": genai_wire_openai, "batch": genai_batch}
+def gate() -> threading.Event:
+    """Holds the answers to questions about `held`."""
+    return threading.Event()
+
+
+@pytest.fixture
+def client(make_host: MakeHost, tmp_path: Path, gate: threading.Event) -> Iterator[openai.OpenAI]:
+    def answer(asked: RecordedPrompt) -> str:
+        text = asked.messages[-1].text
+        assert "held" not in text or gate.wait(60)
+        return text
+
+    plugins = {"fake": FakeModel(answer), "openai": genai_wire_openai, "batch": genai_batch}
     with (
         Store(tmp_path / "store.db") as store,
         served(make_host(store=store, **plugins)) as server,
@@ -51,10 +62,12 @@ def created(client: openai.OpenAI, *rows: Any) -> Any:
 
 def ended(client: openai.OpenAI, batch: Any) -> Any:
     waits = threading.Event()
-    while batch.status not in ENDED:
+    for _ in range(1200):
+        if batch.status in ENDED:
+            return batch
         waits.wait(0.05)
         batch = client.batches.retrieve(batch.id)
-    return batch
+    raise AssertionError(f"the batch did not end: {batch}")
 
 
 def lines(client: openai.OpenAI, file: str) -> list[Any]:
@@ -76,14 +89,15 @@ def test_a_batch_is_created_polled_and_read(client: openai.OpenAI) -> None:
     assert client.files.retrieve(batch.output_file_id).purpose == "batch_output"
 
 
-def test_batches_are_listed_by_pages_and_cancelled(client: openai.OpenAI) -> None:
+def test_batches_are_listed_by_pages_and_cancelled(
+    client: openai.OpenAI, gate: threading.Event
+) -> None:
     made = [ended(client, created(client, row("a", "fake"))) for _ in range(3)]
     assert [each.id for each in client.batches.list(limit=2)] == [each.id for each in made[::-1]]
     with pytest.raises(openai.BadRequestError, match="Cannot cancel"):
         client.batches.cancel(made[0].id)
     with pytest.raises(openai.NotFoundError):
         client.batches.retrieve("batch_0")
-    cancelled = client.batches.cancel(
-        created(client, *(row(f"{n}", "fake") for n in range(200))).id
-    )
+    cancelled = client.batches.cancel(created(client, row("held", "fake")).id)
+    gate.set()
     assert ended(client, cancelled).status == "cancelled"

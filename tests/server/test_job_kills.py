@@ -111,6 +111,16 @@ def batch_of(client: Client) -> Any:
     return client.post("/v1/batches", body)
 
 
+def ended(client: Client, batch: Any) -> Any:
+    waits = threading.Event()
+    for _ in range(1200):
+        batch = client.get(f"/v1/batches/{batch['id']}")
+        if batch["status"] in ("completed", "failed", "expired", "cancelled"):
+            return batch
+        waits.wait(0.1)
+    raise AssertionError(f"the batch did not end: {batch}")
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_a_batch_is_continued_after_its_server_has_ended(service: FakeService, sign: int) -> None:
     with serving() as server, client_of(server.url) as client:
@@ -119,9 +129,8 @@ def test_a_batch_is_continued_after_its_server_has_ended(service: FakeService, s
         end(server, sign)
     service.let_go(10 * JOBS)
     with serving() as server, client_of(server.url) as client:
-        waits = threading.Event()
-        while (batch := client.get(f"/v1/batches/{batch['id']}"))["completed_at"] is None:
-            waits.wait(0.1)
+        batch = ended(client, batch)
+        assert batch["status"] == "completed", batch
         text = client.send("GET", f"/v1/files/{batch['output_file_id']}/content").text
     assert batch["request_counts"] == {"total": JOBS, "completed": JOBS, "failed": 0}
     messages = [

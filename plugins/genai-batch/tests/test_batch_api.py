@@ -13,6 +13,7 @@ import genai_batch
 import genai_wire_openai
 import pytest
 import requests
+from attrs import evolve
 
 from genai_host import Config
 from genai_host.api import Cancellation, Job
@@ -32,8 +33,8 @@ __all__ = ["make_store", "place", "postgres_server"]
 
 CHAT = "/v1/chat/completions"
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
-Line = Mapping[str, Any]
 DAY = 24 * 60 * 60
+Line = Mapping[str, Any]
 
 
 class Client:
@@ -63,13 +64,14 @@ class Client:
         }
         return self.ask("POST", "/batches", json=body).json()
 
-    def ended(self, batch: Line) -> Any:
+    def ended(self, batch: Line, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """Wait for the end of a batch by polling, as its clients do."""
         waits = threading.Event()
         for _ in range(3000):
             now = self.get(f"/batches/{batch['id']}")
             if now["status"] in ("completed", "failed", "expired", "cancelled"):
                 return now
+            meanwhile()
             waits.wait(0.02)
         raise AssertionError(f"the batch did not end: {now}")
 
@@ -176,11 +178,8 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
     clock = ManualClock()
     client = serve(reverses, clock=clock)
     made = client.create(*(row for row, _, _ in WRONG), chat("last", "abc"))
-    waits = threading.Event()
-    while client.get(f"/batches/{made['id']}")["status"] != "completed":
-        clock.advance(60)
-        waits.wait(0.02)
-    batch = client.ended(made)
+    batch = client.ended(made, meanwhile=lambda: clock.advance(60))
+    assert batch["status"] == "completed"
     assert client.texts(batch) == {"twice": "x", "last": "cba"}
     errors = client.lines(batch, "error_file_id")
     found = [
@@ -336,13 +335,11 @@ class ByHand:
 
     def do(self, number: int | None = None, **fields: Any) -> bool:
         """Do the last job. Returns whether the process was killed before a write of this number,
-        after which another does it."""
+        after which another does it, with these fields of the job."""
         worker, job = self.submitted.pop()
         del worker._under_way[job.id]
         worker.queue.drop(job.id)
         work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
-        if fields:
-            job = Job(job.id, job.kind, job.user, job.about, **fields)
         if number is not None:
             try:
                 with killed_before(number):
@@ -350,7 +347,7 @@ class ByHand:
                 return False
             except Killed:
                 pass
-        work(job, Cancellation())
+        work(evolve(job, **fields), Cancellation())
         return number is not None
 
 
@@ -412,11 +409,14 @@ def test_the_rows_of_a_batch_that_ends_its_workers_are_kept(
 ) -> None:
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
-    made = client.create(chat("a", "x"))
-    by_hand.do(tries=MOST_TRIES + 1)
+    made = client.create(chat("a", "x"), chat("b", "y"))
+    assert by_hand.do(2, tries=MOST_TRIES + 1)  # after the start and the result of one row
     batch = client.get(f"/batches/{made['id']}")
     assert batch["status"] == "failed"
     assert "repeatedly" in batch["errors"]["data"][0]["message"]
+    assert batch["request_counts"] == {"total": 2, "completed": 1, "failed": 0}
+    assert client.texts(batch) in ({"a": "x"}, {"b": "y"})
+    assert batch["error_file_id"] is None
 
 
 def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
