@@ -118,6 +118,12 @@ def serve(make_host: MakeHost, make_store: MakeStore) -> Iterator[Serve]:
             return Client(opened.enter_context(RouteServer(host, user=user)).url)
 
         yield start
+    assert not threads_of("batch_")
+
+
+def threads_of(batch: str) -> list[str]:
+    names = (thread.name for thread in threading.enumerate())
+    return [name for name in names if name.startswith(f"genai-{batch}")]
 
 
 def reverses(asked: RecordedPrompt) -> str:
@@ -307,6 +313,45 @@ def test_a_cancelled_batch_has_the_rows_that_were_answered(serve: Serve) -> None
     again = client.ask("POST", f"/batches/{made['id']}/cancel")
     assert again.status_code == 400
     assert "cancelled" in again.json()["error"]["message"]
+
+
+def test_a_batch_is_cancelled_within_its_invalid_rows(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve()
+    put = Documents.put
+
+    def cancels(self: Documents, id: str, value: Any, *, expect: int | None = None) -> int:
+        version = put(self, id, value, expect=expect)
+        if "is_error" in value:
+            client.ask("POST", f"/batches/{made['id']}/cancel")
+        return version
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JobWorker, "submit", lambda *given: None)
+        made = client.create(*[b"{"] * 9)
+    monkeypatch.setattr(Documents, "put", cancels)
+    batch = client.ended(made)
+    assert batch["status"] == "cancelled"
+    assert batch["request_counts"] == {"total": 9, "completed": 0, "failed": 1}
+
+
+def test_rows_that_wait_for_a_rate_limit_do_not_delay_other_batches(serve: Serve) -> None:
+    reached = threading.Semaphore(0)
+
+    def limits(asked: RecordedPrompt) -> str:
+        reached.release()
+        return reverses(asked)
+
+    client = serve(limits, clock=ManualClock())
+    for _ in range(4):
+        client.create(*(chat(f"r{number}", "limit") for number in range(8)))
+    for _ in range(32):
+        assert reached.acquire(timeout=60)
+    batch = client.ended(client.create(chat("a", "abc")))
+    assert client.texts(batch) == {"a": "cba"}
+    assert not threads_of(batch["id"])
+    assert threads_of("batch_")  # until the server is closed
 
 
 def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None:

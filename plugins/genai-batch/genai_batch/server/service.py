@@ -45,9 +45,8 @@ class BatchesService:
         self._host = host
         self._files = Files(host)
         self._routes = HttpRoutes(host)
-        self._work = BatchWork(host, self._files, self._routes.answer)
         self._worker = host.jobs(JOBS).worker()
-        self._worker.start({KIND: self._work.do})
+        self._worker.start({KIND: BatchWork(host, self._files, self._routes.answer).do})
 
     def create(self, request: RouteRequest) -> RouteResponse:
         batch = self._batch(request.user, fields_of(request))
@@ -87,7 +86,6 @@ class BatchesService:
     def close(self) -> None:
         """Stop the work. Other processes continue it."""
         self._worker.close()
-        self._work.close()
         self._routes.close()
 
     def _settle(self, user: str, batch: Object) -> None:

@@ -61,7 +61,6 @@ CONCURRENCY = 8
 MOST_ROWS = 50_000
 """Maximum number of rows."""
 
-_THREADS = 32  # of all batches in this process
 _ATTEMPTS = 4  # of a row whose service has reached its rate limit
 _LONGEST_WAIT = 60.0  # seconds between them
 _COUNTED = 1.0  # seconds between updates of the counts that clients see
@@ -107,7 +106,6 @@ class BatchWork:
         self.host = host
         self.files = files
         self.answer = answer
-        self.threads = ThreadPoolExecutor(_THREADS, "genai-batch")
 
     def do(self, job: Job, ending: Cancellation) -> None:
         """Do a batch until it has ended.
@@ -121,9 +119,6 @@ class BatchWork:
             return
         with Cancellation(ending) as limits:
             _Run(self, job, batch, limits).work()
-
-    def close(self) -> None:
-        self.threads.shutdown(wait=False, cancel_futures=True)
 
 
 @frozen
@@ -198,25 +193,24 @@ class _Run:
         self._move("in_progress", request_counts=self._counts(total))
 
     def _answer_rows(self) -> None:
-        running: dict[Future[_Result], Row] = {}
-        ending = Cancellation(self._ending)  # of the rows in progress
-        try:
-            for row in rows_in(self._chunks(), self._batch["endpoint"]):
-                if row.number in self._done:
-                    continue
-                if row.code:
-                    self._add(row, self._refusal(row, row.code, row.message))
-                    continue
-                while len(running) >= CONCURRENCY:
+        threads = ThreadPoolExecutor(CONCURRENCY, f"genai-{self._batch['id']}")
+        with threads, Cancellation(self._ending) as ending:  # of the rows in progress
+            running: dict[Future[_Result], Row] = {}
+            try:
+                for row in rows_in(self._chunks(), self._batch["endpoint"]):
+                    while len(running) >= CONCURRENCY:
+                        self._take(running)
+                    self._ending.check()
+                    if row.number in self._done:
+                        continue
+                    if row.code:
+                        self._add(row, self._refusal(row, row.code, row.message))
+                    else:
+                        running[threads.submit(self._answer, row, ending)] = row
+                while running:
                     self._take(running)
-                self._ending.check()
-                running[self._its.threads.submit(self._answer, row, ending)] = row
-            while running:
-                self._take(running)
-        finally:
-            ending.cancel()
-            ending.release()
-            wait([each for each in running if not each.cancel()])
+            finally:
+                ending.cancel()
 
     def _take(self, running: dict[Future[_Result], Row]) -> None:
         """Store the next results. Raises the error of an interrupted batch."""
