@@ -464,15 +464,22 @@ def test_the_rows_of_a_batch_that_ends_its_workers_are_kept(
     assert batch["error_file_id"] is None
 
 
+@pytest.mark.parametrize("path", ["/batches/{id}", "/batches"])
 def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Its server was killed between the two."""
+    by_hand = ByHand(monkeypatch)
     client = serve(reverses)
     with monkeypatch.context() as patch:
         patch.setattr(JobWorker, "submit", lambda *given: None)
         made = client.create(chat("a", "x"))
-    assert client.texts(client.ended(made)) == {"a": "x"}
+    client.get(path.format(id=made["id"]))
+    assert [job.id for _, job in by_hand.submitted] == [made["id"]]
+    by_hand.do()
+    client.get(path.format(id=made["id"]))
+    assert not by_hand.submitted
+    assert client.texts(client.get(f"/batches/{made['id']}")) == {"a": "x"}
 
 
 def test_a_store_that_fails_creates_no_batch(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,10 @@ class BatchesService:
         return json_response(shown(batch))
 
     def page(self, request: RouteRequest) -> RouteResponse:
-        return json_response(batches_of(self._host, request.user).page(request.query))
+        page = batches_of(self._host, request.user).page(request.query)
+        for batch in page["data"]:
+            self._settle(request.user, batch)
+        return json_response(page)
 
     def cancel(self, request: RouteRequest) -> RouteResponse:
         shelf = batches_of(self._host, request.user)
