@@ -416,6 +416,27 @@ def test_a_batch_killed_before_any_write_is_continued(
     assert number > 7
 
 
+def test_a_batch_is_continued_with_few_results_in_memory(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result can have many megabytes."""
+    by_hand, limits = ByHand(monkeypatch), list[int]()
+    client, read = serve(reverses), Documents.list
+
+    def recorded(self: Documents, **given: Any) -> Any:
+        if self._collection.startswith("batch/row/"):
+            limits.append(given["limit"])
+        return read(self, **given)
+
+    monkeypatch.setattr(Documents, "list", recorded)
+    made = client.create(*(chat(f"r{number}", "x") for number in range(20)))
+    assert by_hand.do(18)
+    batch = client.get(f"/batches/{made['id']}")
+    assert batch["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
+    assert len(client.lines(batch)) == 20
+    assert 0 < max(limits) <= 8
+
+
 @pytest.mark.parametrize("seconds", [0, 1, DAY])
 def test_a_worker_that_lost_its_batch_does_not_change_it_after_its_end(
     serve: Serve, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, seconds: int

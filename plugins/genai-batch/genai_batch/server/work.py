@@ -63,6 +63,7 @@ MOST_ROWS = 50_000
 
 _ATTEMPTS = 4  # of a row whose service has reached its rate limit
 _LONGEST_WAIT = 60.0  # seconds between them
+_PAGE_SIZE = 8  # results in memory, each of up to several megabytes
 _COUNTED = 1.0  # seconds between updates of the counts that clients see
 _EXPIRED = "This request could not be executed before the completion window expired."
 _RATE_LIMITED = 429
@@ -359,7 +360,8 @@ class _Run:
     @cached_property
     def _done(self) -> dict[int, bool]:
         """Rows with a result, and whether it is an error."""
-        return {int(each["id"]): each["is_error"] for each in self._results.all()}
+        found = self._results.all(page_size=_PAGE_SIZE)
+        return {int(each["id"]): each["is_error"] for each in found}
 
     def _chunks(self) -> Iterator[bytes]:
         try:

@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 T = TypeVar("T")
 
 _USUAL, _MOST = 20, 100
-_AT_ONCE = 100
+_PAGE_SIZE = 100
 
 
 class Missing(NotFound):
@@ -172,15 +172,20 @@ class ObjectStore:
     def clear(self) -> None:
         self._documents.clear()
 
-    def all(self, where: Object | None = None) -> Iterator[Object]:
-        """Yield the objects, oldest first."""
+    def all(self, where: Object | None = None, *, page_size: int = _PAGE_SIZE) -> Iterator[Object]:
+        """Yield the objects, oldest first.
+
+        Args:
+            where: Values that fields of the objects must have.
+            page_size: Maximum number of objects that one query reads (default 100).
+        """
         after: str | None = None
         while True:
             found = self._documents.list(
-                after=after, limit=_AT_ONCE, newest_first=False, where=where
+                after=after, limit=page_size, newest_first=False, where=where
             )
             yield from (each.value for each in found)
-            if len(found) < _AT_ONCE:
+            if len(found) < page_size:
                 return
             after = found[-1].id
 
@@ -200,8 +205,7 @@ class ObjectStore:
 
         Args:
             query: `limit` (default 20), `order` (default `desc`), and `after` or `before`: the id
-                of an
-                object; the page has those that come after or before it in that order.
+                of an object; the page has the objects after or before it in that order.
             show: Makes an object as clients see it.
             where: Values that fields of the objects must have.
             most: Highest limit.
