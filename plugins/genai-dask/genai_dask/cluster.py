@@ -29,7 +29,7 @@ def open_executor(settings: Settings) -> DaskExecutor:
 
     Raises:
         ServiceUnavailable: The cluster is unreachable, or cannot be started.
-        ConfigurationError: Its workers lack genai-host.
+        ConfigurationError: Its workers lack genai-batch.
     """
     configuration = {
         "distributed.comm.timeouts.connect": settings.patience,
@@ -45,7 +45,7 @@ def open_executor(settings: Settings) -> DaskExecutor:
             raise
     executor = DaskExecutor(client, cluster)
     try:
-        _must_have_host(client, settings)
+        _must_have_batch(client, settings)
     except BaseException:
         executor.shutdown(wait=False)
         raise
@@ -108,8 +108,8 @@ def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
         ) from error
 
 
-def _must_have_host(client: Client, settings: Settings) -> None:
-    """Check one worker for genai-host; without a worker, rows wait for one."""
+def _must_have_batch(client: Client, settings: Settings) -> None:
+    """Check one worker for genai-batch; without a worker, rows wait for one."""
     if not client.scheduler_info()["workers"]:
         return
     asked = client.submit(exec, _IMPORT, pure=False)
@@ -117,8 +117,8 @@ def _must_have_host(client: Client, settings: Settings) -> None:
         asked.result(timeout=settings.patience)
     except ImportError as error:
         raise ConfigurationError(
-            f"the workers of {client.scheduler.address} lack genai-host: {error}",
-            hint="install it on the workers, with the plugins of the batch",
+            f"the workers of {client.scheduler.address} lack genai-batch: {error}",
+            hint="install it on the workers, with the other plugins of the batch",
         ) from error
     except TimeoutError as error:
         raise ServiceUnavailable(

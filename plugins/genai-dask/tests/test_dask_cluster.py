@@ -91,10 +91,10 @@ except Exception as error:
     assert (done.stdout, done.stderr) == ("no Dask scheduler at 127.0.0.1\n", "")
 
 
-def test_workers_without_the_host_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_without_genai_batch_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster(1) as external:
         monkeypatch.setitem(sys.modules, "genai_batch.work", None)
-        with pytest.raises(ConfigurationError, match=r"^the workers of tcp://.* lack genai-host: "):
+        with pytest.raises(ConfigurationError, match=r"^the workers of .* lack genai-batch: "):
             open_executor(Settings(address=external.scheduler_address))
 
 
