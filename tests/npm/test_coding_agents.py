@@ -9,7 +9,6 @@ the agent pass through. Aider has no tools: its model answers with blocks to sea
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -38,7 +37,8 @@ from genai_host.testing.fake_service import CUT, Act
 from genai_host_testing.fixtures import MakeHost
 from genai_host_testing.serving import served
 
-pytestmark = pytest.mark.peers
+# the first test installs all agents, which is slow on a busy machine
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]
 
 WRONG, RIGHT = "return a - b", "return a + b"
 PROGRAM = f"def add(a, b):\n    {WRONG}\n"
@@ -291,6 +291,42 @@ def flat(parts: Iterable[Any]) -> Iterator[Any]:
             yield from flat(part.content)
 
 
+class Project:
+    """A program to repair, its test and a picture; and the home directory of an agent."""
+
+    def __init__(self, parent: Path) -> None:
+        self.home, self.folder = parent / "home", parent / "project"
+        self.home.mkdir()
+        self.folder.mkdir()
+        self.program = self.folder / "program.py"
+        self.program.write_text(PROGRAM)
+        (self.folder / "test_program.py").write_text(TEST)
+        (self.folder / "picture.png").write_bytes(PICTURE)
+
+    def run(
+        self, command: Sequence[str | Path], environ: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run an agent."""
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env={
+                "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}",
+                "HOME": str(self.home),
+                "TMPDIR": str(self.home),
+                "OPENAI_API_KEY": "none",
+                "TERM": "dumb",
+                "NO_PROXY": "127.0.0.1",
+                **environ,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
 @contextmanager
 def in_front(make_host: MakeHost, agent: Agent, fake: Host, statuses: Statuses) -> Iterator[Host]:
     """A host in front of a service of the agent's format."""
@@ -323,14 +359,8 @@ def test_an_agent_repairs_a_program(
     monkeypatch.setenv("GEMINI_API_KEY", "none")
     if not (packages / agent.program).exists():
         pytest.skip(f"{agent.program} has no build for this system")
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
-    program = project / "program.py"
-    program.write_text(PROGRAM)
-    (project / "test_program.py").write_text(TEST)
-    (project / "picture.png").write_bytes(PICTURE)
-    fake = FakeModel(answering(agent.calls(program)))
+    project = Project(tmp_path)
+    fake = FakeModel(answering(agent.calls(project.program)))
     statuses = Statuses()
     fake.faults.update(FAULTS if agent.repeats_cut else FAULTS_BEFORE)
     config = Config(models={"chat": "fake"}, aliases=dict.fromkeys(NAMES, "fake"))
@@ -341,34 +371,19 @@ def test_an_agent_repairs_a_program(
             host = stack.enter_context(in_front(make_host, agent, host, statuses))
         server = stack.enter_context(served(host))
         for name, content in agent.files.items():
-            file = home / name
+            file = project.home / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content.replace("{url}", server.url))
         environ = {
             name: value.replace("{url}", server.url) for name, value in agent.environ.items()
         }
         interpreter = [] if agent.is_native else [NODE]
-        run = subprocess.run(
-            [*interpreter, packages / agent.program, *agent.arguments, TASK],
-            cwd=project,
-            env={
-                "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}",
-                "HOME": str(home),
-                "OPENAI_API_KEY": "none",
-                "TERM": "dumb",
-                "NO_PROXY": "127.0.0.1",
-                **environ,
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        command: list[str | Path] = [*interpreter, packages / agent.program, *agent.arguments, TASK]
+        run = project.run(command, environ)
     said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
     assert run.returncode == 0, said
     assert "All tests pass." in run.stdout, said
-    assert RIGHT in program.read_text(), said
+    assert RIGHT in project.program.read_text(), said
     last = [message for message in fake.prompts[-1].messages if message.role == "tool"][-1]
     assert "passed" in repr(last), said
     parts = [part for message in fake.prompts[-1].messages for part in flat(message.content)]
@@ -377,9 +392,9 @@ def test_an_agent_repairs_a_program(
     assert bool(passed) == passes, said
     refused = [found for found in statuses.found if found[1] >= 400 and found[1] not in AGAIN]
     assert refused == [*agent.refused]
-    tested = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, check=False)
+    again = [sys.executable, "-m", "unittest", "-q"]
+    tested = subprocess.run(again, cwd=project.folder, check=False)
     assert tested.returncode == 0
-    shutil.rmtree(project)
 
 
 AIDER = "aider-chat==0.86.2"
@@ -416,39 +431,27 @@ def aider(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_aider_repairs_a_program(
     make_host: MakeHost, aider: Path, tmp_path: Path, stream: str
 ) -> None:
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
-    program = project / "program.py"
-    program.write_text(PROGRAM)
-    (project / "test_program.py").write_text(TEST)
+    project = Project(tmp_path)
     fake = FakeModel(lambda heard: REPLACED)
     statuses = Statuses()
     options = ("--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings")
     tested = ("--auto-test", "--test-cmd", f"{sys.executable} -m unittest -q")
     model = ("--model", "openai/fake", "--edit-format", "diff", stream)
     with served(make_host(fake=fake, statuses=statuses)) as server:
-        run = subprocess.run(
-            [aider, *options, *tested, *model, "--message", TASK, "program.py"],
-            cwd=project,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(home),
-                "OPENAI_API_BASE": f"{server.url}/v1",
-                "OPENAI_API_KEY": "none",
-                "AIDER_ANALYTICS": "false",
-                "TERM": "dumb",
-                "NO_PROXY": "127.0.0.1",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        command: list[str | Path] = [
+            aider,
+            *options,
+            *tested,
+            *model,
+            "--message",
+            TASK,
+            "program.py",
+        ]
+        environ = {"OPENAI_API_BASE": f"{server.url}/v1", "AIDER_ANALYTICS": "false"}
+        run = project.run(command, environ)
     said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
     assert run.returncode == 0, said
-    assert RIGHT in program.read_text(), said
+    assert RIGHT in project.program.read_text(), said
     [prompt] = fake.prompts  # it sends another one if the test fails
     assert WRONG in repr(prompt.messages), said
     assert "Applied edit to program.py" in run.stdout, said
