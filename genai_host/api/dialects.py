@@ -417,7 +417,7 @@ class Dialect(ABC, Generic[C, R]):
 
     @property
     def models_of(self) -> str:
-        """Name of the chat dialect whose models it serves, too, although they do not declare it.
+        """Name of a chat dialect whose models can also be called in this dialect, undeclared.
         Required for the operations `complete`, `count` and `transcribe`; empty for others."""
         return ""
 

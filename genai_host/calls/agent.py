@@ -274,7 +274,7 @@ class Agent:
         return transcription
 
     def _taking(self, routes: Sequence[Route]) -> list[Route]:
-        """The routes whose models accept the parameters of this agent, and the best route."""
+        """The best route, and the others whose models accept the parameters of this agent."""
         given = self.parameters.keys()
         others = [each for each in routes[1:] if given <= each.candidate.parameters.keys()]
         return [*routes[:1], *others]

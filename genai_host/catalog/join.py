@@ -275,7 +275,7 @@ class Join:
         return evolve(chat, operation=operation, reasons=chat.reasons or (reason,))
 
     def _models_of(self, name: str) -> str:
-        """The chat dialect whose models a dialect serves; empty if models declare it."""
+        """`Dialect.models_of` of a dialect; empty if it is not installed."""
         dialect = self._dialects.get(name)
         return dialect.models_of if dialect else ""
 
@@ -342,7 +342,7 @@ FURTHER_OPERATIONS: Mapping[Operation, str] = {
 
 
 _PARTIAL: Collection[Operation] = frozenset({"count"})
-"""Operations whose requests are a part of a request for chat, without further fields."""
+"""Operations whose requests have a subset of the fields of a chat request."""
 
 
 def _parameters_of(dialect: Dialect[Any, Any], chat: Candidate) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
     """Return the arguments of `Host.open` from the options of `conversation_options`.
 
     Args:
-        host: The host, whose configuration tells whether the last used names complete them.
+        host: The host. If its configuration sets `remember`, missing names are those used last.
         chosen: Values of the options.
 
     Raises:
