@@ -135,6 +135,8 @@ class AccessPolicy:
 
     def _user(self, head: Head) -> str:
         if not self._tokens:
+            if not is_loopback(head.client):
+                raise Refused(_NO_TOKEN)
             return ""
         user = self._owner(_digest(_token(head.headers)))
         if user is None and not (head.is_reading and _is_open(head.path)):
@@ -156,6 +158,14 @@ class AccessPolicy:
             if hmac.compare_digest(known, digest):
                 found = user
         return found
+
+
+_NO_TOKEN = HttpProblem(
+    403,
+    "wrong_client",
+    "without a token, this server accepts clients on this machine only",
+    hint="the operator can set a token: GENAI_HOST_SERVER_TOKEN",
+)
 
 
 def _check_media_type(head: Head) -> None:

@@ -1,424 +1,224 @@
-"""The ASGI application, and the handling of one request.
+"""The ASGI application of a host: its APIs and its page, under any ASGI server.
 
-    RequestHandler.run → _ask → _body → _enter → [a thread: _answer → ResponseBuffer] → _send
+    uvicorn --factory genai_host.server.application:Application
 
-The function that answers a request may block, so it runs in a thread. The event loop reads the
-request and sends the response.
+    app = Application()
+    api = FastAPI(lifespan=app.lifespan)  # or Starlette
+    api.mount("/genai", app)
+
+`Server` runs it, too. ASGI 3: https://asgi.readthedocs.io/en/latest/specs/
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import atexit
+import contextlib
+import os
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
-from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, Interrupted
-from genai_host.plugins.observers import Observation
-from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head, request_id_of
-from genai_host.server.response_buffer import Broken, ResponseBuffer
-from genai_host.server.settings import AccessLogEntry
+from genai_host.host import Host
+from genai_host.server.config_watcher import ConfigWatcher
+from genai_host.server.request_handler import AsgiMessage, Receive, RequestHandler, Send
+from genai_host.server.routes import own_routes
+from genai_host.server.settings import ServerSettings, settings_of
 from genai_host.server.state import ServerState
-from genai_host.serving.router import RouteMatch
+from genai_host.serving.router import HttpRoutes
 
-AsgiMessage = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[AsgiMessage]]
-Send = Callable[[AsgiMessage], Awaitable[None]]
-
-WIRE = "genai_host.wire"
-"""ASGI extension that holds the `ClientConnection` of a request."""
-
-_SLICE = 64 * 1024  # bytes per message of a complete body
-_GONE = 499  # in the log: the client disconnected before a reply
-
-_log = logging.getLogger(__name__)
-
-
-class ClientConnection(Protocol):
-    """The connection of a request."""
-
-    def close(self) -> None:
-        """Close the connection once all data is sent."""
-
-    def watch(self, has_gone: Callable[[], None]) -> None:
-        """Set the function called when the client disconnects, immediately if it already has. It
-        replaces the previous one, and is not called after the reply is sent."""
-
-
-class _Gone(Exception):
-    """The client has disconnected."""
-
-
-class RequestHandler:
-    """Handler of one request. Its methods run in the loop, except `_answer` and its callees."""
-
-    def __init__(
-        self, shared: ServerState, scope: AsgiMessage, receive: Receive, send: Send
-    ) -> None:
-        self._shared = shared
-        self._scope = scope
-        self._wire: ClientConnection = scope["extensions"][WIRE]
-        self._receive = receive
-        self._send_message = send
-        self._loop = asyncio.get_running_loop()
-        self._began = shared.clock.monotonic()
-        self._status = _GONE
-        self._id = request_id_of(scope["headers"])
-        self._user = ""
-        self._more: dict[str, str] = {}
-        self._head: Head | None = None
-        self._is_answering = False  # whether the function of the route has been called
-        self._found: RouteMatch | HttpProblem | None = None
-        self._limits = Cancellation()
-        self._outbox = ResponseBuffer(self._loop, shared.errands)
-        self._turn: asyncio.Future[None] | None = None
-        self._begun: RouteResponse | None = None
-        self._held = 0
-        self._has_begun = False
-        self._is_gone = False
-        self._is_over = False
-
-    async def run(self) -> None:
-        try:
-            await self._ask()
-        except Refused as refused:
-            await self._refuse(refused.problem)
-        except _Gone:
-            pass
-        except Broken:
-            await self._break_off()
-        finally:
-            self._is_over = True
-            self._outbox.close()
-            self._shared.bodies.give_back(self._held)
-            self._shared.log(self._answered)
-
-    def interrupt(self, error: GenaiError) -> None:
-        """Interrupt the request with an error, if it supports its limits."""
-        if self._turn is not None and not self._turn.done():
-            self._turn.set_exception(Refused(_STOPPING))
-        self._shared.cancel(self._limits, error)
-
-    def abandon(self) -> None:
-        """End a request although its thread is still running. The client receives an error, unless
-        the reply has begun."""
-        if self._head is not None:
-            path, headers = self._head.path, self._head.headers
-            if self._is_answering:
-                plugin = self._shared.plugin_of(self._found)
-                who = f"plugin {plugin}" if plugin else "the server"
-                _log.warning("%s has not returned from %s %s", who, self._head.method, path[:200])
-            self._outbox.put_reply(self._shared.error_reply(path, headers, _STOPPING, self._id))
-        self._outbox.end(is_broken=True)
-        self._shared.errands.wake()
-
-    def _answered(self) -> AccessLogEntry:
-        method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
-        seconds = self._shared.clock.monotonic() - self._began
-        return AccessLogEntry(method, path[:200], self._status, seconds, self._user, self._id)
-
-    async def _ask(self) -> None:
-        shared = self._shared
-        self._head = head = read_head(self._scope, shared.settings.root_path)
-        if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
-            await self._send(RouteResponse(status=204), shared.guard.preflight(head))
-            return
-        self._more = shared.guard.cors(head)
-        self._user = await shared.admit(head)
-        health = await shared.health.reply(head, shared.lack)
-        if health is not None:
-            await self._send(health, self._more)
-            return
-        method = "GET" if head.method == "HEAD" else head.method
-        routes = await shared.routes()
-        self._found = found = routes.find(method, head.path)
-        if isinstance(found, HttpProblem) or found[0].rate_limited:
-            shared.count(self._user, head.client)
-        body = b"" if isinstance(found, HttpProblem) else await self._body(head, found[0])
-        await self._enter(head)
-        request = RouteRequest(
-            method,
-            head.path,
-            query=head.query,
-            headers=head.headers,
-            body=body,
-            limits=self._limits,
-            user=self._user,
-            root=shared.settings.root_path,
-            request_id=self._id,
-        )
-        try:
-            shared.workers.submit(partial(self._answer, request, found))
-        except RuntimeError as error:
-            self._leave()
-            _log.warning("cannot answer a request: %s", error)
-            raise Refused(
-                HttpProblem(503, "overloaded", "no thread is available", retry_after=1)
-            ) from None
-        reply = await self._outbox.reply()
-        if reply is None:
-            raise _Gone
-        await self._send(reply, self._more)
-
-    async def _body(self, head: Head, route: HttpRoute) -> bytes:
-        if head.length == 0:
-            return b""
-        if head.length is not None and head.length > route.max_body_size:
-            raise _too_large(route)
-        seconds = self._shared.settings.body_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._pieces(route)
-        except TimeoutError:
-            raise Refused(
-                HttpProblem(
-                    408,
-                    "timeout",
-                    f"the body was not received within {seconds:g} seconds",
-                    headers={"connection": "close"},
-                )
-            ) from None
-
-    async def _pieces(self, route: HttpRoute) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise _Gone
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size > route.max_body_size:
-                raise _too_large(route)
-            self._shared.bodies.take(len(piece))
-            self._held = size
-            pieces.append(piece)
-            if not message.get("more_body"):
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def _enter(self, head: Head) -> None:
-        """Wait for a slot; from now on, a disconnect of the client is detected."""
-        self._wire.watch(self._has_gone)
-        if self._is_gone:
-            raise _Gone
-        self._place = self._shared.place_for(head)
-        self._turn = self._place.enter()
-        if self._turn is not None:
-            try:
-                await self._turn
-            except BaseException:
-                self._place.give_up(self._turn)
-                if self._turn.cancelled() and self._is_gone:
-                    raise _Gone from None
-                raise
-
-    def _leave(self) -> None:
-        self._place.leave()
-
-    def _has_gone(self) -> None:
-        self._is_gone = True
-        if self._is_over:
-            return
-        self._outbox.close()
-        if self._turn is not None and not self._turn.done():
-            self._turn.cancel()
-        self._shared.cancel(self._limits)
-
-    def _answer(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> None:
-        """In a thread: write the reply into the buffer, and release the slot."""
-        try:
-            with self._shared.watching(request, found) as watched:
-                self._reply(request, found, watched)
-        finally:
-            self._outbox.end(is_broken=True)  # has no effect if the reply is complete
-            self._shared.errands.put(self._leave)
-
-    def _reply(
-        self, request: RouteRequest, found: RouteMatch | HttpProblem, watched: Observation
-    ) -> None:
-        self._is_answering = True
-        reply = self._sendable(self._shared.answer(request, found, self._begins), request)
-        self._is_answering = False
-        wanted = self._outbox.put_reply(reply)
-        reply = self._outbox.sent or reply  # the reply whose head was sent earlier, if any
-        if self._begun is not None and self._begun is not reply:
-            _close(self._begun)
-        watched.status = reply.status
-        if not isinstance(reply.body, bytes):
-            self._write(reply, found, wanted=wanted and self._wants_body())
-
-    def _begins(self, reply: RouteResponse) -> None:
-        """Send the head early if the reply is slow: clients and proxies have timeouts."""
-        self._begun = reply
-        if is_sendable(reply):
-            self._shared.errands.put(self._wait_to_send, reply)
-
-    def _wait_to_send(self, reply: RouteResponse) -> None:
-        self._loop.call_later(self._shared.settings.head_wait, self._send_early, reply)
-
-    def _send_early(self, reply: RouteResponse) -> None:
-        if not self._is_over:
-            self._outbox.put_reply(reply)
-
-    def _sendable(self, reply: RouteResponse, request: RouteRequest) -> RouteResponse:
-        if is_sendable(reply):
-            return reply
-        _log.error(
-            "the reply to %s %s has invalid headers; its request is %s",
-            request.method,
-            request.path,
-            self._id,
-        )
-        _close(reply)
-        problem = HttpProblem(500, "internal", "internal error; see the log of the server")
-        return self._shared.error_reply(request.path, request.headers, problem, self._id)
-
-    def _wants_body(self) -> bool:
-        return bool(self._scope["method"] != "HEAD")
-
-    def _write(
-        self, reply: RouteResponse, found: RouteMatch | HttpProblem, *, wanted: bool
-    ) -> None:
-        """Write the chunks of a reply as they are generated."""
-        try:
-            pieces: Iterable[Any] = reply.body if wanted else ()
-            with self._shared.watched(found, "body", self._limits) as watched:
-                for piece in pieces:
-                    watched.pause()  # while the client reads
-                    if not self._outbox.put(piece):
-                        break
-                    watched.resume()
-            self._outbox.end()
-        except GenaiError as error:
-            _log.info("a reply was interrupted: %s", error)
-        except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-            _log.exception("a reply was interrupted")
-        finally:
-            with self._shared.watched(found, "close"):
-                _close(reply)
-
-    async def _refuse(self, problem: HttpProblem) -> None:
-        head = self._head
-        path, headers = (head.path, head.headers) if head else ("", {})
-        more = dict(self._more)
-        if self._waits_to_send(headers):
-            more["connection"] = "close"
-        more |= {name: value for name, value in problem.headers.items() if name == "connection"}
-        await self._shared.loading()  # plugins declare the form of the error
-        try:
-            reply = self._shared.error_reply(path, headers, problem, self._id)
-            await self._send(reply, more)
-        except Broken:
-            await self._break_off()
-
-    def _waits_to_send(self, headers: Any) -> bool:
-        """Whether the client waits for "100 Continue" before it sends the body. Otherwise, the next
-        bytes could be the body or another request."""
-        return "expect" in headers and not self._has_begun
-
-    async def _send(self, reply: RouteResponse, more: dict[str, str]) -> None:
-        self._status = reply.status
-        path, headers = (self._head.path, self._head.headers) if self._head else ("", {})
-        ids = self._shared.request_id_headers(path, headers, self._id)
-        await self._send_message(
-            {
-                "type": "http.response.start",
-                "status": reply.status,
-                "headers": pairs_of(reply, {**more, **ids}),
-            }
-        )
-        self._has_begun = True
-        if not self._wants_body():  # after the head, the client sends its next request
-            await self._send_piece(b"", is_last=True)
-        elif isinstance(reply.body, bytes):
-            await self._send_whole(reply.body)
-        else:
-            await self._send_pieces(reply.keepalive)
-
-    async def _send_whole(self, body: bytes) -> None:
-        for at in range(0, len(body) - _SLICE, _SLICE):
-            await self._send_piece(body[at : at + _SLICE], is_last=False)
-        await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
-
-    async def _send_pieces(self, silence: bytes) -> None:
-        seconds = self._shared.settings.silence if silence else 0
-        while (piece := await self._outbox.take(seconds or None)) is not None:
-            await self._send_piece(piece or silence, is_last=False)
-        if not self._is_gone:
-            await self._send_piece(b"", is_last=True)
-
-    async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
-        await self._send_message(
-            {"type": "http.response.body", "body": piece, "more_body": not is_last}
-        )
-
-    async def _break_off(self) -> None:
-        """Close the connection, so that the client does not mistake a partial reply for a complete
-        one."""
-        gone = asyncio.Event()
-        self._wire.watch(gone.set)
-        self._wire.close()
-        await gone.wait()
-
-
-def _too_large(route: HttpRoute) -> Refused:
-    return Refused(
-        HttpProblem(413, "too_large", f"the body must be at most {route.max_body_size} bytes")
-    )
-
-
-def _close(reply: RouteResponse) -> None:
-    close = getattr(reply.body, "close", None)
-    if close is None:
-        return
-    try:
-        close()
-    except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
-        _log.warning("cannot close the body of a reply", exc_info=True)
-
-
-_STOPPING = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
+_PATIENCE = 60.0  # seconds in which another process may write to the store
 _LAST = 1.0  # seconds in which interrupted requests may send their error
 _LEAST = 0.1  # the same for an immediate stop
+_LOOK = 0.4  # seconds between two checks of the configuration; a change is seen twice
+_REJECTED = "websocket.http.response"
 
 
 class Application:
-    """The ASGI application: the requests in progress."""
+    """ASGI application of a host, for one event loop.
 
-    def __init__(self, shared: ServerState) -> None:
-        self.shared = shared
+    It loads the host when the server starts it (the lifespan protocol), or at the first request,
+    as Starlette does not start applications that are mounted. Without tokens, it answers clients
+    on this machine only.
+
+    Args:
+        host: The host. It stays open. None for one with the user's configuration and store,
+            which is closed when the server stops.
+        settings: Settings. Those of addresses, certificates, connections and request heads have no
+            effect: they are the server's. None for the defaults, or the configured ones without
+            `host`.
+
+    Attributes:
+        state: State of the requests in progress; None unless it has started.
+    """
+
+    def __init__(self, host: Host | None = None, settings: ServerSettings | None = None) -> None:
+        self._host = host
+        self._settings = settings
+        self._opened = contextlib.ExitStack()
+        self.state: ServerState | None = None
+        self._routes: list[HttpRoutes] = []
+        self._loading: asyncio.Future[HttpRoutes] | None = None
+        self._look: asyncio.TimerHandle | None = None
         self._under_way: set[RequestHandler] = set()
         self._idle = asyncio.Event()
 
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._handle(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._reject(scope, receive, send)
+        else:
             raise RuntimeError(f"unsupported ASGI scope type {scope['type']!r}")
-        exchange = RequestHandler(self.shared, scope, receive, send)
-        self._under_way.add(exchange)
+
+    def start(self) -> asyncio.Future[HttpRoutes]:
+        """Load the host in a thread. The result has its routes, or the exception.
+
+        Raises:
+            ConfigurationError: The configuration is invalid.
+        """
+        loop = asyncio.get_running_loop()
+        if self.state is not None and self._loading is not None:
+            if self.state.loop is loop:
+                return self._loading
+            if not self.state.loop.is_closed():
+                raise RuntimeError("the application is used in another event loop")
+            self.close()  # a test client has a loop for each request
+        host = self._host or self._open()
+        self.state = ServerState(
+            host, self._settings or ServerSettings(), partial(self._load, host)
+        )
+        self._loading = self.state.start()
+        self._loading.add_done_callback(partial(self._watch, self.state, ConfigWatcher(host)))
+        return self._loading
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """Load the host, and drain and close it at the end. For the application that this one is
+        mounted in: `FastAPI(lifespan=mounted.lifespan)`.
+
+        Raises:
+            ConfigurationError: The configuration is invalid.
+        """
+        has_ended = True
         try:
-            await exchange.run()
+            await self.start()
+            yield
+            has_ended = await self.drain(asyncio.Event())
         finally:
-            self._under_way.discard(exchange)
-            if not self._under_way:
-                self._idle.set()
+            await asyncio.to_thread(self.close, _LAST if has_ended else 0.0)
 
     async def drain(self, hurry: asyncio.Event) -> bool:
         """Wait for the requests in progress, at most for the graceful timeout or until `hurry` is
         set, then interrupt the remaining ones. Returns whether all requests have ended."""
-        self.shared.is_draining = True
-        await self._until_idle(self.shared.settings.graceful_timeout, hurry)
+        assert self.state is not None
+        self.state.is_draining = True
+        await self._until_idle(self.state.settings.graceful_timeout, hurry)
         stopped = Interrupted("the server is shutting down", hint="resume it later")
-        for exchange in list(self._under_way):
-            exchange.interrupt(stopped)
+        for handler in list(self._under_way):
+            handler.interrupt(stopped)
         await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
         hanging = list(self._under_way)
-        for exchange in hanging:
-            exchange.abandon()
+        for handler in hanging:
+            handler.abandon()
         await self._until_idle(_LEAST, asyncio.Event())
         return not hanging
+
+    def close(self, seconds: float = _LAST) -> None:
+        """Release what `start` has opened; the event loop may have ended.
+
+        Args:
+            seconds: Timeout of the threads that still run.
+        """
+        if self._look is not None:
+            self._look.cancel()
+        if self.state is not None:
+            self.state.workers.close(seconds)
+            self.state = None
+        while self._routes:
+            self._routes.pop().close()
+        self._opened.close()
+        atexit.unregister(self.close)
+
+    def _open(self) -> Host:
+        """Open the host of the user's configuration."""
+        from genai_host.store import Store  # importing it is slow
+
+        host = Host()
+        server = host.config.server
+        # the server may have started other processes, which receive the client's next request
+        server = server._replace(workers=max(2, server.workers))
+        host.config = host.config._replace(server=server)
+        self._settings = self._settings or ServerSettings(**settings_of(host.config, host.keys))
+        if host.config.record:
+            where = host.config.database
+            file = os.path.expanduser(where) if where else None
+            host.store = self._opened.enter_context(Store(file, patience=_PATIENCE))
+        self._opened.enter_context(host)
+        atexit.register(self.close)  # for servers and mounts without lifespan
+        return host
+
+    def _load(self, host: Host) -> HttpRoutes:
+        routes = HttpRoutes(host, own_routes())
+        self._routes.append(routes)
+        routes.start()
+        return routes
+
+    def _watch(
+        self, state: ServerState, watcher: ConfigWatcher, loaded: asyncio.Future[HttpRoutes]
+    ) -> None:
+        """Look for changes of the configuration from now on, in threads."""
+        if loaded.cancelled() or loaded.exception() is not None:
+            return
+        with contextlib.suppress(RuntimeError):  # no thread is free; try again next time
+            state.workers.submit(watcher.look)
+        self._look = state.loop.call_later(_LOOK, self._watch, state, watcher, loaded)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with contextlib.AsyncExitStack() as life:
+            try:
+                await life.enter_async_context(self.lifespan())
+            except GenaiError as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _handle(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
+        self.start()
+        assert self.state is not None
+        handler = RequestHandler(self.state, scope, receive, send)
+        self._under_way.add(handler)
+        try:
+            await handler.run()
+        finally:
+            self._under_way.discard(handler)
+            if not self._under_way:
+                self._idle.set()
+
+    async def _reject(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
+        """Answer a WebSocket handshake as the request that it is, so that the client learns why
+        there is no WebSocket; without the extension for that, the server answers 403."""
+        await receive()
+        if _REJECTED not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close"})
+            return
+
+        async def send_rejection(message: AsgiMessage) -> None:
+            await send({**message, "type": f"websocket.{message['type']}"})
+
+        async def receive_further() -> AsgiMessage:
+            message = await receive()
+            return {**message, "type": "http.disconnect"}
+
+        scheme = "https" if scope.get("scheme") == "wss" else "http"
+        request = {**scope, "type": "http", "method": "GET", "scheme": scheme}
+        await self._handle(request, receive_further, send_rejection)
 
     async def _until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
         if not self._under_way:

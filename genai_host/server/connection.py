@@ -18,8 +18,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import HttpProblem
-from genai_host.server.application import WIRE
 from genai_host.server.heads import below_root, pairs_of
+from genai_host.server.request_handler import CONNECTION
 from genai_host.server.settings import ServerSettings
 from genai_host.server.state import HEALTH_METHODS, HEALTH_PATHS
 from genai_host.serving.apis import problem_reply
@@ -192,7 +192,7 @@ class ServerConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
         wire: Any = _Wire(self.transport, self.loop, self._part, self._watch)
         self.cycle.transport = wire
-        extensions: Any = {WIRE: wire}
+        extensions: Any = {CONNECTION: wire}
         self.scope["extensions"] = extensions
 
     def _is_health_check(self) -> bool:
@@ -315,7 +315,8 @@ class ServerConnection(HttpToolsProtocol):
 
 
 class _Wire:
-    """Transport of one reply that sends its head together with the data after it."""
+    """Transport of one reply that sends its head together with the data after it. It is also the
+    `ClientConnection` of the request."""
 
     __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport", "watch")
 
@@ -347,6 +348,15 @@ class _Wire:
     def close(self) -> None:
         self._flush()
         self._part()
+
+    async def break_off(self) -> None:
+        gone = asyncio.Event()
+        self.watch(gone.set)
+        self.close()
+        await gone.wait()
+
+    def end(self) -> None:
+        """Nothing: a connection watches until its reply is sent."""
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()

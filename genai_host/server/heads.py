@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from attrs import field, frozen
 
@@ -83,10 +83,12 @@ def read_head(scope: Mapping[str, Any], root_path: str) -> Head:
 
 
 def _path(scope: Mapping[str, Any], root_path: str) -> str:
-    path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    raw = scope.get("raw_path")
+    path = raw.decode("latin-1") if raw else quote(scope["path"], safe="/:@!$&'()*+,;=~")
     if not path.startswith("/"):
         raise Refused(HttpProblem(400, "bad_request", "the path must begin with /"))
-    return below_root(path, root_path)
+    # of the application that this one is mounted in, and of the proxy before the server
+    return below_root(below_root(path, scope.get("root_path", "")), root_path)
 
 
 def below_root(path: str, root_path: str) -> str:

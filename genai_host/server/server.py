@@ -1,12 +1,9 @@
-"""The server: starting, draining and stopping uvicorn; watching the configuration.
+"""The server: starting, draining and stopping uvicorn.
 
-    with Server(host, port=0) as server:      # in a thread
-        requests.get(f"{server.url}/health")
+with Server(host, port=0) as server:      # in a thread
+requests.get(f"{server.url}/health")
 
-    Server(host).run()                        # in this thread, until a signal arrives
-
-`ConfigWatcher` detects changes made by other workers or by a user: of models, defaults and provider
-instances in the configuration, and in the file of keys.
+Server(host).run()                        # in this thread, until a signal arrives
 """
 
 from __future__ import annotations
@@ -20,106 +17,22 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import uvicorn
 
-from genai_host.config import Config, read_config
-from genai_host.errors import ConfigurationError, GenaiError
+from genai_host.errors import ConfigurationError
 from genai_host.host import Host
-from genai_host.providers.instance import ProviderInstance
-from genai_host.secrets.backends import KeyFile, StoredKeys
 from genai_host.server.application import Application
 from genai_host.server.connection import RESERVE, ServerConnection
 from genai_host.server.listener import SharedListener, TlsListener, listen, url_of
-from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
-from genai_host.server.state import ServerState
-from genai_host.serving.router import HttpRoutes
 
 _log = logging.getLogger(__name__)
 
 
-class ConfigWatcher:
-    """Applies changes of the configuration of a host. Other settings take effect at the next
-    start."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._looking = threading.Lock()
-        self._seen: Any = None
-        self._taken_up: Any = None
-        self._config: Config = host.config
-        self._keys: StoredKeys | None = None
-        self._instances: dict[str, ProviderInstance] = {}
-
-    def look(self) -> None:
-        """Check for changes. Called periodically, in any thread; reads only two file times usually.
-
-        A change is applied when it is seen the second time, because some programs write a file in
-        several steps. An invalid configuration is logged once and changes nothing.
-        """
-        if not self._looking.acquire(blocking=False):
-            return
-        try:
-            stamps = [_stamp(path) for path in (self._host.config_file, self._host.keys.path)]
-            before, self._seen = self._seen, stamps
-            if stamps == before and stamps != self._taken_up:
-                self._taken_up = stamps
-                self._take_up()
-        except GenaiError as error:
-            _log.warning("the configuration was not reloaded: %s", error)
-        finally:
-            self._looking.release()
-
-    def _take_up(self) -> None:
-        config = read_config() if self._host.config_file else self._config
-        keys = KeyFile(self._host.keys.path).read()
-        if config != self._config:
-            self._host.reconfigure(config)
-            self._configure(config)
-        if self._keys is not None:
-            self._reopen(_different(self._keys, keys))
-        self._config, self._keys = config, keys
-        self._instances = {each.name: each for each in self._host.instances}
-
-    def _configure(self, config: Config) -> None:
-        """Configure the changed instances, except those that this process itself changed in the
-        file."""
-        instances, before = self._host.instances, self._config.providers
-        for name, wanted in config.providers.items():
-            is_there = name in instances and instances[name].config == wanted
-            if before.get(name) != wanted and not is_there:
-                instances.configure(name, wanted)
-        for name in self._config.providers:
-            if name not in config.providers and name in instances:
-                instances.configure(name, None)
-
-    def _reopen(self, names: Iterable[str]) -> None:
-        """Reopen the instances whose keys changed, unless they were opened with the new keys."""
-        instances = self._host.instances
-        for name in names:
-            if name in instances and instances[name] is self._instances.get(name):
-                instances.reopen(name)
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Identity of a file's content; None if there is no file. Files are replaced, not
-    overwritten."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _different(before: StoredKeys, now: StoredKeys) -> list[str]:
-    return [name for name in {*before, *now} if before.get(name) != now.get(name)]
-
-
-_LOOK = 0.4
-"""Seconds between two checks of the configuration. A change is seen twice within a second."""
+_TICK = 0.5  # seconds between updates of the `date` header
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE = 30  # seconds until an idle connection is closed
 _LINGER = 0.2  # seconds in which an idle connection may still send a request when stopping
@@ -224,17 +137,11 @@ class Server:
         return listener
 
     def _serve(self, listener: socket.socket, listening: Callable[[], None]) -> None:
-        made: list[HttpRoutes] = []
-
-        def make_routes() -> HttpRoutes:
-            made.append(HttpRoutes(self._host, own_routes()))
-            made[-1].start()
-            return made[0]
-
-        shared = ServerState(self._host, self.settings, make_routes)
+        application = Application(self._host, self.settings)
         is_shared = self._listener is not None
-        watcher = ConfigWatcher(self._host)
-        server = self._uvicorn = _Uvicorn(shared, listening, watcher, is_shared=is_shared)
+        server = self._uvicorn = _Uvicorn(
+            application, self.settings, listening, is_shared=is_shared
+        )
         try:
             with _signals(server.drain if is_shared else server.stop), listener:
                 asyncio.run(server.serve([listener]))
@@ -242,29 +149,26 @@ class Server:
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._failure = error
         finally:
-            shared.workers.close(_FLUSH if server.all_ended else 0.0)
-            for routes in made:
-                routes.close()
+            application.close(_FLUSH if server.all_ended else 0.0)
 
 
 class _Uvicorn(uvicorn.Server):
     """Uvicorn's server, which waits for an event instead of polling.
 
     Args:
-        watcher: Detects changes of the configuration.
         is_shared: Whether other processes use the same socket.
     """
 
     def __init__(
         self,
-        shared: ServerState,
+        application: Application,
+        settings: ServerSettings,
         listening: Callable[[], None],
-        watcher: ConfigWatcher,
         *,
         is_shared: bool,
     ) -> None:
-        settings = shared.settings
-        self._application = Application(shared)
+        self._application = application
+        self._settings = settings
         self._connection: Any = type(
             "Connection",
             (ServerConnection,),
@@ -296,9 +200,7 @@ class _Uvicorn(uvicorn.Server):
         )
         self.failure: BaseException | None = None
         self.all_ended = True
-        self._shared = shared
         self._listening = listening
-        self._watcher = watcher
         self._is_shared = is_shared
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -337,7 +239,7 @@ class _Uvicorn(uvicorn.Server):
         self._ending, self._hurry = asyncio.Event(), asyncio.Event()
         self._leaving = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        loaded = self._host_loaded = self._shared.start()
+        loaded = self._application.start()
         loaded.add_done_callback(self._loaded)
         if self._is_shared:  # until then, other processes accept the connections
             await asyncio.wait([loaded])
@@ -360,7 +262,7 @@ class _Uvicorn(uvicorn.Server):
                 lambda: self._connection.log_full(loop.time()),
             )
             self._connection.handshakes = listener.handshakes
-            limits["ssl_handshake_timeout"] = self._shared.settings.head_seconds
+            limits["ssl_handshake_timeout"] = self._settings.head_seconds
         return await loop.create_server(
             lambda: self._connection(self.config, self.server_state, self.lifespan.state),
             sock=listener,
@@ -377,12 +279,9 @@ class _Uvicorn(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not self._leaving.is_set():
-            await self.on_tick(0)  # the `date` header of replies
-            if self._host_loaded.done():
-                with contextlib.suppress(RuntimeError):  # no thread is free; try again next time
-                    self._shared.workers.submit(self._watcher.look)
+            await self.on_tick(0)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), _LOOK)
+                await asyncio.wait_for(self._leaving.wait(), _TICK)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         connections = self.server_state.connections
@@ -410,7 +309,7 @@ class _Uvicorn(uvicorn.Server):
         began = self._loop_time()
         while any(each.is_idle for each in connections) and not self._hurry.is_set():
             seconds = _LINGER if self._ending.is_set() else _HAND_OVER
-            if self._loop_time() - began >= min(seconds, self._shared.settings.graceful_timeout):
+            if self._loop_time() - began >= min(seconds, self._settings.graceful_timeout):
                 break
             await asyncio.sleep(0.02)
 

@@ -141,7 +141,7 @@ class TestBodies:
             with dial(server.url) as sender:
                 sender.sendall(POST + b"content-length: 1000\r\n\r\n" + b"1" * 999)
                 uvicorn: Any = server._uvicorn
-                while uvicorn.config.app.shared.bodies.left > 501:  # it has not been read yet
+                while uvicorn.config.app.state.bodies.left > 501:  # it has not been read yet
                     assert client.get(f"{server.url}/size").status_code == 200
                 assert client.post(f"{server.url}/large", json="x" * 1000).status_code == 429
                 sender.sendall(b"1")

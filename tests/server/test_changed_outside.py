@@ -12,7 +12,7 @@ import tomlkit
 from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
 from genai_host.config import read_config
-from genai_host.server.server import ConfigWatcher
+from genai_host.server.config_watcher import ConfigWatcher
 
 TYPE = "openai-compatible"
 

@@ -20,6 +20,8 @@ from talking import dial, heard, until
 from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.errors import Interrupted
+from genai_host.server import application
+from genai_host.server.server import Server
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
@@ -303,9 +305,7 @@ def test_requests_that_come_early_wait_for_the_host(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = threading.Event()
-    from genai_host.server import server as module
-
-    monkeypatch.setattr(module, "own_routes", lambda: go.wait(30) and [])
+    monkeypatch.setattr(application, "own_routes", lambda: go.wait(30) and [])
     with served(make_host()) as server, dial(server.url) as early:
         early.sendall(b"GET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         reply = requests.get(f"{server.url}/ready", timeout=30)
@@ -317,14 +317,12 @@ def test_requests_that_come_early_wait_for_the_host(
 def test_a_host_that_cannot_be_loaded_ends_it(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genai_host.server import server as module
-
     def fail() -> list[HttpRoute]:
         raise RuntimeError("it cannot")
 
-    monkeypatch.setattr(module, "own_routes", fail)
+    monkeypatch.setattr(application, "own_routes", fail)
     with pytest.raises(RuntimeError, match="it cannot"):
-        module.Server(make_host(), port=0).run()
+        Server(make_host(), port=0).run()
 
 
 def test_what_fails_at_every_turn_leaves_nothing(

@@ -85,7 +85,7 @@ def nothing_is_left(here: Place) -> None:
     """Check that no slots are in use in the server and at the provider once all threads have
     ended."""
     uvicorn: Any = here.server._uvicorn
-    application = uvicorn.config.app.shared
+    application = uvicorn.config.app.state
     settings = application.settings
     opened: Any = here.host.instances["remote"]._opened
     for _ in range(1000):
