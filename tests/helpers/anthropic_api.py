@@ -71,6 +71,17 @@ class Api:
         return message
 
 
+def text(words: str) -> dict[str, Any]:
+    """The block of a text in a reply."""
+    return {"type": "text", "text": words, "citations": None}
+
+
+def use(id: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The block of a call of the clock in a reply."""
+    caller = {"type": "direct"}
+    return {"type": "tool_use", "id": id, "name": "clock", "input": arguments, "caller": caller}
+
+
 def user(*blocks: Any) -> dict[str, Any]:
     return {"role": "user", "content": list(blocks)}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_vendor_anthropic
 import pytest
-from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, user
+from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, text, user
 
 from genai_host import Config
 from genai_host.config import InstanceConfig, ServerConfig
@@ -57,20 +57,15 @@ def said(api: Api, *messages: Any, in_pieces: bool, **more: Any) -> list[Any]:
 def test_thoughts_come_back_as_they_were_signed(
     api: Api, service: FakeService, in_pieces: bool, shows: bool
 ) -> None:
-    blocks: list[dict[str, Any]] = [
-        THOUGHT,
-        AGAIN,
-        REDACTED,
-        {"type": "text", "text": "well"},
-        AGAIN,
-        CALLED,
-    ]
+    well = {"type": "text", "text": "well"}
+    blocks: list[dict[str, Any]] = [THOUGHT, AGAIN, REDACTED, well, AGAIN, CALLED]
     service.replies = [claude_blocks(*blocks, streamed=in_pieces)]
     more: dict[str, Any] = {"tools": [{**CLOCK, "name": "look"}]}
     if shows:
         more["thinking"] = {"type": "adaptive"}
     content = said(api, HI, in_pieces=in_pieces, **more)
-    assert content == blocks
+    called = {**CALLED, "caller": {"type": "direct"}}
+    assert content == [THOUGHT, AGAIN, REDACTED, text("well"), AGAIN, called]
     result = user({"type": "tool_result", "tool_use_id": CALLED["id"], "content": "fine"})
     said(api, HI, assistant(*content), result, in_pieces=in_pieces, **more)
     first, second = (request.json() for request in service.requests)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, assistant, user
+from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, assistant, text, user
 
 from genai_host.api import (
     Completion,
@@ -46,8 +46,10 @@ def test_a_message(api: Api) -> None:
     )
     whole = api.answered()
     assert (whole["type"], whole["role"], whole["model"]) == ("message", "assistant", "fake")
-    assert whole["content"] == [{"type": "text", "text": "hello"}]
+    assert whole["content"] == [text("hello")]
     assert (whole["stop_reason"], whole["stop_sequence"]) == ("end_turn", None)
+    # the specification requires these fields, which are null here
+    assert whole["container"] is whole["stop_details"] is None
     assert whole["usage"] == {
         "input_tokens": 6,
         "cache_creation_input_tokens": 1,
@@ -55,6 +57,9 @@ def test_a_message(api: Api) -> None:
         "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 0},
         "output_tokens": 3,
         "output_tokens_details": {"thinking_tokens": 0},
+        "server_tool_use": None,
+        "service_tier": None,
+        "inference_geo": None,
     }
 
 
@@ -139,6 +144,7 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
         "id": "toolu_1",
         "name": "clock",
         "input": {"zone": "UTC"},
+        "caller": {"type": "direct"},
     }
     api.fake.answer = lambda heard: "noon"
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "12", "is_error": True}
@@ -161,7 +167,7 @@ def test_signed_thoughts_come_back_as_they_were(api: Api) -> None:
         Message("assistant", [Reasoning("hm"), VendorPart(OWN, thought), Text("so")])
     )
     whole = api.answered()
-    assert whole["content"] == [thought, {"type": "text", "text": "so"}]
+    assert whole["content"] == [thought, text("so")]
     api.answered(HI, {"role": "assistant", "content": whole["content"]}, HI)
     assert api.fake.prompts[1].messages[1].content == (
         Reasoning("hm"),
@@ -203,7 +209,7 @@ def test_json_out_of_its_fence(api: Api) -> None:
     )
     form = {"type": "json_schema", "schema": {"type": "object"}}
     content = api.answered(output_config={"format": form})["content"]
-    assert content[-1] == {"type": "text", "text": '{"a":1}'}
+    assert content[-1] == text('{"a":1}')
     assert content[0]["type"] == "tool_use"
 
 
@@ -327,7 +333,7 @@ def test_an_answer_may_have_said_nothing(api: Api) -> None:
 
 def test_a_feature_is_a_model_as_well(api: Api) -> None:
     whole = api.answered(model="feature:chat")
-    assert (whole["model"], whole["content"]) == ("feature:chat", [{"type": "text", "text": "hi"}])
+    assert (whole["model"], whole["content"]) == ("feature:chat", [text("hi")])
 
 
 def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:

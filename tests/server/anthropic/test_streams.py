@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from anthropic_api import CLOCK, OWN, Api, anthropic_api, blocks_of
+from anthropic_api import CLOCK, OWN, Api, anthropic_api, blocks_of, text, use
 from genai_wire_anthropic.server.replies import MessageWriter
 
 from genai_host.api import (
@@ -51,8 +51,9 @@ def test_a_stream(api: Api) -> None:
     assert (start["type"], start["role"], start["content"]) == ("message", "assistant", [])
     assert (start["model"], start["stop_reason"]) == ("fake", None)
     assert start["id"].startswith("msg_")
-    assert blocks_of(events) == [{"type": "text", "text": "a long thing to say"}]
-    assert events[-2]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    assert blocks_of(events) == [text("a long thing to say")]
+    end = {"stop_sequence": None, "stop_details": None, "container": None}
+    assert events[-2]["delta"] == {"stop_reason": "end_turn", **end}
     usage = events[-2]["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 2)
     assert usage["output_tokens"] == 5
@@ -66,17 +67,17 @@ def test_calls_of_tools(api: Api) -> None:
     )
     events = api.events(tools=[CLOCK])
     assert blocks_of(events) == [
-        {"type": "text", "text": "so"},
-        {"type": "tool_use", "id": "a", "name": "clock", "input": {}},
-        {"type": "tool_use", "id": "call_1", "name": "clock", "input": {"zone": "UTC"}},
-        {"type": "tool_use", "id": "c", "name": "clock", "input": {"INVALID_JSON": "{"}},
+        text("so"),
+        use("a", {}),
+        use("call_1", {"zone": "UTC"}),
+        use("c", {"INVALID_JSON": "{"}),
     ]
     assert events[-2]["delta"]["stop_reason"] == "tool_use"
 
 
 def test_a_feature(api: Api) -> None:
     events = api.events(model="feature:chat")
-    assert blocks_of(events) == [{"type": "text", "text": "hi"}]
+    assert blocks_of(events) == [text("hi")]
 
 
 def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
@@ -89,7 +90,7 @@ def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
     fake = FakeModel(answer)
     with anthropic_api(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
         blocks = blocks_of(api.events(model="feature:agent"))
-    assert blocks == [{"type": "text", "text": "done"}]
+    assert blocks == [text("done")]
     assert len(fake.prompts) == 2
 
 
@@ -137,8 +138,8 @@ class TestThoughts:
         Text("well"), ToolCall("a", "clock"),
     )  # fmt: skip
     blocks = (
-        SIGNED[0], HIDDEN, SIGNED[1], {"type": "text", "text": "well"},
-        {"type": "tool_use", "id": "a", "name": "clock", "input": {}},
+        SIGNED[0], HIDDEN, SIGNED[1], text("well"),
+        use("a", {}),
     )  # fmt: skip
 
     @pytest.mark.parametrize("shows", [True, False], ids=["shown", "not asked for"])
@@ -149,14 +150,14 @@ class TestThoughts:
         own = VendorPart(OWN, thinking("", "c2ln"))
         assert written([Delta(opaque=own), Delta("a")], [own, Text("a")]) == [
             thinking("", "c2ln"),
-            {"type": "text", "text": "a"},
+            text("a"),
         ]
 
     @pytest.mark.parametrize("shows", [True, False])
     def test_that_nobody_signed(self, shows: bool) -> None:
         pieces = [Delta(reasoning="h"), Delta(reasoning="m"), Delta("so")]
         found = written(pieces, [Reasoning("hm"), Text("so")], shows_thoughts=shows)
-        assert found == [*([thinking("hm")] if shows else []), {"type": "text", "text": "so"}]
+        assert found == [*([thinking("hm")] if shows else []), text("so")]
 
     def test_that_come_in_no_pieces(self) -> None:
         found = written([], [Reasoning("hm"), Text("so"), ToolCall("a", "clock")])
@@ -165,9 +166,7 @@ class TestThoughts:
 
     def test_of_others_are_theirs(self) -> None:
         other = VendorPart("gemini", {"thoughtSignature": "AQ=="})
-        assert written([Delta(opaque=other), Delta("a")], [other, Text("a")]) == [
-            {"type": "text", "text": "a"}
-        ]
+        assert written([Delta(opaque=other), Delta("a")], [other, Text("a")]) == [text("a")]
 
 
 class TestErrors:

@@ -225,9 +225,11 @@ def test_what_changes_nothing_is_taken(api: Api) -> None:
 
 
 def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
-    reply = api.chat(nonsense=1, prompt_cache_key="a", temperature=0, top_q=None)
+    reply = api.chat(
+        nonsense=1, prompt_cache_key="a", temperature=0, top_q=None, reasoning_effort="low"
+    )
     assert reply.status_code == 200, reply.text
-    assert reply.headers["x-genai-host-dropped"] == "nonsense"
+    assert reply.headers["x-genai-host-dropped"] == "reasoning_effort, nonsense"
     assert api.fake.prompts[0].parameters == {"temperature": 0}
     many = api.chat(**{f"field_{n}": n for n in range(1000)}).headers["x-genai-host-dropped"]
     assert many.count("field_") == 20

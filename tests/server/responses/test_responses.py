@@ -66,6 +66,10 @@ def test_a_response(api: Api) -> None:
     assert response["user"] == "me"
     assert response["temperature"] == 0.5
     assert response["completed_at"] >= response["created_at"]
+    # Open Responses requires all fields, with the values of the API where the client gives none
+    usual = {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "top_logprobs": 0}
+    assert {name: response[name] for name in usual} == usual
+    assert response["safety_identifier"] is response["prompt_cache_key"] is None
     assert response["usage"] == {
         "input_tokens": 7,
         "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
@@ -110,6 +114,8 @@ def test_what_the_model_hears(api: Api) -> None:
         max_output_tokens=9,
         temperature=0,
         top_p=0.5,
+        presence_penalty=-0.5,
+        frequency_penalty=0.25,
     )
     (heard,) = api.fake.prompts
     assert list(heard.messages) == [
@@ -144,7 +150,13 @@ def test_what_the_model_hears(api: Api) -> None:
         Message("user", "so"),
         Message("user", "and so"),
     ]
-    assert heard.parameters == {"max_tokens": 9, "temperature": 0, "top_p": 0.5}
+    assert heard.parameters == {
+        "max_tokens": 9,
+        "temperature": 0,
+        "top_p": 0.5,
+        "presence_penalty": -0.5,
+        "frequency_penalty": 0.25,
+    }
 
 
 def test_tools(api: Api) -> None:

@@ -95,7 +95,7 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
         if own is not None:
             yield own
         elif isinstance(part, Text):
-            yield {"type": "text", "text": part.text, **citations}
+            yield {**_EMPTY, "text": part.text, **citations}
             citations = {}
         elif isinstance(part, ToolCall):
             yield wire_call(part)
@@ -126,7 +126,13 @@ def thoughts(text: str) -> ReplyBlock:
 
 def wire_call(call: ToolCall) -> ReplyBlock:
     given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+    return {
+        "type": "tool_use",
+        "id": call.id,
+        "name": call.name,
+        "input": given,
+        "caller": {"type": "direct"},
+    }
 
 
 def _signs(part: Part | None) -> bool:
@@ -241,7 +247,7 @@ class Stream:
             yield event("content_block_stop", {"index": self._index})
 
 
-_EMPTY: ReplyBlock = {"type": "text", "text": ""}
+_EMPTY: ReplyBlock = {"type": "text", "text": "", "citations": None}
 
 
 def _has_thoughts(blocks: list[ReplyBlock]) -> bool:
@@ -292,8 +298,8 @@ class MessageWriter:
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the events of a stream. An error is the last event, without `message_stop`."""
         stream = Stream(self._shows_thoughts)
-        unsaid: _Wire = {"content": [], "stop_reason": None, "stop_sequence": None}
-        start = {**self._head(), **unsaid, "usage": _usage(Usage())}  # known only at the end
+        # the reason and the usage are known only at the end
+        start = {**self._head(), "content": [], **_end(None), "usage": _usage(Usage())}
         yield event("message_start", {"message": start})
         yield PING
         try:
@@ -315,10 +321,17 @@ class MessageWriter:
         vendor_reason = completion.vendor_finish
         exact = _MORE_EXACT.get(vendor_reason) == completion.finish
         reason = vendor_reason if exact else api_finish_reason(completion, _FINISHES)
-        return {
-            "stop_reason": reason,
-            "stop_sequence": self._stop if reason == "stop_sequence" else None,
-        }
+        return _end(reason, self._stop if reason == "stop_sequence" else None)
+
+
+def _end(reason: str | None, sequence: str | None = None) -> _Wire:
+    """How an answer ended. Clients may require all fields of the format, also empty ones."""
+    return {
+        "stop_reason": reason,
+        "stop_sequence": sequence,
+        "stop_details": None,
+        "container": None,
+    }
 
 
 def _usage(usage: Usage) -> _Wire:
@@ -334,4 +347,7 @@ def _usage(usage: Usage) -> _Wire:
         },
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "server_tool_use": None,
+        "service_tier": None,
+        "inference_geo": None,
     }

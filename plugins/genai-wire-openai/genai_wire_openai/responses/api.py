@@ -72,7 +72,7 @@ _FIELDS = {
     _SUMMARY: "reasoning.summary",
     _VERBOSITY: "text.verbosity",
     _EFFORT: "reasoning.effort",
-    _PARALLEL: _PARALLEL,
+    **{name: name for name in (_PARALLEL, "presence_penalty", "frequency_penalty")},
 }
 """Fields of parameters that are hints: a model that does not support them answers without."""
 
@@ -87,9 +87,9 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
-    hints = {_VERBOSITY, _EFFORT, _PARALLEL} & parameters.keys()
-    if parameters.get(_SUMMARY) == "auto":  # summaries are included anyway
-        hints.add(_SUMMARY)
+    hints = _FIELDS.keys() & parameters.keys()
+    if parameters.get(_SUMMARY) != "auto":  # summaries are included anyway
+        hints.discard(_SUMMARY)
     if hints:
         taken = capabilities(host, model).parameters
         for name in sorted(hints - taken.keys()):

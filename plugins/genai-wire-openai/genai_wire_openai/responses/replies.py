@@ -94,6 +94,7 @@ class ResponseHead:
             "store": self.request.store is not False,
             "top_logprobs": 0,
             "truncation": "disabled",
+            "usage": None,
             **self.request.repeated,
         }
 

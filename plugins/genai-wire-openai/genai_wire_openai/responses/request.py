@@ -41,10 +41,12 @@ _NEUTRAL = frozenset({
     "service_tier", "stream_options", "user",
 })  # fmt: skip
 _READ = frozenset({
-    "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls",
-    "metadata", "model", "parallel_tool_calls", "previous_response_id", "reasoning", "store",
-    "stream", "temperature", "text", "tool_choice", "tools", "top_p",
+    "conversation", "frequency_penalty", "include", "input", "instructions", "max_output_tokens",
+    "max_tool_calls", "metadata", "model", "parallel_tool_calls", "presence_penalty",
+    "previous_response_id", "reasoning", "store", "stream", "temperature", "text", "tool_choice",
+    "tools", "top_p",
 })  # fmt: skip
+_PENALTIES = ("presence_penalty", "frequency_penalty")
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -118,6 +120,7 @@ def read_request(
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
     parallel = given.flag("parallel_tool_calls")
+    penalties = {name: given.number(name, -2, 2) for name in _PENALTIES}
     parameters: dict[str, Any] = {
         "temperature": given.number("temperature", 0, 2),
         "top_p": given.number("top_p", 0, 1),
@@ -127,6 +130,7 @@ def read_request(
         # the default is not sent, because some models do not support it
         "verbosity": None if text["verbosity"] == "medium" else text["verbosity"],
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
+        **{name: value or None for name, value in penalties.items()},
     }
     instructions = given.text_or_none("instructions")
     repeated = {
@@ -138,11 +142,12 @@ def read_request(
         "previous_response_id": previous,
         "conversation": {"id": conversation} if conversation else None,
         "reasoning": {"effort": effort, "summary": summary},
-        "temperature": parameters["temperature"],
+        "temperature": _or_default(parameters["temperature"], 1.0),
         "text": {name: value for name, value in text.items() if value is not None},
         "tool_choice": tools.chosen,
         "tools": tools.repeated,
-        "top_p": parameters["top_p"],
+        "top_p": _or_default(parameters["top_p"], 1.0),
+        **{name: _or_default(value, 0.0) for name, value in penalties.items()},
         **_read_neutral(given),
     }
     return ResponsesRequest(
@@ -182,14 +187,20 @@ def _left_out(given: Fields) -> list[str]:
     ]
 
 
-def _read_neutral(given: Fields) -> dict[str, str]:
+def _or_default(value: float | None, default: float) -> float:
+    """The value that the response repeats; clients may require a number."""
+    return default if value is None else value
+
+
+def _read_neutral(given: Fields) -> dict[str, str | None]:
     """Fields that do not change the answer, for the response."""
     given.object("stream_options")
     given.object("prompt_cache_options")
     given.choice("service_tier", _TIERS)
     given.choice("prompt_cache_retention", ("in_memory", "in-memory", "24h"))
-    names = ("prompt_cache_key", "safety_identifier", "user")
-    return {name: given.text(name) for name in names if name in given}
+    user = {"user": given.text("user")} if "user" in given else {}
+    names = ("prompt_cache_key", "safety_identifier")
+    return {**{name: given.text_or_none(name) for name in names}, **user}
 
 
 def read_metadata(given: Fields) -> dict[str, str]:

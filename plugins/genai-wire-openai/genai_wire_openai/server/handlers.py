@@ -208,7 +208,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     stop = body.raw("stop")
     if stop is not None:
         found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
-    found["reasoning_effort"] = body.raw("reasoning_effort")
+    effort = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
     if body.whole("n") not in (None, 1) and "n" not in capabilities(host, model).parameters:
         raise ValidationError("the model gives only one answer per request", path=body.at("n"))
@@ -221,8 +221,12 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     if body.raw("functions"):
         at_once = False  # the answer has one call
     others = [name for name, _ in body.names() if name not in body.read and name not in NEUTRAL]
-    if others or at_once is not None:
+    if others or effort or at_once is not None:
         can = capabilities(host, model)
+        if "reasoning_effort" in can.parameters:
+            found["reasoning_effort"] = effort
+        else:
+            body.drop("reasoning_effort")
         # many clients always send it, also for models without it
         if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
