@@ -12,7 +12,11 @@ from hypothesis import HealthCheck, settings
 # of the time of an embedding is waste. OpenMP reads this when its library is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-pytest_plugins = ["genai_host.testing.pytest_plugin", "pytester", "genai_host_testing.rings"]
+pytest_plugins = [
+    "genai_host_testing.pytest_plugin",
+    "pytester",
+    "genai_host_testing.internal.rings",
+]
 
 # How long an example takes, and how large the first ones are by chance, says nothing of what is
 # tested: the machine may be busy, and the first text of a new clone waits until hypothesis has made

@@ -45,7 +45,7 @@ _UNREACHABLE = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "
 _WORKERS = ("-n", "2", "--dist=worksteal")  # same as in tox.ini
 _NOT_FAR = (*_WORKERS, "--rings=unit,part,process")
 _DEFAULT = (*_WORKERS, "--rings=unit,part,smoke")
-_KIT = ROOT / "tests" / "kit"
+_KIT = "genai-host-testing"
 # two cores, of which tests often use one, or none while they wait; all run even after a failure
 _TWO_AT_A_TIME = ["run-parallel", "--parallel", "2", "--parallel-no-spinner"]
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
@@ -217,10 +217,10 @@ def _needed_by(extra: str) -> list[Path]:
 
 def _to_test(plugin: str) -> list[str]:
     """Test requirements of a plugin, for pip."""
-    folders = {**_plugins(), "genai-host-testing": _KIT}
+    folders = _plugins()
     names = _names(_setup(folders[plugin])["options.extras_require"]["test"])
-    names += _names(_setup(ROOT)["options.extras_require"]["testing"])  # of the testing kit
-    needed = _folders([plugin, *names, "genai-host-testing"], folders)
+    names += _names(_setup(folders[_KIT])["options.extras_require"]["internal"])
+    needed = _folders([plugin, *names], folders)
     needed.remove(folders[plugin])
     return [f"-e {ROOT}", *(f"-e {each}" for each in needed), f"-e {folders[plugin]}[test]"]
 

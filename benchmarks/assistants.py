@@ -32,8 +32,8 @@ from genai_feature_assistants.service.indexing import Passages, nearest, unit_ro
 from genai_host import Host, StaticPlugins
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, installed_wires
-from genai_host_testing.assistants_api import CONFIG, Api
+from genai_host_testing import FakeModel, installed_wires
+from genai_host_testing.internal.assistants_api import CONFIG, Api
 
 _MESSAGES = (1, 100, 1000)
 _PASSAGES = (100, 1000, 10_000, 100_000)

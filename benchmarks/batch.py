@@ -34,7 +34,7 @@ from pathlib import Path
 import requests
 from serve_command import MODEL, serve_command
 
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply
 
 _TAKES = 0.05  # seconds of an answer
 _ANSWER = {

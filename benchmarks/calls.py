@@ -322,7 +322,7 @@ def _plugins(url: str) -> Any:
 
     from genai_host import StaticPlugins
     from genai_host.api import DialectEndpoint, Feature, Model, NoSettings, hookimpl, http_provider
-    from genai_host.testing import installed_wires
+    from genai_host_testing import installed_wires
 
     os.environ["SERVICE_KEY"] = _KEY
 

@@ -43,7 +43,7 @@ from serve_command import MODEL, serve_command
 from service import Service
 from streams import Reader
 
-from genai_host_testing.postgres import postgres
+from genai_host_testing.internal.stores import postgres
 
 _HEADERS = {"Content-Type": "application/json"}
 _CLIENTS = (1, 8, 32)

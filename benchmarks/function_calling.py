@@ -30,12 +30,12 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.config import InstanceConfig
-from genai_host.testing import installed_wires
+from genai_host_testing import installed_wires
 
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from genai_host_testing.function_calls import WINDOW, Case, Played, Score, play, read_cases  # noqa: E402 - see above
+from genai_host_testing.internal.function_calls import WINDOW, Case, Played, Score, play, read_cases  # noqa: E402 - see above
 
 
 def main() -> None:

@@ -19,9 +19,10 @@ from typing import Any
 
 _CASES = (
     Path(__file__).resolve().parents[1]
-    / "tests"
-    / "kit"
+    / "plugins"
+    / "genai-host-testing"
     / "genai_host_testing"
+    / "internal"
     / "function_calling.jsonl"
 )
 _QUESTIONS = "bfcl_eval/data/BFCL_v4_multiple.json"

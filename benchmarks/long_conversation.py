@@ -24,7 +24,7 @@ import genai_host.dialects
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Answer, Feature, FeatureSteps, Now, Prompt, Turn, about
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 _SIZES = (100, 1_000, 10_000)
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."

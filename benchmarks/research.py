@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpe
 import genai_vendor_mock
 
 from genai_host import Config, Host, StaticPlugins
-from genai_host.testing import installed_wires
-from genai_host_testing.research_engine import Scene
+from genai_host_testing import installed_wires
+from genai_host_testing.internal.research_engine import Scene
 
 _ROWS = (100, 1000, 10_000, 100_000)
 _SAID = "where do rivers run to"

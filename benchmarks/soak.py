@@ -31,7 +31,7 @@ from soak_clients import Clients
 from soak_service import answer
 
 from genai_host.store import Store
-from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fake_service import FakeService
 
 _PATIENCE = 60.0  # seconds until the server answers, and until it is quiet in the end
 _LOOK = 0.2

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from genai_host.testing.fake_service import (
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     RESET,

@@ -23,7 +23,7 @@ import genai_feature_chat
 import genai_vendor_mock
 
 from genai_host import Config, Host, StaticPlugins
-from genai_host.testing import installed_wires
+from genai_host_testing import installed_wires
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
 _TURNS = 200

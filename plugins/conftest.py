@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from genai_host_testing.fixtures import host, make_host, offline, weights
-from genai_host_testing.plugin_fixtures import (
+from genai_host_testing.internal.fixtures import (
     background,
+    host,
     local_host,
+    make_host,
     make_local_host,
+    offline,
     scripted,
+    weights,
 )
-from genai_host_testing.warm_children import warm_children
+from genai_host_testing.internal.warm_children import warm_children
 
 __all__ = [
     "background",

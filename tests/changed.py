@@ -1,7 +1,8 @@
 """The tests that a change may break, by what they import.
 
-A change of the host may break all. One of a plugin may break its own tests and those of whatever
-imports it; one of a test or a helper, the tests that import it; one of a document, tests/project.
+A change of the host or of the testing kit may break all. One of a plugin may break its own tests
+and those of whatever imports it; one of a test, a helper or a part of the testing kit that few
+import, the tests that import it; one of a document, tests/project.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_IMPORTED_FROM = ("tests/helpers", "tests/kit", "tests")  # as `pythonpath` of setup.cfg
+_KIT = "plugins/genai-host-testing"
+_PARTS_OF_KIT = tuple(f"{_KIT}/genai_host_testing/{each}/" for each in ("internal", "services"))
+_IMPORTED_FROM = ("tests/helpers", _KIT, "tests")  # as `pythonpath` of setup.cfg
 _ENVIRONMENTS = tuple(
     f"tests/{folder}/" for folder in ("assistants_peers", "bare", "npm", "page", "peers")
 )
@@ -56,6 +59,8 @@ def tests_of(changed: Iterable[str]) -> list[str] | None:
 def _unit(path: str) -> str | None:
     """What is changed with a file: itself if it is of tests, its plugin, or `documents`; None for
     everything."""
+    if path.startswith(f"{_KIT}/genai_host_testing/"):
+        return path if path.startswith(_PARTS_OF_KIT) and path.endswith(".py") else None
     if path.startswith("plugins/") and path.count("/") > 1:
         return path if "/tests/" in path and path.endswith(".py") else _plugin(path)
     if path.startswith("tests/") and path.endswith(".py") and not path.endswith("conftest.py"):
@@ -98,7 +103,7 @@ def _imported(path: str) -> Iterator[str]:
         places = [str(Path(path).parent)] if is_relative else _IMPORTED_FROM
         for name in filter(None, names):
             plugin = "plugins/" + name.partition(".")[0].replace("_", "-")
-            if not is_relative and (ROOT / plugin).is_dir():
+            if not is_relative and plugin != _KIT and (ROOT / plugin).is_dir():
                 yield plugin
             for place in places:
                 file = f"{place}/{name.replace('.', '/')}.py"

@@ -15,7 +15,7 @@ from support import Terminal
 
 from genai_host.plugins import trial
 from genai_host.plugins.index import PluginIndex
-from genai_host_testing.fixtures import host, make_host, offline, weights
+from genai_host_testing.internal.fixtures import host, make_host, offline, weights
 
 __all__ = ["host", "make_host", "offline", "script", "terminal", "weights"]
 

@@ -19,10 +19,10 @@ from genai_host import Conversation, Host, Message, TurnLimits
 from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult
 from genai_host.errors import LimitExceeded, NoRoute, ServiceUnavailable, ValidationError
 from genai_host.store import Store
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import Counting, agent_host, calls, in_turn, since_user
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn, since_user
+from genai_host_testing.internal.fixtures import MakeHost
 
 SESSION = "12345678-1234-5678-1234-567812345678"
 

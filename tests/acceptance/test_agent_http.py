@@ -24,10 +24,10 @@ from genai_host.calls.agent import Agent
 from genai_host.conversations.driver import Driver
 from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import Counting, calls, in_turn, since_user
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RecordedPrompt, RouteServer
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import Counting, calls, in_turn, since_user
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

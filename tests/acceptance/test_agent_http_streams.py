@@ -24,9 +24,9 @@ from genai_host.api import (
 from genai_host.errors import ServiceUnavailable
 from genai_host.http.stream_parsers import read_sse
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import RouteServer
-from genai_host_testing.agents import Counting, calls, in_turn
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import RouteServer
+from genai_host_testing.internal.agents import Counting, calls, in_turn
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -13,11 +13,11 @@ from genai_feature_agent.request import StatelessAgent
 
 from genai_host import TurnLimits
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
-from genai_host.testing import FakeModel, ManualClock
-from genai_host.testing.fake_service import HANG
-from genai_host.testing.suites.base import in_background
-from genai_host_testing.agents import Counting, agent_host, calls, in_turn
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, ManualClock
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 class _Stuck:

@@ -16,11 +16,11 @@ from attrs import evolve
 from genai_host import Conversation, Image
 from genai_host.api import ToolOutput, ToolResult
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
-from genai_host.testing import ManualClock
-from genai_host.testing.suites.base import in_background
 from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
-from genai_host_testing.agents import Counting, agent_host, calls, in_turn
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 def doing(name: str, run: Callable[..., Any], **fields: Any) -> Counting:
@@ -140,7 +140,7 @@ class TestHanging:
             "import threading, genai_feature_agent, genai_host.dialects\n"
             "from genai_host import Config, Host, StaticPlugins\n"
             "from genai_host.api import Completion, Message, Tool, ToolCall\n"
-            "from genai_host.testing import FakeModel, InlinePlugin\n"
+            "from genai_host_testing import FakeModel, InlinePlugin\n"
             "calls = [ToolCall(str(n), 'hang') for n in range(3)]\n"
             "def says(heard):\n"
             "    if heard.messages[-1].role == 'tool':\n"

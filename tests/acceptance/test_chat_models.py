@@ -34,13 +34,15 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply, reply
-from genai_host.testing.fake_service import Reply as ServiceReply
-from genai_host_testing import gemini_service, ollama_service, openai_service
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import FakeService, json_reply, reply
+from genai_host_testing.fake_service import Reply as ServiceReply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
+from genai_host_testing.services import gemini as gemini_service
+from genai_host_testing.services import ollama as ollama_service
+from genai_host_testing.services import openai as openai_service
 
 OPENAI, OLLAMA = "gpt-4.1@openai", "ollama/m-1"
 SCHEMA = {

@@ -14,8 +14,8 @@ from support import Terminal
 from genai_host import Host, paths
 from genai_host.config import edit_config, read_config
 from genai_host.errors import ConfigurationError, ProviderRemoved
-from genai_host.testing.fake_service import FakeService
-from genai_host_testing.openai_service import chat
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.services.openai import chat
 
 KEYS = {"one": "sk-canary-one-83", "two": "sk-canary-two-83"}
 

@@ -10,7 +10,7 @@ from support import Terminal
 
 from genai_host.errors import NotFound
 from genai_host.store import Store
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part  # stores
 

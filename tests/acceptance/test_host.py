@@ -47,7 +47,7 @@ from genai_host.errors import (
     UnsupportedPart,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 MakeHost = Callable[..., Host]
 

@@ -16,8 +16,8 @@ from genai_host import Config, Host, Image, InMemoryRecord, Message, RetryPolicy
 from genai_host.api import Part, Reasoning, ToolCall, ToolResult, VendorPart
 from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, ServiceUnavailable
-from genai_host.testing.fake_service import FakeService, Reply, json_reply
-from genai_host_testing import anthropic_service
+from genai_host_testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.services import anthropic as anthropic_service
 
 pytestmark = pytest.mark.part
 

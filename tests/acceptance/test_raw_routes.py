@@ -14,7 +14,7 @@ from botocore.eventstream import EventStreamBuffer
 from ways import Way, each_way, host, service, set_up
 
 from genai_host import Host
-from genai_host.testing.fake_service import FakeService, Reply
+from genai_host_testing.fake_service import FakeService, Reply
 
 pytestmark = pytest.mark.part
 

@@ -34,10 +34,10 @@ from genai_host.errors import (
     UnsupportedPart,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host.testing.suites.codec import sample_of
-from genai_host_testing import anthropic_service
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.services import anthropic as anthropic_service
+from genai_host_testing.suites.codec import sample_of
 
 pytestmark = pytest.mark.part
 

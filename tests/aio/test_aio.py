@@ -39,7 +39,7 @@ from genai_host.errors import (
     TurnPaused,
 )
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 LONG = 30.0
 

@@ -25,8 +25,8 @@ from genai_host.api import (
 from genai_host.api import cancellation as module
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError, LimitExceeded, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 LONG = 30.0
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from genai_host.api import SchemaValidator, schema_of
 from genai_host.api.closed_schema import held_form
 from genai_host.errors import ValidationError
-from genai_host.testing.purity import places_in, with_other
+from genai_host_testing.purity import places_in, with_other
 
 TEXT = {"type": "string"}
 OPEN = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}

@@ -44,9 +44,9 @@ from genai_host.errors import (
     PluginError,
     ServiceUnavailable,
 )
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -37,8 +37,8 @@ from genai_host.api.json_text import (
     write_long_json,
 )
 from genai_host.errors import InvalidParameter, PluginError, ValidationError
-from genai_host.testing import FakeService, InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeService, InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 @pytest.mark.parametrize(

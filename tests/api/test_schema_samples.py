@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.testing.suites.codec import sample_of
+from genai_host_testing.suites.codec import sample_of
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.fake_service import FakeService, Reply, json_reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import FakeService, Reply, json_reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 CHAT = json_reply({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})
 

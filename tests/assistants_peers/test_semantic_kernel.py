@@ -15,8 +15,8 @@ from assistants_tour import NOTE, QUIET, Side, completion, results, touring
 
 from genai_host.api import Completion, ToolCall
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
 
 with warnings.catch_warnings():
     # a method of the pydantic that it is on

@@ -27,11 +27,11 @@ ANSWER = "The capital of France is Paris.\n"
 ROOMS = ("api", "calls", "catalog", "config", "conversations", "errors", "tools", "usage", "util")
 TOOLS = ["./plugins/genai-feature-agent", "./plugins/genai-feature-assistants"]
 TOOLS += [
+    "./plugins/genai-host-testing[internal]",
     "./plugins/genai-vendor-mock",
     "./plugins/genai-wire-anthropic",
     "./plugins/genai-wire-ollama",
     "./plugins/genai-wire-openai",
-    "./tests/kit",
     "genai-prices",
     "hypothesis",
     "packaging",

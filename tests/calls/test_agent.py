@@ -31,8 +31,8 @@ from genai_host.api import (
 )
 from genai_host.calls.retry import RetryPolicy
 from genai_host.errors import NoRoute, OutputValidationError, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.configs import provider_config
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.configs import provider_config
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TOOL = ToolSchema("look", "looks", {"type": "object"})

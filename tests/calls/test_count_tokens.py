@@ -26,8 +26,8 @@ from genai_host.api import (
 )
 from genai_host.dialects.plain import PlainCount
 from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
-from genai_host.testing import FakeModel, InlinePlugin, replay_from_every_entry
-from genai_host.testing.fake_service import HANG
+from genai_host_testing import FakeModel, InlinePlugin, replay_from_every_entry
+from genai_host_testing.fake_service import HANG
 
 
 def respond(turn: Turn[NoSettings]) -> FeatureSteps:

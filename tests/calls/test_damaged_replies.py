@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genai_host.testing.purity import damaged
+from genai_host_testing.purity import damaged
 
 
 def test_every_value_of_a_reply_is_damaged_in_turn() -> None:

@@ -13,7 +13,7 @@ from genai_host.api import Cancellation, RateLimit, RouteInfo
 from genai_host.api.cancellation import Registration
 from genai_host.calls.rate_limiter import RateLimiter
 from genai_host.errors import Cancelled
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 A, B = RouteInfo("a", "mock", "plain"), RouteInfo("b", "mock", "plain")
 TWO = RateLimit(2, 1.0)

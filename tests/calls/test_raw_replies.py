@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genai_host.calls.raw_replies import RawReplies
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 HEAD = "--- 2026-01-01T00:00:00+00:00 m@p "
 

@@ -28,8 +28,8 @@ from genai_host.errors import (
     UnsupportedPart,
 )
 from genai_host.plugins.observers import CallRecord
-from genai_host.testing import FakeModel, ManualClock
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 NO_WAIT = RetryPolicy(jitter=lambda _: 0.0)
 

@@ -53,7 +53,7 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord
 from genai_host.plugins.watchdog import Watchdog, Watched
 from genai_host.providers.instances import ProviderInstances
-from genai_host.testing import InlinePlugin, ManualClock
+from genai_host_testing import InlinePlugin, ManualClock
 
 
 class Wire(Dialect[ChatCall, Completion]):

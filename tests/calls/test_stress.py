@@ -26,11 +26,11 @@ from genai_host import Config, Conversation, Host
 from genai_host.api import DialectEndpoint, http_provider
 from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, ReplyStep
-from genai_host_testing import openai_service
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import HANG, FakeService, Received, Reply, ReplyStep
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services import openai as openai_service
 
 pytestmark = pytest.mark.part
 

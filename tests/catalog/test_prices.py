@@ -37,9 +37,16 @@ from genai_host.conversations.record import StepEnded
 from genai_host.dialects.plain import Plain
 from genai_host.errors import GenaiError, LimitExceeded, OutputValidationError
 from genai_host.store import Store
-from genai_host.testing import FakeModel, FakeService, InlinePlugin, ManualClock
-from genai_host.testing.fake_service import json_reply, stream_reply
-from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
+from genai_host_testing import FakeModel, FakeService, InlinePlugin, ManualClock
+from genai_host_testing.fake_service import json_reply, stream_reply
+from genai_host_testing.internal.stores import (
+    CODEC,
+    MakeStore,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -17,9 +17,9 @@ from genai_host import StaticPlugins
 from genai_host.api import Completion, Message, Pause, Text, ToolCall, ToolResult
 from genai_host.cli.session import calls_of, visible
 from genai_host.cli.terminal import safe
-from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import Counting, calls
+from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import Counting, calls
 
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
 

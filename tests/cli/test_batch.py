@@ -12,7 +12,7 @@ from genai_batch.batch import BatchProgress
 from genai_batch.cli import _Bar, _line
 from support import Terminal
 
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply
-from genai_host_testing.openai_service import chat
-from genai_host_testing.several import configure
+from genai_host_testing.fake_service import HANG, FakeService, Received, Reply
+from genai_host_testing.internal.servers import configure
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from genai_host import Host
 from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Text, Turn
 from genai_host.cli.ask import answered
 from genai_host.cli.chat import Chat, _typed_text, _with_typed_text
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 
 def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tuple[str, str]:

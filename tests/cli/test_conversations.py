@@ -26,7 +26,7 @@ from genai_host.conversations.record import (
 )
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
-from genai_host_testing.stores import CODEC
+from genai_host_testing.internal.stores import CODEC
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 
@@ -343,7 +343,7 @@ def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed plugin brings the feature `careful`, which asks before it answers."""
     from genai_host import StaticPlugins
     from genai_host.api import Feature, FeatureSteps, NoSettings, Pause, Turn
-    from genai_host.testing import InlinePlugin
+    from genai_host_testing import InlinePlugin
 
     def respond(turn: Turn[Any]) -> FeatureSteps:
         given = yield from Pause("approval", {"do": turn.message.text})

@@ -22,9 +22,9 @@ from genai_host.cli.main import cli, commands, run
 from genai_host.config import read_config
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import make_distribution
 from genai_host.util.names import COMMANDS
-from genai_host_testing.stores import begin
+from genai_host_testing import make_distribution
+from genai_host_testing.internal.stores import begin
 
 _FIXED = """
 from genai_host.api import Answer, Feature, NoSettings, hookimpl

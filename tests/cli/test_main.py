@@ -19,7 +19,7 @@ from genai_host.cli.app import App
 from genai_host.cli.log import log_cause, log_error, show_log
 from genai_host.errors import GenaiError, PluginError, ServiceUnavailable
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 
 @pytest.fixture

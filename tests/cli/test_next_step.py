@@ -21,8 +21,8 @@ from genai_host.cli.app import App
 from genai_host.cli.next_step import next_step
 from genai_host.errors import ConfigurationError
 from genai_host.plugins.index import PluginIndex
-from genai_host.testing import make_distribution
 from genai_host.util.names import COMMANDS_OF_PLUGINS
+from genai_host_testing import make_distribution
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 

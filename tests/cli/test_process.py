@@ -17,7 +17,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 pytestmark = pytest.mark.process
 

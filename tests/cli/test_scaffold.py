@@ -22,9 +22,10 @@ from genai_host.cli.scaffold import Scaffold, new_scaffold
 from genai_host.errors import ConfigurationError
 from genai_host.plugins.discovery import LoadedPlugin, Plugins
 from genai_host.plugins.index import LoadResult, PluginIndex
-from genai_host.testing import make_distribution
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import make_distribution
+from genai_host_testing.environments import make_environment
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 __all__ = ["base", "environment", "wheels"]
 
@@ -319,3 +320,22 @@ def test_they_work_as_installed_wheels(environment: Environment, work: Path) -> 
     assert (done.stdout, done.stderr) == ("from afar\n", "")
     [sent] = service.requests
     assert sent.headers["authorization"] == "Bearer sk-123456"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("wheels")
+@pytest.mark.parametrize("kind", KINDS)
+def test_their_tests_require_the_testing_kit_alone(kind: str, tmp_path: Path) -> None:
+    """In an environment with what `pip install -e ".[test]"` brings."""
+    environment = make_environment(tmp_path / "venv", tmp_path / "home")
+    folder = Scaffold(kind, "acme").write(tmp_path)
+    environment.install("-e", f"{folder}[test]")
+    done = subprocess.run(
+        [str(environment.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -20,7 +20,7 @@ from support import Terminal
 from genai_host.api import Image
 from genai_host.cli.app import App
 from genai_host.cli.reactions import MOST_SHOWN, show_reactions
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 _PICTURE = b"\x89PNG\r\n"
 _SOURCE = '''

@@ -20,7 +20,7 @@ from genai_host.api import Answer
 from genai_host.conversations.record import TurnEnded
 from genai_host.errors import Conflict
 from genai_host.store import Store
-from genai_host_testing.stores import CODEC
+from genai_host_testing.internal.stores import CODEC
 
 
 class TestAsk:

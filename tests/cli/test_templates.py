@@ -11,7 +11,7 @@ from support import Terminal
 
 from genai_host.cli.options import _template_names
 from genai_host.prompts.templates import read_template
-from genai_host.testing.fake_service import FakeService, reply
+from genai_host_testing.fake_service import FakeService, reply
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import Terminal
 
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 _SOURCE = '''
 from typing import Annotated

@@ -9,7 +9,7 @@ import pytest
 from configured import configure
 from support import Terminal
 
-from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fake_service import FakeService, json_reply
 
 pytestmark = pytest.mark.part
 

@@ -19,7 +19,7 @@ from genai_host.config import (
 from genai_host.config.environment import is_set, overrides_in, unknown_in, variable_of
 from genai_host.config.schema import known_keys
 from genai_host.errors import ConfigurationError
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 
 def test_each_key_has_a_variable() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from genai_host.testing.environments import make_distribution
+from genai_host_testing.environments import make_distribution
 
 pytestmark = [
     pytest.mark.process,
@@ -33,7 +33,7 @@ import signal
 from genai_host.api import Completion, Message, Tool, ToolCall
 from genai_host.conversations.record import StepEnded, StepStarted
 from genai_host.store.store import StoredRecord
-from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing import FakeModel, InlinePlugin
 
 DIE = os.environ.get("DIE")
 

@@ -39,7 +39,7 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 _FAULTS: dict[str, dict[str, Any]] = {
     "refused": {"fault": "refused"},

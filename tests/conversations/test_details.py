@@ -32,7 +32,7 @@ from genai_host.api import (
 from genai_host.api.codec import usual_codec
 from genai_host.conversations.details import detail_of
 from genai_host.errors import GenaiError
-from genai_host.testing import InlinePlugin, replay_from_every_entry
+from genai_host_testing import InlinePlugin, replay_from_every_entry
 
 
 def conversing(make_host: Callable[..., Host], respond: Any, **options: Any) -> Conversation:

@@ -46,8 +46,8 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.toolbox import Toolbox
+from genai_host_testing import InlinePlugin, ManualClock
 
 Respond = Callable[[Turn[NoSettings]], FeatureSteps]
 

@@ -11,7 +11,7 @@ import pytest
 from genai_host.api import Progress, Step
 from genai_host.api.cancellation import Cancellation
 from genai_host.conversations.execution import ParallelRunner, Performing, TimeLimit
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 
 def test_the_time_of_a_pause_does_not_count() -> None:

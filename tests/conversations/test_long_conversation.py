@@ -25,7 +25,7 @@ from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Promp
 from genai_host.conversations.replay import ConversationState
 from genai_host.dialects.plain import Plain
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing import FakeModel, InlinePlugin
 
 SHORT, LONGER, LONG = 10, 500, 5_000
 """Turns; each adds two messages."""

@@ -18,8 +18,8 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 class Everywhere(FakeModel):

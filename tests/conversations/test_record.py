@@ -25,7 +25,7 @@ from genai_host.conversations.record import (
 )
 from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, RateLimited, ReplayError, ValidationError
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 OPENED = Opened("chat", "1", {"main": "mock"})
 

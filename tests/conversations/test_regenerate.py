@@ -19,7 +19,7 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin, replay_from_every_entry
+from genai_host_testing import InlinePlugin, replay_from_every_entry
 
 LIMITED = {"status": 429}
 

@@ -42,7 +42,7 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.testing import InlinePlugin, ManualClock, replay_from_every_entry
+from genai_host_testing import InlinePlugin, ManualClock, replay_from_every_entry
 
 
 def says(text: str, **fields: Any) -> Prompt:

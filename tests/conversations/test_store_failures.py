@@ -34,7 +34,7 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 pytestmark = pytest.mark.part  # stores
 

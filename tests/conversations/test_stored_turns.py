@@ -28,8 +28,8 @@ from genai_host import Host
 from genai_host.api import Message
 from genai_host.errors import StepChanged
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host.testing.pytest_plugin import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.pytest_plugin import MakeHost
 
 pytestmark = pytest.mark.part  # stores
 

@@ -57,7 +57,7 @@ from genai_host.errors import (
     error_of_status,
 )
 from genai_host.http.stream_parsers import read_sse
-from genai_host.testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.purity import ValuePath, places_in, with_other
 
 NAME = "anthropic-messages"
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}

@@ -32,7 +32,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     ValidationError,
 )
-from genai_host.testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])

@@ -28,8 +28,8 @@ from genai_host.api import (
     http_provider,
 )
 from genai_host.errors import GenaiError, MalformedReply, RateLimited
-from genai_host.testing import InlinePlugin, replay_from_every_entry
-from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing import InlinePlugin, replay_from_every_entry
+from genai_host_testing.fake_service import FakeService, json_reply
 
 DIALECT = OpenAIModerate()
 CALL = ModerateCall(model_id="m", text="hi")

@@ -36,7 +36,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.stream_parsers import read_sse
-from genai_host.testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIChat()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

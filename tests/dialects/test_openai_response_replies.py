@@ -45,7 +45,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.purity import ValuePath, places_in, with_other
 
 # whole replies
 

@@ -38,7 +38,7 @@ from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
 from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host.errors import IncompleteReply, MalformedReply
-from genai_host.testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.purity import ValuePath, places_in, with_other
 
 DIALECT, EMBED = Plain(), PlainEmbed()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -42,8 +42,8 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.server.routes import own_routes
-from genai_host.testing import FakeModel, InlinePlugin, RouteServer
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin, RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -9,8 +9,8 @@ from typing import Any
 import requests
 
 from genai_host import Config, Host
-from genai_host.testing import FakeModel, RouteServer
-from genai_host_testing.agents import Counting, MakeHost, agent_host
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.agents import Counting, MakeHost, agent_host
 
 PATHS = ["/api/agent", "/api/ee/metabot-v3/agent"]
 SESSION = "12345678-1234-5678-1234-567812345678"

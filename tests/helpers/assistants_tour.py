@@ -19,11 +19,11 @@ from attrs import field, frozen
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Part, Text, ToolCall, ToolResult, Usage
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_model import FakeAnswer, RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.fake_model import FakeAnswer, RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 POLL = 10
 """Milliseconds between the polls of the SDK."""

@@ -29,8 +29,8 @@ from genai_host.api import (
     ToolSet,
     tool,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_model import RecordedPrompt
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_model import RecordedPrompt
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 CODE: Any = {"type": "code_interpreter"}

@@ -22,8 +22,8 @@ from assistants_tour import (
 
 from genai_host.api import Completion, Message, ToolCall, Usage
 from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
-from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_service import HANG
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.fake_service import HANG
 
 NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
 TWICE = [CALL, ToolCall("c2", "clock", {"zone": "UTC"})]

@@ -23,8 +23,8 @@ from assistants_tour import (
 )
 
 from genai_host.api import ToolCall
-from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_service import HANG
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.fake_service import HANG
 
 FOUND = ToolCall("s1", "file_search", {"query": NOTE})
 CONTENT: Any = ["step_details.tool_calls[*].file_search.results[*].content"]

@@ -9,7 +9,7 @@ from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Side, Tour, calling, cite
 
 from genai_host.api import Completion, Message, ToolCall, Usage
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing.fake_service import HANG
+from genai_host_testing.fake_service import HANG
 
 NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
 FOUND = ToolCall("s1", "file_search", {"query": NOTE})

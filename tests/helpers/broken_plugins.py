@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 _IMPORTS = "from genai_host.api import *\nfrom genai_host.api.hooks import hookimpl\n"
 _MODEL = "Model('{0}', ['plain'])"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from genai_host.testing.environments import Environment
+from genai_host_testing.environments import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = "docs/reference/"

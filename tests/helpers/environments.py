@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from genai_host.testing.environments import Environment, build_wheel, make_environment, uv
+from genai_host_testing.environments import Environment, build_wheel, make_environment, uv
 
 __all__ = ["Environment", "base", "build_wheels", "environment", "wheels"]
 

@@ -14,11 +14,11 @@ from attrs import frozen
 from genai_host import Config, Host
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing.fake_service import FakeService
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import KEY
-from genai_host_testing.serving import served
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
+from genai_host_testing.services.openai import KEY
 
 MODEL = "remote/m"
 WORD = "hello"

@@ -11,8 +11,8 @@ import requests
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.testing import FakeModel, RouteServer
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 

@@ -6,7 +6,7 @@ from genai_host import Host, InMemoryRecord, Message
 from genai_host.conversations.record import Entry, StepStarted, TurnStarted
 from genai_host.store import Store
 from genai_host.store.records import Summary
-from genai_host_testing.stores import CODEC
+from genai_host_testing.internal.stores import CODEC
 
 
 def kept() -> list[Summary]:

@@ -29,8 +29,8 @@ from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolContext
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt, installed_wires
 from genai_host.util.clock import SystemClock
+from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt, installed_wires
 
 
 @frozen

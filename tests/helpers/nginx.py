@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host_testing.several import wait_until
+from genai_host_testing.internal.servers import wait_until
 
 _DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 _FILE = """

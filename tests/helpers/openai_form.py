@@ -12,8 +12,8 @@ from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.serving import models
-from genai_host.testing import FakeModel, RouteServer
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
 HI = {"role": "user", "content": "hi"}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
-from genai_host_testing import (
-    anthropic_service,
-    bedrock_service,
-    gemini_service,
-    ollama_service,
-    openai_service,
-)
+from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+from genai_host_testing.services import anthropic as anthropic_service
+from genai_host_testing.services import bedrock as bedrock_service
+from genai_host_testing.services import gemini as gemini_service
+from genai_host_testing.services import ollama as ollama_service
+from genai_host_testing.services import openai as openai_service
 
 SAID = "Because air scatters blue light more than red."
 

@@ -18,7 +18,7 @@ from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Cancellation, HttpRoute, RouteRequest, RouteResponse
 from genai_host.errors import Cancelled
 from genai_host.server.server import Server
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 
 @contextlib.contextmanager

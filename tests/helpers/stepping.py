@@ -36,7 +36,7 @@ from genai_host.conversations.record import Entry, StepEnded, StepStarted
 from genai_host.errors import GenaiError
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host.testing import FakeModel, InlinePlugin
+from genai_host_testing import FakeModel, InlinePlugin
 
 STEPS = ("charge", "look", "ask", "find", "send")
 REPEATABLE = ("look", "ask", "find")

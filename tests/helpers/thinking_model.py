@@ -18,8 +18,8 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.api.codec import usual_codec
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import _event, _FakeProvider
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_model import _event, _FakeProvider
 
 __all__ = ["ThinkingModel"]
 

@@ -17,17 +17,15 @@ import pytest
 from attrs import frozen
 
 from genai_host import Config, Host
-from genai_host.testing.fake_service import FakeService, Reply, stream_reply
-from genai_host_testing import (
-    anthropic_service,
-    bedrock_service,
-    gemini_service,
-    ollama_service,
-    openai_service,
-)
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing.fake_service import FakeService, Reply, stream_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services import anthropic as anthropic_service
+from genai_host_testing.services import bedrock as bedrock_service
+from genai_host_testing.services import gemini as gemini_service
+from genai_host_testing.services import ollama as ollama_service
+from genai_host_testing.services import openai as openai_service
+from genai_host_testing.services.openai import LOOKING
 
 Says = Callable[..., Reply]
 """Return a reply of `text`, one that requests a tool with `call`, streamed if `streamed`."""

@@ -19,7 +19,7 @@ from genai_host.errors import (
     PluginError,
     ReplayError,
 )
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 
 def idle(turn: Turn[NoSettings]) -> FeatureSteps:

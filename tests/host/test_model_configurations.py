@@ -8,8 +8,8 @@ from genai_host import Config, Host, InMemoryRecord
 from genai_host.api import Answer, Feature, FeatureSteps, Message, NoSettings, Prompt, Turn
 from genai_host.config import ModelConfig
 from genai_host.errors import InvalidParameter
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 PRECISE = ModelConfig("fake", (), {"temperature": 0, "max_tokens": 9})
 

@@ -10,8 +10,8 @@ import pytest
 from genai_host import Host
 from genai_host.api import Cancellation, Completion, Delta, Message, Prompt, ToolCall, ToolSchema
 from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import HANG
 
 MakeHost = Callable[..., Host]
 

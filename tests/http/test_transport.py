@@ -36,7 +36,8 @@ from genai_host.errors import (
 )
 from genai_host.http.transport import EventStream, Transport, _head, _system_reason, _write
 from genai_host.providers.limits import CallLimits
-from genai_host.testing.fake_service import (
+from genai_host.util.names import __version__
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     HOLD,
@@ -48,7 +49,6 @@ from genai_host.testing.fake_service import (
     sse_reply,
     stream_reply,
 )
-from genai_host.util.names import __version__
 
 pytestmark = pytest.mark.part
 

@@ -21,9 +21,9 @@ from peers.ministack_service import ministack, use_ministack
 from genai_host import Host
 from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
 from genai_host.errors import LimitExceeded, TurnPaused, ValidationError
-from genai_host.testing import InlinePlugin
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 ADDED = {"type": "writeback", "message": "the group has changed"}
 

@@ -14,9 +14,9 @@ from npm.packages import NODE, install
 from genai_host import Message
 from genai_host.api import Completion, ToolCall, ToolOutput
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import FakeModel, RouteServer
-from genai_host_testing.agents import Counting, calls, in_turn
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.agents import Counting, calls, in_turn
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -29,9 +29,9 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOK, LOOKING
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import LOOK, LOOKING
 
 pytestmark = pytest.mark.peers
 

@@ -30,12 +30,12 @@ from genai_host.api import Completion, Image, Message, ToolCall, ToolResult, hoo
 from genai_host.calls.passthrough import PassedCompletion
 from genai_host.config import InstanceConfig
 from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
-from genai_host.testing import FakeModel
-from genai_host.testing.environments import uv
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import CUT, Act
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel
+from genai_host_testing.environments import uv
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.fake_service import CUT, Act
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 # the first test installs all agents, which is slow on a busy machine
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]

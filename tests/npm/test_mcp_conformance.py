@@ -23,7 +23,7 @@ from npm.packages import NODE, install
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host import dialects as genai_dialects
-from genai_host.testing import RouteServer
+from genai_host_testing import RouteServer
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 

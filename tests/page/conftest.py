@@ -19,10 +19,10 @@ from genai_host import Config, Host
 from genai_host.api import Secret
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import Counting
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import Counting
+from genai_host_testing.internal.fixtures import MakeHost
 
 _ARGUMENTS = (
     "--no-sandbox",

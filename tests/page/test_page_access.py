@@ -14,9 +14,9 @@ from playwright.sync_api import Locator, expect
 from genai_host import Config, Host
 from genai_host.api import ToolOutput
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.agents import Counting, calls
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.agents import Counting, calls
 
 MARKDOWN = """# One
 

@@ -20,10 +20,10 @@ from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.agents import Counting, calls
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.agents import Counting, calls
 
 
 def test_what_is_cited_can_be_read(assisted: Assisted, visit: Visiting) -> None:

@@ -9,8 +9,8 @@ from page.assisting import FILE, asking, make, searching, talk, with_function
 from page.kinds import Assisted, Check, MakeTalking, Visiting
 from playwright.sync_api import expect
 
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
 
 
 def test_one_is_made_and_run(assisted: Assisted, visit: Visiting) -> None:

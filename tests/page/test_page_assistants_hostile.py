@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import Counting, calls
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import Counting, calls
 
 
 def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:

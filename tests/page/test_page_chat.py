@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 
 from genai_host import Config, Host
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import FakeModel, ManualClock, RecordedPrompt
-from genai_host.testing.fake_service import HANG
+from genai_host_testing import FakeModel, ManualClock, RecordedPrompt
+from genai_host_testing.fake_service import HANG
 
 TABLE = "| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n- one\n- *two*"
 

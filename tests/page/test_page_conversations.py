@@ -7,8 +7,8 @@ import re
 from page.kinds import MakeTalking, Visiting
 from playwright.sync_api import Route, expect
 
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import HANG
 
 
 def test_they_are_kept(talking: MakeTalking, visit: Visiting) -> None:

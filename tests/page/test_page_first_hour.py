@@ -35,10 +35,10 @@ from genai_host.api import (
 from genai_host.config import read_config
 from genai_host.errors import Interrupted
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import CUT, HOLD, FakeService, Received, Reply, json_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import CUT, HOLD, FakeService, Received, Reply, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 KEY = "sk-canary-first-hour"
 

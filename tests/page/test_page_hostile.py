@@ -14,8 +14,8 @@ from playwright.sync_api import expect
 from genai_host import Message
 from genai_host.api import Completion, Reasoning, ToolCall, ToolOutput
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import FakeModel
-from genai_host_testing.agents import Counting, calls, in_turn
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.agents import Counting, calls, in_turn
 
 
 def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:

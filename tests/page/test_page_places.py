@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from genai_host import Config, Host
 from genai_host.config import BudgetConfig, BudgetsConfig, ModelConfig, read_config
-from genai_host.testing import FakeModel, RecordedPrompt
+from genai_host_testing import FakeModel, RecordedPrompt
 
 KEY = "sk-not-to-be-shown"
 

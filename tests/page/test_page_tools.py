@@ -11,9 +11,9 @@ from page.visits import Visit
 from playwright.sync_api import expect
 
 from genai_host.api import Image, Part, ToolOutput
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.agents import Counting, calls, in_turn
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.agents import Counting, calls, in_turn
 
 
 def with_reactions(talking: MakeTalking, visit: Visiting, *reactions: Any, **fields: Any) -> Visit:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from peers.oracle import Clients
 
-from genai_host.testing.fake_service import FakeService
+from genai_host_testing.fake_service import FakeService
 
 
 @pytest.fixture(scope="module")

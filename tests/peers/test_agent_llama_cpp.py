@@ -26,9 +26,9 @@ from peers.ministack_service import ministack, use_ministack
 from genai_host import Config, Conversation, Host, RetryPolicy
 from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
 from genai_host.errors import LimitExceeded, TurnPaused
-from genai_host.testing import InlinePlugin
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 

@@ -18,9 +18,9 @@ from peers.conversations import CONVERSATIONS, Kind, user
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
 from genai_host.api import CountTokens, File, Image, Message, Prompt
-from genai_host.testing.fake_service import Received, json_reply
-from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, USAGE, claude
-from genai_host_testing.gemini_service import KEY as GOOGLE_KEY
+from genai_host_testing.fake_service import Received, json_reply
+from genai_host_testing.services.anthropic import CALLED, KEY, THOUGHT, USAGE, claude
+from genai_host_testing.services.gemini import KEY as GOOGLE_KEY
 
 _HI = [{"role": "user", "content": "hi"}]
 _PDF = base64.b64encode(b"%PDF-1.7").decode()

@@ -14,7 +14,7 @@ import openai
 import pytest
 import requests
 
-from genai_host_testing.several import wait_until
+from genai_host_testing.internal.servers import wait_until
 
 pytestmark = pytest.mark.peers
 

@@ -34,9 +34,9 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import RateLimited
-from genai_host.testing.fake_service import json_reply, stream_reply
-from genai_host_testing.anthropic_service import claude
-from genai_host_testing.bedrock_service import (
+from genai_host_testing.fake_service import json_reply, stream_reply
+from genai_host_testing.services.anthropic import claude
+from genai_host_testing.services.bedrock import (
     CALLED,
     KEY,
     THOUGHT,

@@ -16,8 +16,8 @@ from peers.conversations import CONVERSATIONS, user
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
 from genai_host.api import Embed, File, Message, Prompt, Text, VendorPart
-from genai_host.testing.fake_service import Received, json_reply
-from genai_host_testing.gemini_service import KEY, SIGNATURE, embeddings, gemini, response
+from genai_host_testing.fake_service import Received, json_reply
+from genai_host_testing.services.gemini import KEY, SIGNATURE, embeddings, gemini, response
 
 _ODD = 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -42,8 +42,8 @@ from genai_host.errors import (
     GenaiError,
     ProviderError,
 )
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 

@@ -21,10 +21,10 @@ from peers.ministack_service import ministack, use_ministack
 from genai_host import Config, Host
 from genai_host.api import Answer, Cancellation
 from genai_host.errors import BadRequest, GenaiError
-from genai_host.testing.fake_service import FakeService
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOKING, chat
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import LOOKING, chat
 
 pytestmark = pytest.mark.peers
 

@@ -14,8 +14,8 @@ from peers.conversations import CONVERSATIONS, LOOK, Said, user
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, Sides, both_ways, using_tools
 
 from genai_host.api import Embed, Message, Prompt, Reasoning
-from genai_host.testing.fake_service import json_reply
-from genai_host_testing.ollama_service import CALL, KEY, chat, embeddings
+from genai_host_testing.fake_service import json_reply
+from genai_host_testing.services.ollama import CALL, KEY, chat, embeddings
 
 pytestmark = pytest.mark.peers
 

@@ -16,9 +16,9 @@ from genai_feature_assistants.agents import (
 from peers.openai_document import Document
 
 from genai_host.api import Image, Message
-from genai_host_testing.assistants_agents import STREAMED, agent_of, roll
-from genai_host_testing.assistants_responses import ResponsesService
-from genai_host_testing.assistants_service import AssistantsService, Calls, Runs, Says
+from genai_host_testing.internal.assistants_agents import STREAMED, agent_of, roll
+from genai_host_testing.services.assistants import AssistantsService, Calls, Runs, Says
+from genai_host_testing.services.responses import ResponsesService
 
 DEFINITION = OpenAIAssistantDefinition(
     "m",

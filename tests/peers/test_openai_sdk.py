@@ -15,9 +15,9 @@ from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, usi
 
 from genai_host.api import CountTokens, Embed, Message, Moderate, Prompt
 from genai_host.config import InstanceConfig
-from genai_host.testing.fake_service import Reply, json_reply
-from genai_host_testing.configs import provider_config
-from genai_host_testing.openai_service import KEY, chat, embeddings, responses
+from genai_host_testing.fake_service import Reply, json_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.services.openai import KEY, chat, embeddings, responses
 
 pytestmark = pytest.mark.peers
 

@@ -19,8 +19,8 @@ from page.chromium import missing
 
 from genai_host import Config
 from genai_host.api import ToolOutput
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 _SIMULATED = ("apt-get", "install", "--no-install-recommends", "--simulate", "searx")
 _PATIENCE = 300  # seconds that packages may take to come

@@ -28,9 +28,9 @@ from genai_host.api import (
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.serving import models
-from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

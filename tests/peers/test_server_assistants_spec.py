@@ -16,8 +16,8 @@ from peers.openai_document import Document
 
 from genai_host.api import Completion, Message, ToolCall, Usage
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.testing.clock import ManualClock
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

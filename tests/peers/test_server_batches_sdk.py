@@ -15,9 +15,9 @@ import openai
 import pytest
 
 from genai_host.store import Store
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.peers
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from thinking_model import ThinkingModel
 
 from genai_host.api import Completion, Image, Message, Text, ToolCall, ToolResult, Usage
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.peers
 

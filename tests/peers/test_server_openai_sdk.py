@@ -32,9 +32,9 @@ from genai_host.api import (
 )
 from genai_host.config.schema import InstanceConfig
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import (
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     FakeService,
@@ -44,8 +44,8 @@ from genai_host.testing.fake_service import (
     reply,
     sse_reply,
 )
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 MODEL = "remote/m"
 _HELLO = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'

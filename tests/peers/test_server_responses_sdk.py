@@ -14,8 +14,8 @@ from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
 from genai_host import Config, Host
 from genai_host.api import Completion, Image, Message, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

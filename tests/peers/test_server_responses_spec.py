@@ -10,7 +10,7 @@ from peers.openai_document import Document
 from responses_api import CLOCK, PIXEL, Api, calls_the_clock, output_of, responses_api, user
 
 from genai_host.api import Completion, Image, Message
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 

@@ -22,7 +22,7 @@ from genai_host.plugins.discovery import (
     StaticPlugins,
 )
 from genai_host.plugins.index import PluginIndex
-from genai_host.testing import InlinePlugin, make_distribution
+from genai_host_testing import InlinePlugin, make_distribution
 
 _GOOD = """
 from genai_host.api import Model, hookimpl

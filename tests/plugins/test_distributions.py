@@ -15,7 +15,7 @@ from genai_host.plugins.discovery import InstalledPlugins
 from genai_host.plugins.distributions import find_distributions
 from genai_host.plugins.index import PluginIndex
 from genai_host.plugins.installer import installed_sources
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from genai_host.api import (
 )
 from genai_host.api.settings import describe
 from genai_host.errors import NoRoute
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 
 class _Speaker(Provider):

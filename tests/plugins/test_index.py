@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 
 @pytest.fixture

@@ -37,13 +37,13 @@ from genai_host.api import hooks as hookspecs
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import Watchdog
-from genai_host.testing import FakeService, InlinePlugin, ManualClock
-from genai_host.testing.fake_service import json_reply
 from genai_host.util.names import GROUP
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
-from genai_host_testing.serving import served
+from genai_host_testing import FakeService, InlinePlugin, ManualClock
+from genai_host_testing.fake_service import json_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
+from genai_host_testing.services.openai import chat
 
 
 class Watching(InlinePlugin):

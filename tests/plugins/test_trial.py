@@ -15,8 +15,8 @@ from genai_host.plugins import trial
 from genai_host.plugins.discovery import BrokenPlugin, InstalledPlugins, LoadedPlugin, Plugins
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.plugins.trial import try_plugins
-from genai_host.testing import make_distribution
 from genai_host.util.interpreter import has_interpreter
+from genai_host_testing import make_distribution
 
 _GOOD = """
 from genai_host.api import Model, hookimpl

@@ -44,8 +44,8 @@ from genai_host.plugins import watchdog as watchdog_module
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog, Watched
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.util import concurrency
+from genai_host_testing import InlinePlugin, ManualClock
 
 pytestmark = pytest.mark.part
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import tomlkit
 
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
-from genai_host_testing.assistants_api import Api, ids_of, path_of, until
-from genai_host_testing.openai_service import chat
-from genai_host_testing.stores import place, postgres_server
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.internal.assistants_api import Api, ids_of, path_of, until
+from genai_host_testing.internal.stores import place, postgres_server
+from genai_host_testing.services.openai import chat
 
 __all__ = ["place", "postgres_server"]
 

@@ -10,8 +10,8 @@ import genai_tools_sandbox
 import pytest
 from genai_tools_sandbox.process import can_run
 
-from genai_host.testing import RecordedPrompt
-from genai_host_testing.assistants_api import (
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.internal.assistants_api import (
     CODE,
     CONFIG,
     MakeApi,
@@ -20,8 +20,8 @@ from genai_host_testing.assistants_api import (
     outputs_in,
     says,
 )
-from genai_host_testing.configs import tools_config
-from genai_host_testing.sandboxes import pyodide
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import pyodide
 
 __all__ = ["make_api", "pyodide"]
 

@@ -16,7 +16,7 @@ from environments import wheels
 from played_vendors import played_vendors
 
 from genai_host.cli.main import cli, commands
-from genai_host.testing.environments import Environment, make_environment
+from genai_host_testing.environments import Environment, make_environment
 
 __all__ = ["wheels"]
 

@@ -17,8 +17,8 @@ import pexpect
 import pytest
 import requests
 
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import json_reply
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import json_reply
 
 pytestmark = pytest.mark.slow  # each test starts several processes
 

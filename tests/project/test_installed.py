@@ -19,7 +19,7 @@ from environments import ROOT, base, environment, wheels
 from packaging.requirements import Requirement
 
 from genai_host import __version__
-from genai_host.testing import make_distribution
+from genai_host_testing import make_distribution
 
 __all__ = ["base", "environment", "wheels"]
 

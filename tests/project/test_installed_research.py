@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from environments import Environment, wheels
 
-from genai_host.testing.environments import make_environment
+from genai_host_testing.environments import make_environment
 
 __all__ = ["wheels"]
 

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from environments import ROOT, Environment, wheels
 
-from genai_host.testing.environments import make_environment
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing import anthropic_service, bedrock_service, ollama_service
+from genai_host_testing.environments import make_environment
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.services import anthropic as anthropic_service
+from genai_host_testing.services import bedrock as bedrock_service
+from genai_host_testing.services import ollama as ollama_service
 
 __all__ = ["wheels"]
 

@@ -19,7 +19,6 @@ from packaging.requirements import Requirement
 PLUGINS = sorted(ROOT.glob("plugins/*/setup.cfg"))
 _OURS = {file.parent.name: file for file in PLUGINS} | {
     "genai-host": ROOT / "setup.cfg",
-    "genai-host-testing": ROOT / "tests" / "kit" / "setup.cfg",
 }
 
 
@@ -110,11 +109,20 @@ class TestChanged:
 
     def test_item_4_a_helper_runs_what_imports_it(self) -> None:
         assert self._tests_of("tests/helpers/stepping.py") == ["tests/store/test_crashes.py"]
-        tests = self._tests_of("tests/kit/genai_host_testing/assistants_events.py")
+        kit = "plugins/genai-host-testing/genai_host_testing"
+        tests = self._tests_of(f"{kit}/services/assistants_events.py")
         assert tests is not None
         assert "plugins/genai-feature-assistants/tests/test_assistants_agents_host.py" in tests
 
-    @pytest.mark.parametrize("file", ["genai_host/host/host.py", "setup.cfg", "conftest.py"])
+    @pytest.mark.parametrize(
+        "file",
+        [
+            "genai_host/host/host.py",
+            "plugins/genai-host-testing/genai_host_testing/fake_model.py",
+            "setup.cfg",
+            "conftest.py",
+        ],
+    )
     def test_item_4_the_host_and_the_settings_run_all(self, file: str) -> None:
         assert self._tests_of("README.md", file) is None
 

@@ -20,7 +20,7 @@ import genai_host
 import genai_host.api
 import genai_host.errors
 import genai_host.serving
-import genai_host.testing
+import genai_host_testing
 from genai_host import Config, Host
 from genai_host.api import hooks, http_status
 from genai_host.api.schema import message_schema
@@ -158,7 +158,7 @@ def python_document() -> str:
         genai_host.api,
         genai_host.errors,
         genai_host.serving,
-        genai_host.testing,
+        genai_host_testing,
     )
     for module in modules:
         lines += [f"## {module.__name__}", ""]

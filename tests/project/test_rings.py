@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host_testing import rings
+from genai_host_testing.internal import rings
 
 pytestmark = pytest.mark.process  # each is a run of pytest of its own
 

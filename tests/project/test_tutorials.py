@@ -16,7 +16,7 @@ from documents import Typed, blocks, matches
 from environments import Environment, base, environment, wheels
 
 from genai_host.cli.scaffold import Scaffold
-from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host_testing.fake_service import FakeService, json_reply
 
 __all__ = ["base", "environment", "wheels"]
 

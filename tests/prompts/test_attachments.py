@@ -22,9 +22,9 @@ from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import attachment, part_of
-from genai_host.testing.fake_service import HANG, FakeService, Reply
 from genai_host.util import files
 from genai_host.util.files import MOST_BYTES
+from genai_host_testing.fake_service import HANG, FakeService, Reply
 
 pytestmark = pytest.mark.part
 

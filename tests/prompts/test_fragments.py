@@ -10,7 +10,7 @@ import pytest
 from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import fragment, read_fragments, with_fragments
-from genai_host.testing.fake_service import CUT, FakeService, Reply, reply
+from genai_host_testing.fake_service import CUT, FakeService, Reply, reply
 
 
 @pytest.fixture(autouse=True)

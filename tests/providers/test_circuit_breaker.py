@@ -20,7 +20,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.providers.limits import CircuitBreakers
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 
 @pytest.fixture

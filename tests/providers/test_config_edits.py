@@ -29,7 +29,7 @@ from genai_host.providers.config_edits import (
     split_key,
     unset_keys,
 )
-from genai_host_testing.configs import provider_config
+from genai_host_testing.internal.configs import provider_config
 
 _BEFORE = [
     "",

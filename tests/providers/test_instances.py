@@ -28,9 +28,9 @@ from genai_host.api import (
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.providers.instance import ProviderUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 @frozen

@@ -23,9 +23,9 @@ from genai_host.api import (
     http_provider,
 )
 from genai_host.errors import AuthenticationFailed, NoRoute, ServiceUnavailable
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 Probe = Callable[[CancelToken], Mapping[str, str]]
 

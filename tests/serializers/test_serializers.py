@@ -19,8 +19,8 @@ from genai_host.serializers.conversations import (
     utc,
 )
 from genai_host.serializers.listings import feature_row, model_rows, provider_rows, route_row
-from genai_host.testing.pytest_plugin import MakeHost
-from genai_host_testing.configs import provider_config
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.pytest_plugin import MakeHost
 
 
 def test_a_cost_of_which_nothing_is_known_is_null() -> None:

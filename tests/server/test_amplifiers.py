@@ -36,7 +36,7 @@ from genai_host.api import (
 from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host.store.store import Store
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part  # stores
 

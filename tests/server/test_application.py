@@ -30,10 +30,10 @@ from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
 from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import Workers
-from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.util.clock import SystemClock
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.part
 

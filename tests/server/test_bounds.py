@@ -21,9 +21,9 @@ from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
 from genai_host.server.server import Server
 from genai_host.server.settings import AccessLogEntry, ServerSettings
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.part
 

@@ -25,8 +25,8 @@ from genai_host.errors import ConfigurationError
 from genai_host.server.routes import own_routes
 from genai_host.server.server import Server
 from genai_host.server.settings import ServerSettings, settings_of
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 LIMITS = [
     "--allow-host",

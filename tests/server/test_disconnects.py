@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from genai_host.api import CancelToken
-from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -25,12 +25,12 @@ from genai_host.server.server import Server
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
-from genai_host.testing.fake_service import json_reply as service_reply
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import CUT, HANG, FakeService, sse_reply
+from genai_host_testing.fake_service import json_reply as service_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.part
 

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import pytest
 import tomlkit
 
-from genai_host.testing.fake_service import (
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     HOLD,
@@ -41,7 +41,7 @@ from genai_host.testing.fake_service import (
     reply,
     sse_reply,
 )
-from genai_host_testing import openai_service
+from genai_host_testing.services import openai as openai_service
 
 WARM_UP = 2_000
 PARTS = (4_800, 1_600, 1_600)  # ten thousand in all

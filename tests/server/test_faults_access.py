@@ -14,9 +14,9 @@ from fronts import JSON, MODEL, Place, place
 from genai_host.api import Secret
 from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing.fake_service import json_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
+from genai_host_testing.fake_service import json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 

@@ -14,11 +14,11 @@ from ai_sdk_lines import read_lines
 from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place, place, raw
 from talking import dial, until
 
-from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Reply, ReplyStep, sse_reply
-from genai_host.testing.fake_service import reply as service_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat, failure
-from genai_host_testing.several import wait_until
+from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Reply, ReplyStep, sse_reply
+from genai_host_testing.fake_service import reply as service_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import wait_until
+from genai_host_testing.services.openai import chat, failure
 
 pytestmark = pytest.mark.part
 

@@ -15,9 +15,9 @@ import pytest
 from fronts import FRONTS, WORD, Place, place
 from talking import dial, heard, statuses
 
-from genai_host.testing.fake_service import HOLD, Reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
+from genai_host_testing.fake_service import HOLD, Reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 

@@ -22,8 +22,8 @@ from fronts import DELTA, JSON, WORD, raw
 from talking import dial, heard, until
 
 from genai_host.store import Store
-from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
-from genai_host_testing.openai_service import chat
+from genai_host_testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.process
 

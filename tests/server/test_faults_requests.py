@@ -17,9 +17,9 @@ from fronts import FRONTS, JSON, Front, Place, place, raw
 from talking import dial, statuses, until
 
 from genai_host.server.routes import own_routes
-from genai_host.testing.fake_service import FakeService
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 

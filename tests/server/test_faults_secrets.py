@@ -15,9 +15,9 @@ from talking import said, statuses
 
 from genai_host.api import Secret
 from genai_host.server.routes import own_routes
-from genai_host.testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import KEY, failure
+from genai_host_testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import KEY, failure
 
 pytestmark = pytest.mark.part
 

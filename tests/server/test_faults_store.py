@@ -13,8 +13,8 @@ import pytest
 from fronts import FRONTS, WORD, Front, Place, place
 
 from genai_host.config import ServerConfig
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import chat
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 

@@ -18,9 +18,9 @@ from genai_host.errors import ConfigurationError
 from genai_host.server.access import AccessPolicy, FailedAttempts
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.settings import AccessLogEntry, ServerSettings
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 JSON = {"content-type": "application/json"}
 TOKENS = {"": Secret("the-token-of-all"), "ann": Secret("the-token-of-ann")}

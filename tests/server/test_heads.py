@@ -10,9 +10,9 @@ from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.part
 

@@ -17,9 +17,9 @@ from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, write_json
 from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import FakeModel
-from genai_host.testing.purity import places_in, with_other
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.purity import places_in, with_other
 
 pytestmark = pytest.mark.part
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from genai_host.config import read_config
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
-from genai_host_testing.openai_service import chat
-from genai_host_testing.several import Client, client_of, serving, wait_until
+from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply
+from genai_host_testing.internal.servers import Client, client_of, serving, wait_until
+from genai_host_testing.services.openai import chat
 
 pytestmark = [
     pytest.mark.slow,

@@ -22,9 +22,9 @@ from genai_host.config import (
     ServerConfig,
 )
 from genai_host.serving import fields_to_pass
-from genai_host.testing import FakeService, RouteServer
-from genai_host.testing.fake_service import CUT, json_reply, reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeService, RouteServer
+from genai_host_testing.fake_service import CUT, json_reply, reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

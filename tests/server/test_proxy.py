@@ -15,9 +15,8 @@ import pytest
 import requests
 from nginx import free_port, nginx
 
-from genai_host.testing.fake_service import FakeService, Received, Reply
-from genai_host_testing.openai_service import chat
-from genai_host_testing.several import (
+from genai_host_testing.fake_service import FakeService, Received, Reply
+from genai_host_testing.internal.servers import (
     Client,
     Several,
     client_of,
@@ -26,7 +25,8 @@ from genai_host_testing.several import (
     serving,
     wait_until,
 )
-from genai_host_testing.stores import place, postgres_server
+from genai_host_testing.internal.stores import place, postgres_server
+from genai_host_testing.services.openai import chat
 
 __all__ = ["place", "postgres_server"]
 

@@ -15,9 +15,9 @@ from native_form import CONFIG
 
 from genai_host.server.native.openapi import description
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 schemathesis = pytest.importorskip("schemathesis", reason="of the environment `slow`")
 

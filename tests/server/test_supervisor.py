@@ -20,10 +20,9 @@ from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host.server import supervisor as supervisor_module
 from genai_host.server.listener import listen
 from genai_host.server.supervisor import Child, Supervisor, must_share
-from genai_host.testing import ManualClock
-from genai_host.testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
-from genai_host_testing.openai_service import chat
-from genai_host_testing.several import (
+from genai_host_testing import ManualClock
+from genai_host_testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
+from genai_host_testing.internal.servers import (
     HEADERS,
     Client,
     Several,
@@ -35,6 +34,7 @@ from genai_host_testing.several import (
     serving,
     wait_until,
 )
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 

@@ -26,8 +26,8 @@ from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest, CompletionStream
 from genai_host.serving.models import served_model, served_models
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import HANG, FakeService, json_reply
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import HANG, FakeService, json_reply
 
 MakeHost = Callable[..., Host]
 HI = (Message("user", "hi"),)

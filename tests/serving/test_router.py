@@ -39,9 +39,9 @@ from genai_host.errors import (
 )
 from genai_host.plugins.discovery import Plugins
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import InlinePlugin, RouteServer
-from genai_host.testing.pytest_plugin import MakeHost
 from genai_host.util.names import HTTP_PATHS
+from genai_host_testing import InlinePlugin, RouteServer
+from genai_host_testing.pytest_plugin import MakeHost
 
 HERE = __name__
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext, suppress
 
-from genai_host_testing.postgres import postgres
+from genai_host_testing.internal.stores import postgres
 from simulation.minimize import minimized, run, run_seeds
 from simulation.plan import KINDS, Plan, plan_of
 from simulation.simulation import Simulation

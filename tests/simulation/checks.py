@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genai_host import Host, InMemoryRecord
 from genai_host.conversations.record import TurnEnded
 from genai_host.errors import GenaiError, NotFound
-from genai_host.testing.replaying import timeless
+from genai_host_testing.replaying import timeless
 from simulation import oracle
 from simulation.assistants import AssistantsChecks
 from simulation.clients import decide, settle

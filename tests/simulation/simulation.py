@@ -32,8 +32,8 @@ from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host.testing import installed_wires
 from genai_host.usage.budgets import Account, Spent, user_of
+from genai_host_testing import installed_wires
 from simulation import oracle, postgresql
 from simulation.assistants import Acknowledged
 from simulation.checks import FinalChecks

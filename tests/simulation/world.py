@@ -29,7 +29,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ServiceUnavailable
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 from simulation.schedule import Schedule
 
 TOOLS = ("note", "mail", "pay", "late", "boom", "exit")

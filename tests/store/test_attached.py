@@ -17,7 +17,7 @@ from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnE
 from genai_host.errors import NotFound, StoreError, ValidationError
 from genai_host.store import Store
 from genai_host.store.records import kept
-from genai_host_testing.stores import (
+from genai_host_testing.internal.stores import (
     CODEC,
     MakeStore,
     begin,

@@ -16,8 +16,8 @@ from genai_host.conversations.record import Opened
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.library import ConversationQueries
-from genai_host.testing import FakeModel
 from genai_host.usage.metering import UsageAggregate
+from genai_host_testing import FakeModel
 
 MakeHost = Callable[..., Host]
 

@@ -38,7 +38,7 @@ from genai_host.store import Store
 from genai_host.store.database import LATEST, Database
 from genai_host.store.documents import Documents, _document
 from genai_host.store.tables import conversations
-from genai_host_testing.stores import (
+from genai_host_testing.internal.stores import (
     CODEC,
     MakeStore,
     begin,

@@ -149,7 +149,7 @@ def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_
     file = tmp_path / "x.db"
     code = f"""
 import sys
-from genai_host_testing.stores import begin
+from genai_host_testing.internal.stores import begin
 from genai_host import Message
 from genai_host.conversations.record import StepStarted, TurnStarted
 from genai_host.store import Store

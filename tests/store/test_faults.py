@@ -21,7 +21,7 @@ from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
-from genai_host_testing.stores import (
+from genai_host_testing.internal.stores import (
     CODEC,
     MakeStore,
     begin,
@@ -270,7 +270,7 @@ def test_the_key_is_nowhere_in_the_files(
     from attrs import field, frozen
 
     from genai_host.api import Answer, about
-    from genai_host.testing import InlinePlugin
+    from genai_host_testing import InlinePlugin
 
     @frozen
     class Settings:

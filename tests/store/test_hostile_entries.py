@@ -15,11 +15,18 @@ from genai_host.api import Completion, Usage
 from genai_host.errors import GenaiError, ProviderTimeout
 from genai_host.store import Store
 from genai_host.store.tables import conversations, entries
-from genai_host.testing import FakeModel
-from genai_host.testing.purity import places_in
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.hostile import readable, variants
-from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server, store
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.faults import readable, variants
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import (
+    CODEC,
+    MakeStore,
+    make_store,
+    place,
+    postgres_server,
+    store,
+)
+from genai_host_testing.purity import places_in
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -26,10 +26,10 @@ from genai_host.api import (
 )
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import GenaiError
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.hostile import HOSTILE, check_store, readable, variants
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.faults import HOSTILE, check_store, readable, variants
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

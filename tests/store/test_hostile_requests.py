@@ -18,10 +18,10 @@ from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import ValidationError
 from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.hostile import HOSTILE, Door, check_store, readable, variants
-from genai_host_testing.stores import CODEC, MakeStore, make_store, place, postgres_server
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import CODEC, MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

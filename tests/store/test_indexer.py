@@ -24,7 +24,7 @@ from genai_host.errors import Cancelled
 from genai_host.store import Store
 from genai_host.store.indexer import Indexer, _taken_back
 from genai_host.store.records import StoredTry
-from genai_host_testing.stores import begin
+from genai_host_testing.internal.stores import begin
 
 NOON = 1_893_499_200.0
 ROUTE: dict[str, Any] = {"model": "m", "provider": "p", "dialect": "d"}

@@ -16,7 +16,7 @@ from genai_host.errors import Cancelled, ConversationBusy, Interrupted, StoreErr
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import LEASE, JobQueue, JobWorker
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 JOB = Job("j1", "work", "ann", {"number": 1})
 

@@ -10,7 +10,7 @@ import pytest
 from genai_host import Host
 from genai_host.errors import NotFound, ValidationError
 from genai_host.store import Store
-from genai_host.testing import FakeModel
+from genai_host_testing import FakeModel
 
 MakeHost = Callable[..., Host]
 

@@ -36,7 +36,7 @@ from genai_host.store.engines import failing, read_url
 from genai_host.store.records import new_id
 from genai_host.store.store import StoredRecord
 from genai_host.store.writer import Addition, EntryRow, EntryWriter
-from genai_host_testing.stores import (
+from genai_host_testing.internal.stores import (
     CODEC,
     MakeStore,
     begin,
@@ -657,7 +657,7 @@ def test_it_is_imported_only_where_something_is_stored() -> None:
     code = """
 import sys
 import genai_feature_chat, genai_vendor_mock
-import genai_host.dialects, genai_host.testing
+import genai_host.dialects, genai_host_testing
 from genai_host import Config, StaticPlugins, Host
 plugins = {"d": genai_host.dialects, "m": genai_vendor_mock, "c": genai_feature_chat}
 with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:

@@ -21,7 +21,7 @@ from genai_host.store.database import Database
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.usage.budgets import Spent
 from genai_host.usage.metering import UsageAggregate
-from genai_host_testing.stores import (
+from genai_host_testing.internal.stores import (
     CODEC,
     MakeStore,
     begin,

@@ -23,8 +23,8 @@ from genai_host import Conversation, Message
 from genai_host.api import Completion, Tool, ToolCall
 from genai_host.errors import GenaiError
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 class Killed(BaseException):

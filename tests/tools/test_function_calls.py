@@ -8,7 +8,7 @@ import pytest
 
 from genai_host.api import ToolCall
 from genai_host.errors import LimitExceeded
-from genai_host_testing.function_calls import Case, Played, Score, read_cases
+from genai_host_testing.internal.function_calls import Case, Played, Score, read_cases
 
 CASES = read_cases()
 INTEGER = {"type": "integer"}

@@ -12,9 +12,9 @@ import pytest
 from genai_host import Config, Host
 from genai_host.api import Cancellation, CancelToken, NoSettings, Tool, ToolSet, ToolSource
 from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
-from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.sources import MOST
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def tool(name: str, text: str = "done", **fields: Any) -> Tool:

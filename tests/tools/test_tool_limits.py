@@ -25,8 +25,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ConfigurationError
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin, make_distribution
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, make_distribution
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def tool(name: str) -> Tool:

@@ -17,10 +17,10 @@ from genai_host import Config, Host
 from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource, about
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
-from genai_host.testing import InlinePlugin, make_distribution
 from genai_host.tools.sources import MOST
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, make_distribution
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 @frozen

@@ -42,8 +42,8 @@ from genai_host.errors import (
     ServiceUnavailable,
     TurnPaused,
 )
-from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt, replay_from_every_entry
-from genai_host.testing.suites.base import in_background
+from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt, replay_from_every_entry
+from genai_host_testing.suites.base import in_background
 
 MakeHost = Callable[..., Host]
 Respond = Callable[[Turn[NoSettings]], FeatureSteps]

@@ -22,9 +22,9 @@ from genai_host.api import (
     tool,
 )
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused, ValidationError
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host.testing.suites.base import in_background
 from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.suites.base import in_background
 
 SIDES = {"properties": {"sides": {"type": "integer", "minimum": 1}}, "required": ["sides"]}
 

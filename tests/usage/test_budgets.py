@@ -17,10 +17,10 @@ from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded, StoreError
 from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
-from genai_host.testing import ManualClock
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

@@ -12,7 +12,6 @@ from genai_host.api import RouteInfo, Usage
 from genai_host.calls.retry import Attempt
 from genai_host.errors import StoreError
 from genai_host.plugins.observers import CallRecord
-from genai_host.testing import ManualClock
 from genai_host.usage.metering import (
     UsageAggregate,
     UsageKey,
@@ -23,6 +22,7 @@ from genai_host.usage.metering import (
     day_of,
     middle_of,
 )
+from genai_host_testing import ManualClock
 
 NOON = 1_900_000_000.0  # 2030-03-17
 

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from genai_host.testing import ManualClock
 from genai_host.util import clock as module
 from genai_host.util.clock import Alarm, SystemClock
+from genai_host_testing import ManualClock
 
 LONG = 10.0  # what happens at once happens within it on any machine
 

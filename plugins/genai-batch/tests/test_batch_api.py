@@ -22,10 +22,10 @@ from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import RateLimited, StoreError
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
-from genai_host.testing import FakeModel, ManualClock, RecordedPrompt, RouteServer
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.kills import Killed, killed_before
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import FakeModel, ManualClock, RecordedPrompt, RouteServer
+from genai_host_testing.internal.faults import Killed, killed_before
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 pytestmark = pytest.mark.part
 

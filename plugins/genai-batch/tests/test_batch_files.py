@@ -35,9 +35,9 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin, ManualClock
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin, ManualClock
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
 
 FAKE = Task(model="fake")
 

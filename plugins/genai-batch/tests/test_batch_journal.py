@@ -11,7 +11,7 @@ import pytest
 from genai_batch.journal import BatchJournal
 
 from genai_host.errors import ConfigurationError, Conflict, StoreError
-from genai_host.testing import ManualClock
+from genai_host_testing import ManualClock
 
 BATCH = {"rows": "abc", "task": {}}
 RESULTS: list[dict[str, Any]] = [

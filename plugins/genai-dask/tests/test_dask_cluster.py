@@ -15,7 +15,7 @@ import pytest
 from genai_dask import Settings
 
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_host_testing.several import wait_until
+from genai_host_testing.internal.servers import wait_until
 
 if TYPE_CHECKING:
     from distributed import LocalCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_dask
 import pytest
 
-from genai_host.testing.suites import ExecutorSuite
+from genai_host_testing.suites import ExecutorSuite
 
 pytestmark = pytest.mark.process
 

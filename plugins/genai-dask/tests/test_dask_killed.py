@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from genai_host.store import Store
-from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
-from genai_host_testing.openai_service import chat
-from genai_host_testing.several import configure, is_alive, wait_until
-from genai_host_testing.stores import place, postgres_server
+from genai_host_testing.fake_service import HOLD, FakeService, Received, Reply
+from genai_host_testing.internal.servers import configure, is_alive, wait_until
+from genai_host_testing.internal.stores import place, postgres_server
+from genai_host_testing.services.openai import chat
 
 __all__ = ["place", "postgres_server"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import genai_feature_agent
 
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolOutput
-from genai_host.testing import InlinePlugin, RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host.testing.suites import FeatureSuite
+from genai_host_testing import InlinePlugin, RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.suites import FeatureSuite
 
 
 class TestAgent(FeatureSuite):

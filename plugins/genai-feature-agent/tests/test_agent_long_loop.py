@@ -18,8 +18,8 @@ from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import Tool, ToolCall, ToolContext, ToolResult
 from genai_host.dialects.plain import Plain
 from genai_host.errors import LimitExceeded
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 ROUNDS, FEWER = 200, 25
 NAMES = ("first", "second", "third")

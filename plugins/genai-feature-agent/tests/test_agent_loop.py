@@ -22,9 +22,9 @@ from genai_host.errors import (
     UnexpectedFinish,
 )
 from genai_host.store import Store
-from genai_host.testing import InlinePlugin
-from genai_host_testing.agents import Counting
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.agents import Counting
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from genai_host.api import SchemaValidator
 from genai_host.tools.reactions import ReactionViews
 from genai_host.util.clock import SystemClock
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 SHOWN: Mapping[str, tuple[dict[str, Any], list[str]]] = {
     "message": ({"message": "one\n\ntwo"}, ["one", "", "two"]),

@@ -30,8 +30,8 @@ from genai_host.errors import (
     ServiceUnavailable,
     ValidationError,
 )
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import (
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     RESET,
@@ -40,7 +40,7 @@ from genai_host.testing.fake_service import (
     reply,
     stream_reply,
 )
-from genai_host_testing.assistants_service import KEY
+from genai_host_testing.services.assistants import KEY
 
 pytestmark = pytest.mark.part
 

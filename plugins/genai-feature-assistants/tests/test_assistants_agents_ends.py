@@ -19,8 +19,8 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import tool
 from genai_host.errors import MalformedReply
-from genai_host.testing.fake_service import json_reply, reply
-from genai_host_testing.assistants_agents import (
+from genai_host_testing.fake_service import json_reply, reply
+from genai_host_testing.internal.assistants_agents import (
     STREAMED,
     RushingClock,
     agent_of,
@@ -29,7 +29,7 @@ from genai_host_testing.assistants_agents import (
     roll,
     service,
 )
-from genai_host_testing.assistants_service import (
+from genai_host_testing.services.assistants import (
     AssistantsService,
     Calls,
     Ends,

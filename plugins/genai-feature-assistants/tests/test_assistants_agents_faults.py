@@ -38,9 +38,9 @@ from genai_host.errors import (
     UnsupportedPart,
     ValidationError,
 )
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
-from genai_host_testing.assistants_agents import (
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
+from genai_host_testing.internal.assistants_agents import (
     DEFINITION,
     RushingClock,
     agent_of,
@@ -50,8 +50,7 @@ from genai_host_testing.assistants_agents import (
     roll,
     service,
 )
-from genai_host_testing.assistants_responses import ResponsesService
-from genai_host_testing.assistants_service import (
+from genai_host_testing.services.assistants import (
     AssistantsService,
     Calls,
     Ends,
@@ -59,6 +58,7 @@ from genai_host_testing.assistants_service import (
     ScriptedService,
     Waits,
 )
+from genai_host_testing.services.responses import ResponsesService
 
 __all__ = ["either", "service"]
 

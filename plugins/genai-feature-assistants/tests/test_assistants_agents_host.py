@@ -28,12 +28,19 @@ from genai_feature_assistants.agents import (
 from genai_host.api import Message, ToolCall
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host_testing.assistants_agents import STREAMED, agent_of, either, roll
-from genai_host_testing.assistants_api import CONFIG, Api, calls, outputs_in, outputs_of, says
-from genai_host_testing.assistants_service import Calls, Says, ScriptedService
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.internal.assistants_agents import STREAMED, agent_of, either, roll
+from genai_host_testing.internal.assistants_api import (
+    CONFIG,
+    Api,
+    calls,
+    outputs_in,
+    outputs_of,
+    says,
+)
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
+from genai_host_testing.services.assistants import Calls, Says, ScriptedService
 
 __all__ = ["either"]
 

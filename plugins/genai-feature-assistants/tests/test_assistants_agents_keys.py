@@ -8,17 +8,17 @@ import pytest
 from genai_feature_assistants.agents import OpenAIAssistantAgent, OpenAIServiceConfiguration
 
 from genai_host.errors import BadRequest, GenaiError
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import json_reply, reply, stream_reply
-from genai_host_testing.assistants_agents import (
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import json_reply, reply, stream_reply
+from genai_host_testing.internal.assistants_agents import (
     DEFINITION,
     STREAMED,
     configured,
     either,
     invoked,
 )
-from genai_host_testing.assistants_responses import ResponsesService
-from genai_host_testing.assistants_service import KEY, Ends, ScriptedService
+from genai_host_testing.services.assistants import KEY, Ends, ScriptedService
+from genai_host_testing.services.responses import ResponsesService
 
 __all__ = ["either"]
 

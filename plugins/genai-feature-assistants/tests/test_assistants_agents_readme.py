@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from genai_feature_assistants.agents import options
 
-from genai_host_testing.assistants_service import AssistantsService, Calls, Says
+from genai_host_testing.services.assistants import AssistantsService, Calls, Says
 
 pytestmark = pytest.mark.part
 

@@ -17,10 +17,10 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import Image, Message
 from genai_host.errors import IncompleteReply, InvalidParameter, ProviderError
-from genai_host.testing.fake_service import json_reply, sse_reply
-from genai_host_testing.assistants_agents import agent_of, invoked, roll
-from genai_host_testing.assistants_responses import TOKENS, ResponsesService
-from genai_host_testing.assistants_service import Calls, Says
+from genai_host_testing.fake_service import json_reply, sse_reply
+from genai_host_testing.internal.assistants_agents import agent_of, invoked, roll
+from genai_host_testing.services.assistants import Calls, Says
+from genai_host_testing.services.responses import TOKENS, ResponsesService
 
 pytestmark = pytest.mark.part
 

@@ -18,8 +18,8 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import Message, ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, ServiceUnavailable
-from genai_host.testing.fake_service import reply
-from genai_host_testing.assistants_agents import (
+from genai_host_testing.fake_service import reply
+from genai_host_testing.internal.assistants_agents import (
     DEFINITION,
     RushingClock,
     agent_of,
@@ -28,7 +28,7 @@ from genai_host_testing.assistants_agents import (
     roll,
     service,
 )
-from genai_host_testing.assistants_service import (
+from genai_host_testing.services.assistants import (
     AssistantsService,
     Calls,
     Runs,

@@ -20,9 +20,9 @@ from genai_feature_assistants.agents.events import ServerEvent, server_events
 
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
-from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
-from genai_host_testing.assistants_agents import agent_of, either, invoked, roll, service
-from genai_host_testing.assistants_service import (
+from genai_host_testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.internal.assistants_agents import agent_of, either, invoked, roll, service
+from genai_host_testing.services.assistants import (
     Act,
     AssistantsService,
     Calls,

@@ -31,12 +31,12 @@ from genai_host.cli.app import App
 from genai_host.cli.main import run
 from genai_host.errors import BadRequest
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.assistants_api import SEARCH, until
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.assistants_api import SEARCH, until
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part  # stores
 

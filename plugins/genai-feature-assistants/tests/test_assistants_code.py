@@ -10,8 +10,15 @@ from typing import Annotated, Any
 import pytest
 
 from genai_host.api import CancelToken, Image, Text, Tool, ToolOutput, ToolSource, tool
-from genai_host.testing import InlinePlugin, RecordedPrompt
-from genai_host_testing.assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
+from genai_host_testing import InlinePlugin, RecordedPrompt
+from genai_host_testing.internal.assistants_api import (
+    CODE,
+    MakeApi,
+    calls,
+    make_api,
+    outputs_in,
+    says,
+)
 
 pytestmark = pytest.mark.part
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import genai_feature_assistants
 
-from genai_host.testing.suites import FeatureSuite
+from genai_host_testing.suites import FeatureSuite
 
 
 class TestAssistant(FeatureSuite):

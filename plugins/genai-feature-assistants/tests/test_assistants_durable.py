@@ -17,9 +17,9 @@ from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
-from genai_host.testing import ManualClock, RecordedPrompt
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.assistants_api import (
+from genai_host_testing import ManualClock, RecordedPrompt
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.assistants_api import (
     SEARCH,
     WEATHER,
     Api,
@@ -32,9 +32,9 @@ from genai_host_testing.assistants_api import (
     says,
     until,
 )
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.kills import Killed, killed_before
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing.internal.faults import Killed, killed_before
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 pytestmark = pytest.mark.part
 

@@ -11,9 +11,9 @@ import pytest
 from genai_host import Config, Conversation
 from genai_host.api import Message
 from genai_host.errors import ContextOverflow, TurnPaused, UnexpectedFinish
-from genai_host.testing import FakeModel, RecordedPrompt, replay_from_every_entry
-from genai_host_testing.assistants_api import calls, outputs_in, says
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RecordedPrompt, replay_from_every_entry
+from genai_host_testing.internal.assistants_api import calls, outputs_in, says
+from genai_host_testing.internal.fixtures import MakeHost
 
 TOOL = {"name": "look", "description": "", "parameters": {"type": "object"}}
 Open = Callable[..., tuple[Conversation, FakeModel]]

@@ -16,11 +16,18 @@ import pytest
 from genai_host import Message
 from genai_host.api import Completion, ToolCall
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import FakeModel, RecordedPrompt
-from genai_host_testing.assistants_api import CONFIG, ENDS, SEARCH, WEATHER, outputs_in, until
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.hostile import HOSTILE, Door, check_store, readable, variants
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import FakeModel, RecordedPrompt
+from genai_host_testing.internal.assistants_api import (
+    CONFIG,
+    ENDS,
+    SEARCH,
+    WEATHER,
+    outputs_in,
+    until,
+)
+from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 pytestmark = [pytest.mark.part, pytest.mark.timeout(300)]
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genai_host.errors import ValidationError
-from genai_host_testing.made_pdf import pdf
+from genai_host_testing.internal.samples import pdf
 
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (a page) Tj ET"])
 NAMES = st.text(max_size=120)

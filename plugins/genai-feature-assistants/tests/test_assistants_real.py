@@ -8,9 +8,9 @@ import genai_feature_assistants
 import pytest
 
 from genai_host.store import Store
-from genai_host.testing import FakeModel, RouteServer
-from genai_host_testing.assistants_api import SEARCH, Api
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.assistants_api import SEARCH, Api
+from genai_host_testing.internal.fixtures import MakeHost
 
 TEXTS = {
     "water": "Water freezes at zero degrees Celsius, and boils at one hundred.",

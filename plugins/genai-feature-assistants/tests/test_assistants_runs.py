@@ -9,9 +9,9 @@ import pytest
 
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.assistants_api import (
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.assistants_api import (
     WEATHER,
     MakeApi,
     api_of,
@@ -22,7 +22,7 @@ from genai_host_testing.assistants_api import (
     says,
     until,
 )
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from genai_host.testing import RecordedPrompt
-from genai_host_testing.assistants_api import (
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.internal.assistants_api import (
     SEARCH,
     Api,
     MakeApi,

@@ -8,8 +8,8 @@ import pytest
 
 from genai_host.errors import ServiceUnavailable
 from genai_host.store.jobs import JobQueue, JobWorker
-from genai_host.testing import RecordedPrompt
-from genai_host_testing.assistants_api import (
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.internal.assistants_api import (
     SEARCH,
     WEATHER,
     MakeApi,

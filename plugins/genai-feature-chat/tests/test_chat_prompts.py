@@ -11,7 +11,7 @@ from genai_vendor_mock import MockProvider, ScriptedReply
 from genai_host import Host, Message, Usage
 from genai_host.api import FinishReason, ToolCall
 from genai_host.errors import ConfigurationError, ServiceUnavailable, UnexpectedFinish
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

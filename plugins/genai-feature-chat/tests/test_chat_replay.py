@@ -16,9 +16,9 @@ from genai_vendor_mock import MockProvider
 from genai_host import Config, Conversation, Host, InMemoryRecord, Message
 from genai_host.api import ToolCall, ToolResult
 from genai_host.errors import StepChanged
-from genai_host.testing import replay_from_every_entry
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import replay_from_every_entry
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 SCHEMA = {
     "type": "object",
@@ -175,7 +175,7 @@ import genai_feature_chat, genai_vendor_mock
 import genai_host.dialects
 from genai_host import Config, StaticPlugins, Host, InMemoryRecord
 from genai_host.config import InstanceConfig
-from genai_host.testing import replay_from_every_entry
+from genai_host_testing import replay_from_every_entry
 
 task, file = sys.argv[1], Path(sys.argv[2])
 schema, reply = json.loads(sys.argv[3]), sys.argv[4]

@@ -18,9 +18,9 @@ from genai_host.errors import (
     UnexpectedFinish,
     ValidationError,
 )
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.trips import AttrsTrip, DataTrip, TypedTrip
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
 
 SCHEMA = {
     "type": "object",

@@ -11,8 +11,8 @@ import pytest
 
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, ProviderTimeout
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, result
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, result
 
 
 @pytest.fixture

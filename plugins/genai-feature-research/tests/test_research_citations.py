@@ -11,8 +11,8 @@ from genai_feature_research.search import cited
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, result
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, result
 
 PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.example/b?c=d"
 

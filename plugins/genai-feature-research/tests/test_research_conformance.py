@@ -6,8 +6,8 @@ import genai_feature_research
 import pytest
 
 from genai_host.errors import NoRoute
-from genai_host.testing.suites import FeatureSuite
-from genai_host_testing.research_engine import Engine
+from genai_host_testing.internal.research_engine import Engine
+from genai_host_testing.suites import FeatureSuite
 
 
 class TestResearch(FeatureSuite):

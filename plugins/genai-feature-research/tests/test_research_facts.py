@@ -10,8 +10,8 @@ from genai_feature_research.search import MOST, SIZE, passages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, facts, result
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, facts, result
 
 A, B = "https://example.org/a", "https://example.org/b"
 DEAD = "https://example.org/dead"

@@ -11,11 +11,11 @@ import genai_tools_pages
 import pytest
 
 from genai_host import Config
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.made_pdf import pdf
-from genai_host_testing.page_site import Answer, PageSite, redirect, reply, wait_for_end
-from genai_host_testing.research_engine import Scene
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene
+from genai_host_testing.internal.samples import pdf
+from genai_host_testing.services.page_site import Answer, PageSite, redirect, reply, wait_for_end
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_children")]
 warmed = ("genai_tools_pages.process", "genai_tools_pages.web_page", "pypdf", "trafilatura")

@@ -13,9 +13,9 @@ import requests
 from genai_host import Config
 from genai_host.errors import NotFound, RateLimited, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import RouteServer
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, entries, facts
+from genai_host_testing import RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, entries, facts
 
 pytestmark = pytest.mark.part
 

@@ -9,8 +9,8 @@ from genai_feature_research.memory import MemoryAdditions, memory_of
 
 from genai_host.api import Image, Message, Text, VendorPart
 from genai_host.errors import ServiceUnavailable
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, entries, result
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, entries, result
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 from genai_host.api import Model
 from genai_host.errors import InvalidParameter
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene
 
 LACKING = InlinePlugin(
     models=[

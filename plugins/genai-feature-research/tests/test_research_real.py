@@ -15,7 +15,7 @@ from genai_feature_research.assistant import Assistant
 from genai_feature_research.prompts import FLAGGED
 
 from genai_host import Host
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 DOCS = Path(__file__).parents[3] / "docs"
 

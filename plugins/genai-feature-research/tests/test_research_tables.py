@@ -13,8 +13,8 @@ import pytest
 from genai_feature_research.settings import REGIONS
 
 from genai_host.errors import ValidationError
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, entries, facts
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, entries, facts
 
 SAID = entries("What is a river?", "Water that flows.")
 KNOWN = facts("Rivers run to the sea.", "Lakes stand still.")

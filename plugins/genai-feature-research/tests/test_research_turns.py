@@ -17,9 +17,9 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.research_engine import Scene, entries, facts, result
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.research_engine import Scene, entries, facts, result
 
 HISTORY = entries(
     "Do rivers run uphill?",

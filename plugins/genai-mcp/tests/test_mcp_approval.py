@@ -31,8 +31,8 @@ from genai_host.api import (
     ToolContext,
     Turn,
 )
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 from .mcp_talk import NEW, OLD, OWN, Talk, closing, service_of, text, tool, version
 

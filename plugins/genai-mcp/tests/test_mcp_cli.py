@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from genai_host.cli.main import run
-from genai_host_testing import mcp_service
+from genai_host_testing.services import mcp as mcp_service
 
-SHOP = {"command": sys.executable, "args": [mcp_service.__file__]}
+SHOP = {"command": sys.executable, "args": ["-m", mcp_service.__name__]}
 GONE = {"url": "http://127.0.0.1:9/mcp"}
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 
 from genai_host.api import ToolSource, hookimpl
-from genai_host.testing.suites import ToolSourceSuite
-from genai_host_testing import mcp_service
+from genai_host_testing.services import mcp as mcp_service
+from genai_host_testing.suites import ToolSourceSuite
 
 
 class _OneServer:
@@ -21,7 +20,7 @@ class _OneServer:
 
     @hookimpl
     def genai_tool_sources(self) -> Iterable[ToolSource]:
-        command = (str(Path(mcp_service.__file__)),)
+        command = ("-m", mcp_service.__name__)
         yield McpSource(McpServer("shop", command=sys.executable, args=command))
 
 

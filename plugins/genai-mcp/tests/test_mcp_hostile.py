@@ -22,8 +22,8 @@ from genai_host import Config, Host
 from genai_host.api import Cancellation
 from genai_host.api.cancellation import Registration
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.process
 

@@ -27,7 +27,7 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_host.testing.fake_service import (
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     FakeService,

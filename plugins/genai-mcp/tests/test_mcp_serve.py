@@ -21,8 +21,8 @@ from genai_mcp.server.stdio import LARGEST
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from genai_host.testing import make_distribution
-from genai_host_testing import mcp_service
+from genai_host_testing import make_distribution
+from genai_host_testing.services import mcp as mcp_service
 
 pytestmark = pytest.mark.process
 
@@ -75,7 +75,7 @@ def environment(home: Path, tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "site"
     make_distribution(folder, "zz-noisy", files={"zz_noisy.py": PLUGIN})
     file = tmp_path / "mcp.json"
-    shop = {"command": sys.executable, "args": [mcp_service.__file__]}
+    shop = {"command": sys.executable, "args": ["-m", mcp_service.__name__]}
     file.write_text(json.dumps({"mcpServers": {"shop": shop}}), encoding="utf-8")
     return {
         **os.environ,

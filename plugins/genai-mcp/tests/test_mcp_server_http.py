@@ -39,10 +39,10 @@ from genai_host.api import (
     ToolContext,
     Turn,
 )
-from genai_host.testing import InlinePlugin, RouteServer
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.mcp_service import PIXEL
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin, RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
+from genai_host_testing.services.mcp import PIXEL
 
 pytestmark = pytest.mark.part
 

@@ -13,7 +13,7 @@ import pytest
 from genai_mcp.client.servers import McpServer, filled, read_servers
 
 from genai_host.errors import ConfigurationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 @pytest.fixture

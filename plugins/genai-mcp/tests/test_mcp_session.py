@@ -31,9 +31,9 @@ from genai_host.api import (
     ToolOutput,
     Turn,
 )
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.mcp_service import PIXEL
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.mcp import PIXEL
 
 from .mcp_talk import NEW, OLD, OWN, Talk, closing, repeat, service_of, text, tool, version
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +23,11 @@ from mcp import Client
 from genai_host import Config, Host
 from genai_host.api import Cancellation, Image, Text
 from genai_host.errors import Cancelled, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing import mcp_service
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.mcp_service import PIXEL
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services import mcp as mcp_service
+from genai_host_testing.services.mcp import PIXEL
 
-SERVICE = Path(mcp_service.__file__)
 NEW, OLD = "2026-07-28", "2025-11-25"
 
 
@@ -49,7 +47,7 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         is_old = "old" in request.param
         if is_old:  # the server speaks both: it is not asked for the new one
             monkeypatch.setattr(connection, "Client", partial(Client, mode="legacy"))
-        server = McpServer("shop", command=sys.executable, args=(str(SERVICE),))
+        server = McpServer("shop", command=sys.executable, args=("-m", mcp_service.__name__))
         yield Shop(server, OLD if is_old else NEW, queue.Queue())
         return
     happened: queue.Queue[str] = queue.Queue()

@@ -16,7 +16,7 @@ from genai_models_open import CHAT, EMBED
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.errors import NoRoute
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = list(genai_models_open.genai_models())
 DIALECTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_models_open
 import genai_vendor_ollama
 
-from genai_host.testing.suites import ModelSuite
+from genai_host_testing.suites import ModelSuite
 
 
 class TestOpenModels(ModelSuite):

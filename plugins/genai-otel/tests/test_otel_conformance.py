@@ -8,7 +8,7 @@ import sys
 import genai_otel
 import pytest
 
-from genai_host.testing.suites import PluginSuite
+from genai_host_testing.suites import PluginSuite
 
 
 class TestPlugin(PluginSuite):

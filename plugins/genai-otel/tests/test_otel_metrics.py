@@ -16,8 +16,8 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from genai_host import Config, Host
 from genai_host.errors import GenaiError
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 class Measured:

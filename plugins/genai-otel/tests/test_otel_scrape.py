@@ -22,9 +22,9 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 from genai_host import Config, Host
 from genai_host.api import Secret, hookimpl
 from genai_host.server.server import Server
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.part
 

@@ -42,11 +42,11 @@ from genai_host.api import (
     tool,
 )
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
-from genai_host.testing import FakeModel, FakeService, InlinePlugin
-from genai_host.testing.fake_service import json_reply
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel, FakeService, InlinePlugin
+from genai_host_testing.fake_service import json_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 KEY = "sk-canary-otel-5b1f"
 SAID = "the canary that was said"

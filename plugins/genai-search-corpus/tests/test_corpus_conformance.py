@@ -8,7 +8,7 @@ from pathlib import Path
 import genai_search_corpus
 import pytest
 
-from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+from genai_host_testing.suites import ToolSourceSuite, ToolSuite
 
 pytestmark = pytest.mark.slow  # each host loads the model anew
 

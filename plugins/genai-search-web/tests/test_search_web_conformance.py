@@ -10,8 +10,8 @@ from typing import Any
 import genai_search_web
 import pytest
 
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.suites import ToolSourceSuite, ToolSuite
 
 from .search_engines import MOJEEK, SearchEngines, mojeek_page
 

@@ -17,8 +17,8 @@ from genai_search_web.by_ddgs import Outcomes
 from genai_host import Config, Host
 from genai_host.api import Cancellation, ToolOutput
 from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 from .search_engines import (
     DUCKDUCKGO,

@@ -27,7 +27,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing.fake_service import (
+from genai_host_testing.fake_service import (
     CUT,
     HANG,
     RESET,
@@ -38,8 +38,8 @@ from genai_host.testing.fake_service import (
     reply,
     stream_reply,
 )
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

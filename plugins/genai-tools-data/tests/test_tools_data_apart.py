@@ -18,7 +18,7 @@ from genai_tools_data.database import QueryResult, opened_file, run, run_apart
 from genai_host import Host
 from genai_host.api import Cancellation, child_process
 from genai_host.errors import Cancelled, ValidationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 A = "printf('%.*c', 1000000, 'a')"
 LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)

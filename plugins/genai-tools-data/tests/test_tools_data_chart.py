@@ -17,7 +17,7 @@ from genai_tools_data.terminal_view import view
 
 from genai_host.api import Cancellation, SchemaValidator, ToolOutput
 from genai_host.errors import Cancelled
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 Draw = Callable[..., ToolOutput]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import genai_tools_data
 import pytest
 
-from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+from genai_host_testing.suites import ToolSourceSuite, ToolSuite
 
 pytestmark = pytest.mark.usefixtures("warm_children")
 warmed = ("genai_tools_data.database",)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from genai_host import Host
 from genai_host.api import ToolOutput
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 Look = Callable[..., ToolOutput]
 

@@ -17,7 +17,7 @@ from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_f
 from genai_host import Host
 from genai_host.api import Cancellation, ToolOutput
 from genai_host.errors import Cancelled, ValidationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = [pytest.mark.part, pytest.mark.usefixtures("warm_children")]
 warmed = ("genai_tools_data.database",)

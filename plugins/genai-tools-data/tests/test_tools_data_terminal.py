@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import SchemaValidator, Tool, ToolOutput, write_json
-from genai_host.testing import InlinePlugin
 from genai_host.tools.reactions import ReactionViews
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 NAMES = ["region", "price"]
 ROWS = [["north", 4], ["south", -2], ["øst", None]]

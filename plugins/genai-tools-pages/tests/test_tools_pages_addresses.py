@@ -13,7 +13,7 @@ from genai_tools_pages.download import Downloader
 from genai_tools_pages.process import read
 
 from genai_host.errors import GenaiError, PermissionDenied, ServiceUnavailable, ValidationError
-from genai_host_testing.page_site import PageSite, redirect, reply
+from genai_host_testing.services.page_site import PageSite, redirect, reply
 
 pytestmark = pytest.mark.part
 

@@ -30,10 +30,10 @@ from genai_host.errors import (
     ProviderTimeout,
     ValidationError,
 )
-from genai_host_testing.configs import tools_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.made_pdf import pdf
-from genai_host_testing.page_site import PageSite, reply, wait_for_end
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.samples import pdf
+from genai_host_testing.services.page_site import PageSite, reply, wait_for_end
 
 pytestmark = pytest.mark.part
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import genai_tools_pages
 import pytest
 
-from genai_host.testing.suites import ToolSourceSuite, ToolSuite
-from genai_host_testing.page_site import PageSite, reply
+from genai_host_testing.services.page_site import PageSite, reply
+from genai_host_testing.suites import ToolSourceSuite, ToolSuite
 
 pytestmark = pytest.mark.usefixtures("warm_children")
 warmed = ("genai_tools_pages.process", "genai_tools_pages.web_page")

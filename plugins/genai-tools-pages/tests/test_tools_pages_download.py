@@ -16,7 +16,7 @@ from genai_tools_pages.download import MOST_LINK, MOST_REDIRECTS, Downloader, li
 from genai_tools_pages.process import check_type
 
 from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError
-from genai_host_testing.page_site import PageSite, redirect, reply, wait_for_end
+from genai_host_testing.services.page_site import PageSite, redirect, reply, wait_for_end
 
 pytestmark = pytest.mark.part
 

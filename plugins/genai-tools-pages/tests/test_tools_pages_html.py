@@ -13,7 +13,7 @@ from genai_tools_pages.process import check_type, kind_of, read
 from genai_tools_pages.web_page import read_html
 
 from genai_host.errors import ValidationError
-from genai_host_testing.page_site import PageSite, redirect, reply
+from genai_host_testing.services.page_site import PageSite, redirect, reply
 
 pytestmark = pytest.mark.part
 

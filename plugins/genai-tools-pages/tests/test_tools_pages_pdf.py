@@ -14,8 +14,8 @@ from genai_tools_pages.process import read, read_pdf
 from pypdf import PdfReader, PdfWriter
 
 from genai_host.errors import ValidationError
-from genai_host_testing.made_pdf import pdf
-from genai_host_testing.page_site import PageSite, reply
+from genai_host_testing.internal.samples import pdf
+from genai_host_testing.services.page_site import PageSite, reply
 
 PAGES = ("The river rises in the hills.", "It is 120 km long.")
 

@@ -8,7 +8,7 @@ import genai_tools_sandbox
 import pytest
 from genai_tools_sandbox.process import can_run
 
-from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+from genai_host_testing.suites import ToolSourceSuite, ToolSuite
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,8 +15,8 @@ from genai_tools_sandbox.pyodide import KNOWN, Release, folder_of, pull, registr
 
 from genai_host.cli.main import run
 from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
-from genai_host.testing import FakeService
-from genai_host.testing.fake_service import CUT, Reply
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import CUT, Reply
 
 pytestmark = pytest.mark.part
 

@@ -17,7 +17,7 @@ from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Cancellation, Image, ToolOutput
 from genai_host.errors import Cancelled, ServiceUnavailable
-from genai_host.testing.suites.tool import Run
+from genai_host_testing.suites.tool import Run
 
 pytestmark = [
     pytest.mark.slow,

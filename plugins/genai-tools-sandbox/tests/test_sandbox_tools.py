@@ -17,8 +17,8 @@ from genai_tools_sandbox.tools import GivenFile, SandboxTools
 from genai_host import Config, Host
 from genai_host.api import Cancellation, Image, Text
 from genai_host.errors import ValidationError
-from genai_host.testing.suites.tool import Run
-from genai_host_testing.configs import tools_config
+from genai_host_testing.internal.configs import tools_config
+from genai_host_testing.suites.tool import Run
 
 ANSWER: dict[str, Any] = {
     "error": False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_vendor_anthropic
 import pytest
 
-from genai_host.testing.suites import AnthropicMessagesReplies, HttpProviderSuite, ModelSuite
+from genai_host_testing.suites import AnthropicMessagesReplies, HttpProviderSuite, ModelSuite
 
 pytestmark = pytest.mark.part
 

@@ -12,7 +12,7 @@ from genai_vendor_anthropic import CHAT
 from genai_wire_anthropic.dialect.messages import AnthropicMessages
 
 from genai_host.api import Model, SchemaValidator
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 NAMED = {model.name: model for model in CHAT}
 each_model = pytest.mark.parametrize("model", CHAT, ids=lambda model: str(model.name))

@@ -31,12 +31,12 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, Reply, json_reply
-from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, failure
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.anthropic import CALLED, KEY, THOUGHT, claude, failure
+from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 

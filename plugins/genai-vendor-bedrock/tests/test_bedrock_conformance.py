@@ -14,15 +14,8 @@ from genai_vendor_bedrock import BedrockConverse, BedrockCount
 
 from genai_host.api import Usage
 from genai_host.errors import AuthenticationFailed, BadRequest, ContextOverflow, RateLimited
-from genai_host.testing.fake_service import Received, Reply
-from genai_host.testing.suites import (
-    AnthropicMessagesReplies,
-    CountDialectSuite,
-    DialectSuite,
-    HttpProviderSuite,
-    ModelSuite,
-)
-from genai_host_testing.bedrock_service import (
+from genai_host_testing.fake_service import Received, Reply
+from genai_host_testing.services.bedrock import (
     CALLED,
     STREAM_TYPE,
     body,
@@ -31,6 +24,13 @@ from genai_host_testing.bedrock_service import (
     events,
     exception,
     framed,
+)
+from genai_host_testing.suites import (
+    AnthropicMessagesReplies,
+    CountDialectSuite,
+    DialectSuite,
+    HttpProviderSuite,
+    ModelSuite,
 )
 
 pytestmark = pytest.mark.part

@@ -26,7 +26,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing.bedrock_service import chunk, event, exception, message
+from genai_host_testing.services.bedrock import chunk, event, exception, message
 
 EVENTS = [
     event("messageStart", {"role": "assistant"}),

@@ -29,12 +29,12 @@ from genai_host.errors import (
     NoRoute,
     RateLimited,
 )
-from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
-from genai_host_testing.anthropic_service import claude
-from genai_host_testing.bedrock_service import CALLED, KEY, THOUGHT, chunk, converse, refusal
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.anthropic import claude
+from genai_host_testing.services.bedrock import CALLED, KEY, THOUGHT, chunk, converse, refusal
+from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -34,7 +34,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing.bedrock_service import CALLED, THOUGHT, USAGE, body, encoded, events
+from genai_host_testing.services.bedrock import CALLED, THOUGHT, USAGE, body, encoded, events
 
 DIALECT = BedrockConverse()
 NAME = "bedrock-converse"

@@ -22,15 +22,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing.suites import (
-    AnthropicMessagesReplies,
-    CountDialectSuite,
-    DialectSuite,
-    EmbedDialectSuite,
-    HttpProviderSuite,
-    ModelSuite,
-)
-from genai_host_testing.gemini_service import (
+from genai_host_testing.services.gemini import (
     CALL,
     OVERFLOW,
     SIGNATURE,
@@ -39,6 +31,14 @@ from genai_host_testing.gemini_service import (
     response,
     wait,
     written,
+)
+from genai_host_testing.suites import (
+    AnthropicMessagesReplies,
+    CountDialectSuite,
+    DialectSuite,
+    EmbedDialectSuite,
+    HttpProviderSuite,
+    ModelSuite,
 )
 
 pytestmark = pytest.mark.part

@@ -29,10 +29,10 @@ from genai_host.errors import (
     RateLimited,
     UnexpectedFinish,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.gemini_service import (
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.gemini import (
     KEY,
     SIGNATURE,
     embeddings,
@@ -42,7 +42,7 @@ from genai_host_testing.gemini_service import (
     response,
     wait,
 )
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -29,13 +29,13 @@ from genai_host.errors import (
     NoRoute,
     ServiceUnavailable,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_service import FakeService, Received, json_reply, reply
-from genai_host_testing.anthropic_service import claude
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.gemini_service import embeddings, failure, gemini
+from genai_host_testing import InlinePlugin
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.fake_service import FakeService, Received, json_reply, reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.anthropic import claude
+from genai_host_testing.services.gemini import embeddings, failure, gemini
 
 pytestmark = pytest.mark.part
 

@@ -16,7 +16,7 @@ from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_host import Answer, Conversation, Host, Message
 from genai_host.api import Cancellation, ChatCall, ProviderReply
 from genai_host.errors import BadRequest, ContextOverflow, OutputValidationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

@@ -21,7 +21,7 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host import Conversation, Event, Host
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

@@ -10,7 +10,7 @@ import genai_vendor_local
 import pytest
 from genai_vendor_local.weights import DEFAULT
 
-from genai_host.testing.suites import ModelSuite, ProviderSuite
+from genai_host_testing.suites import ModelSuite, ProviderSuite
 
 
 @pytest.mark.weights

@@ -42,9 +42,9 @@ from genai_host.errors import (
     NoRoute,
     ProviderRemoved,
 )
-from genai_host.testing import InlinePlugin, ManualClock
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import NO_HTTP, MakeHost
+from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
 
 Background = Callable[..., Future[Any]]
 

@@ -13,8 +13,8 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
 from genai_host.errors import ConfigurationError, NoRoute
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def _missing(file: Path) -> None:

@@ -12,8 +12,8 @@ import genai_feature_agent
 import pytest
 
 from genai_host.errors import LimitExceeded
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.function_calls import WINDOW, Case, Played, Score, play, read_cases
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.function_calls import WINDOW, Case, Played, Score, play, read_cases
 
 pytestmark = [pytest.mark.weights, pytest.mark.slow]
 

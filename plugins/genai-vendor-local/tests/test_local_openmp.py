@@ -22,8 +22,8 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host.api import Cancellation, PreparationProgress, Services
 from genai_host.cli.main import run
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_host.testing import ManualClock
-from genai_host_testing.fixtures import NO_HTTP
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.fixtures import NO_HTTP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere its wheel has all")
 

@@ -22,9 +22,9 @@ from genai_host.api import FREE, Cancellation, ProviderRequest, Services, read_s
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.providers.limits import CallLimits
 from genai_host.serializers.listings import model_rows
-from genai_host.testing import ManualClock
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import NO_HTTP, MakeHost
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
 
 REQUEST = ProviderRequest(
     "chat", "openai-chat", DEFAULT.name, {"messages": [{"role": "user", "content": "hi"}]}

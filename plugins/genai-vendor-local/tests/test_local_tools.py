@@ -21,8 +21,8 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.errors import BadRequest
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.weights
 

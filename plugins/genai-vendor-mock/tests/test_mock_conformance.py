@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_vendor_mock
 from genai_vendor_mock import ScriptedReply
 
-from genai_host.testing.suites import ModelSuite, ProviderSuite
+from genai_host_testing.suites import ModelSuite, ProviderSuite
 
 
 class TestMock(ProviderSuite):

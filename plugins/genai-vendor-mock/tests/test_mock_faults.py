@@ -26,9 +26,9 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import ManualClock
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

@@ -31,8 +31,8 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import NoRoute, UnexpectedFinish
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

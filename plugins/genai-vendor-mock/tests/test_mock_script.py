@@ -17,8 +17,8 @@ from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError, NoRoute, ServiceUnavailable
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def test_replies_come_in_sequence(scripted: MakeHost) -> None:

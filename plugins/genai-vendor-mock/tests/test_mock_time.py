@@ -15,8 +15,8 @@ from genai_host import Answer, Event, TurnLimits
 from genai_host.api import Cancellation, ProviderReply, ProviderRequest, Services
 from genai_host.api.cancellation import Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
-from genai_host.testing import ManualClock
-from genai_host_testing.fixtures import NO_HTTP, MakeHost
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
 
 Background = Callable[..., Future[Any]]
 

@@ -20,14 +20,14 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing.suites import (
+from genai_host_testing.services.ollama import CALL, END, chat_event
+from genai_host_testing.suites import (
     CompleteDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
     HttpProviderSuite,
     ModelSuite,
 )
-from genai_host_testing.ollama_service import CALL, END, chat_event
 
 REFUSALS = [
     (404, b'{"error": "model \'llama9\' not found"}', BadRequest),

@@ -7,8 +7,8 @@ import genai_vendor_ollama
 import pytest
 
 from genai_host import Config, Host
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 OFFERINGS = list(genai_vendor_ollama.genai_offerings())
 

@@ -35,12 +35,12 @@ from genai_host.errors import (
     UnexpectedFinish,
     UnsupportedPart,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, Reply, json_reply
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.ollama_service import KEY, chat, embeddings, failure
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, Reply, json_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.ollama import KEY, chat, embeddings, failure
+from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -17,11 +17,11 @@ import pytest
 
 from genai_host import Config, Host
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError, NoRoute
-from genai_host.testing import ManualClock
-from genai_host.testing.fake_service import FakeService
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import KEY, chat, failure
+from genai_host_testing import ManualClock
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import KEY, chat, failure
 
 pytestmark = pytest.mark.part
 

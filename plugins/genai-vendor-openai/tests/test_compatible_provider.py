@@ -27,10 +27,10 @@ from genai_host.errors import (
     InvalidParameter,
     NoRoute,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import KEY, LOOKING, chat, embeddings, failure, responses
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import KEY, LOOKING, chat, embeddings, failure, responses
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,7 @@ from typing import Any
 import genai_vendor_openai
 import pytest
 
-from genai_host.testing.suites import HttpProviderSuite, ModelSuite, OpenAIChatReplies
+from genai_host_testing.suites import HttpProviderSuite, ModelSuite, OpenAIChatReplies
 
 pytestmark = pytest.mark.part
 

@@ -15,7 +15,7 @@ from genai_wire_openai import genai_dialects
 from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.errors import ValidationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 MODELS = list(genai_vendor_openai.genai_models())
 DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}

@@ -41,10 +41,10 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import (
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import (
     KEY,
     LOOKING,
     THOUGHT,

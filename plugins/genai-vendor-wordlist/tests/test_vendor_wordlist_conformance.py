@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_vendor_wordlist
 from genai_vendor_wordlist.provider import WordList
 
-from genai_host.testing.suites import ModelSuite, ModerateDialectSuite
+from genai_host_testing.suites import ModelSuite, ModerateDialectSuite
 
 
 class TestWordList(ModerateDialectSuite):

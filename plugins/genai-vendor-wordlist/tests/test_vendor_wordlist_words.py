@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 @functools.cache  # to read the list takes 20 ms

@@ -22,7 +22,7 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
-from genai_host_testing.sayings import conversations, images, joined, texts
+from genai_host_testing.internal.samples import conversations, images, joined, texts
 
 Said = list[tuple[str, list[Part]]]
 

@@ -26,7 +26,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import UnsupportedPart
-from genai_host_testing.sayings import conversations, images, joined, texts
+from genai_host_testing.internal.samples import conversations, images, joined, texts
 
 CALL = ToolCall("fc_1", "look", {"at": "é"})
 SIGNED = VendorPart("gemini", {"thoughtSignature": "c2ln"})

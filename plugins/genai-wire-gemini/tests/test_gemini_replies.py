@@ -40,7 +40,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host_testing.gemini_service import (
+from genai_host_testing.services.gemini import (
     CALL,
     SIGNATURE,
     problem,

@@ -36,7 +36,7 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host.http.stream_parsers import read_ndjson
-from genai_host_testing.ollama_service import CALL, END, chat_event
+from genai_host_testing.services.ollama import CALL, END, chat_event
 
 CHAT = OllamaChat()
 CALLED = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -11,7 +11,7 @@ from genai_wire_openai.dialect.responses import OpenAIResponses
 from hypothesis import given
 
 from genai_host.api import ChatCall, File, Image, Message, Part, Text, ToolCall, ToolResult
-from genai_host_testing.sayings import Said, conversations, images, joined, texts
+from genai_host_testing.internal.samples import Said, conversations, images, joined, texts
 
 
 def plain(result: ToolResult) -> Part:

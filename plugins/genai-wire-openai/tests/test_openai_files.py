@@ -15,9 +15,9 @@ from requests import Request
 
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import ValidationError
-from genai_host.testing import RouteServer
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

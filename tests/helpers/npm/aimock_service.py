@@ -22,8 +22,8 @@ from npm.packages import NODE, install
 from genai_host import Config, Host
 from genai_host.api import Approval
 from genai_host.config import InstanceConfig
-from genai_host_testing.configs import provider_config
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
 
 KEY = "sk-canary-51fe"
 PACKAGE = Path(__file__).with_name("aimock")

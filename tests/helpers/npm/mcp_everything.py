@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from genai_host.api import Image, Text, Tool, ToolContext, hookimpl
-from genai_host_testing.mcp_service import PIXEL
+from genai_host_testing.services.mcp import PIXEL
 
 SCHEMA: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -8,9 +8,9 @@ from typing import Any
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
-from genai_host.testing import RecordedPrompt
-from genai_host.testing.fake_model import FakeAnswer
-from genai_host_testing.agents import calls
+from genai_host_testing import RecordedPrompt
+from genai_host_testing.fake_model import FakeAnswer
+from genai_host_testing.internal.agents import calls
 
 RIVERS = b"The Rhine is 1233 km long. <img src=x onerror=hit()>"
 MARK = re.compile(r"【[^】]+】")

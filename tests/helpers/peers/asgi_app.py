@@ -16,7 +16,7 @@ import genai_wire_openai
 from genai_host import Config, Host, StaticPlugins, dialects
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.server.application import Application
-from genai_host.testing import InlinePlugin
+from genai_host_testing import InlinePlugin
 
 _left: list[str] = []
 

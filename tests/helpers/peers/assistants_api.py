@@ -15,9 +15,9 @@ from attrs import field, frozen
 from peers.openai_document import Document
 
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.serving import served
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 __all__ = ["TEXT", "Api", "plain", "serving"]
 

@@ -10,7 +10,7 @@ import pytest
 import xllamacpp
 
 from genai_host.config import InstanceConfig
-from genai_host_testing.configs import provider_config
+from genai_host_testing.internal.configs import provider_config
 
 KEY = "sk-canary-77ab"
 WINDOW = 1024

@@ -29,9 +29,9 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.config import InstanceConfig
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import FakeService, Received, Reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, Received, Reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 Tell = Callable[[Turn[NoSettings]], FeatureSteps]
 

@@ -12,10 +12,10 @@ from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, t
 
 from genai_host import Config
 from genai_host.config import InstanceConfig, ServerConfig
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.anthropic_service import CALLED, KEY, THOUGHT, claude, claude_blocks
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.anthropic import CALLED, KEY, THOUGHT, claude, claude_blocks
 
 pytestmark = pytest.mark.part
 

@@ -21,8 +21,8 @@ from genai_host.api import (
     ReplyStream,
     hookimpl,
 )
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -11,8 +11,8 @@ from genai_wire_anthropic.server.requests import thinking_in
 
 from genai_host.api import JsonReader
 from genai_host.errors import ValidationError
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
 PNG = {"type": "base64", "media_type": "image/png", "data": "UE5H"}

@@ -24,10 +24,10 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.serving.completion import CompletionStream
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import RecordedPrompt
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.openai_service import LOOKING
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gemini_form import Api, serving, user
 
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

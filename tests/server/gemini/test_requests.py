@@ -11,9 +11,9 @@ from gemini_form import Api, model, serving, user
 from genai_wire_gemini.server.requests import configured, json_schema
 
 from genai_host.api import JsonReader, ToolSchema
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -38,8 +38,8 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

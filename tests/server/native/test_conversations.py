@@ -14,9 +14,9 @@ from native_form import Api, native_api, served
 
 from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Pause, Turn
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

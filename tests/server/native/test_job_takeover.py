@@ -36,9 +36,9 @@ from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import LEASE, JobWorker
 from genai_host.store.store import StoredRecord
-from genai_host.testing import FakeModel, InlinePlugin, ManualClock
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.kills import Killed, killed_before
+from genai_host_testing import FakeModel, InlinePlugin, ManualClock
+from genai_host_testing.internal.faults import Killed, killed_before
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -17,9 +17,9 @@ from genai_host.server.native import idempotency, jobs
 from genai_host.server.native.job_records import QUEUE, JobRecord, JobRecords
 from genai_host.store import Store
 from genai_host.store.writer import Addition, EntryWriter
-from genai_host.testing import ManualClock
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import ManualClock
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

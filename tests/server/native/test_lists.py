@@ -20,9 +20,9 @@ from genai_host.api.settings import settings_schema
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
 from genai_host.serving.models import served_models
-from genai_host.testing import FakeModel
-from genai_host.testing.suites.base import has_type
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import has_type
 
 pytestmark = pytest.mark.part
 

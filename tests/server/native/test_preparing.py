@@ -26,8 +26,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import description
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

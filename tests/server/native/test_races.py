@@ -32,9 +32,9 @@ from genai_host.server.native.api import Api as NativeApi
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
-from genai_host.testing import InlinePlugin
-from genai_host.testing.fake_service import HANG
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

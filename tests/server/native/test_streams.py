@@ -31,9 +31,9 @@ from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
 from genai_host.serving.completion import COMMENT
 from genai_host.store import Store
-from genai_host.testing import FakeModel, InlinePlugin
-from genai_host_testing import serving
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.internal import servers
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
@@ -77,14 +77,14 @@ def heard(url: str, silence: bytes) -> bytes:
 
 
 def test_a_stream_that_is_silent_says_that_it_goes_on(host: Host) -> None:
-    with serving.served(host, silence=0.01) as server:
+    with servers.served(host, silence=0.01) as server:
         said = heard(server.url, COMMENT)
     names = [name for name, _ in events_of(said.replace(COMMENT, b""))]
     assert names == ["turn", "progress", "step", "answer"]
 
 
 def test_it_can_be_told_to_be_silent(host: Host) -> None:
-    with serving.served(host, silence=0) as server:
+    with servers.served(host, silence=0) as server:
         said = heard(server.url, b"event: ")
     assert COMMENT not in said
 

@@ -24,8 +24,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

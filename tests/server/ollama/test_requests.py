@@ -9,9 +9,9 @@ import genai_vendor_ollama
 import pytest
 from ollama_form import HI, Api, serving
 
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

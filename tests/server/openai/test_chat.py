@@ -22,9 +22,9 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

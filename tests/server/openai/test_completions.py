@@ -10,8 +10,8 @@ import pytest
 from openai_form import Api, openai_api
 
 from genai_host.api import Completion, Message, Usage
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -11,8 +11,8 @@ from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 from openai_form import HI, Api, openai_api
 
 from genai_host.api import Completion, JsonReader, Message, ToolCall, ToolResult
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -14,8 +14,8 @@ from openai_form import HI, Api, openai_api
 
 from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

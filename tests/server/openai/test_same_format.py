@@ -14,9 +14,9 @@ from genai_host import Config
 from genai_host.api import Message, Prompt
 from genai_host.config.schema import InstanceConfig, ServerConfig
 from genai_host.serving import CompletionStream
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

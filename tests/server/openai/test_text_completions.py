@@ -15,10 +15,10 @@ from genai_host import Config
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.config.schema import InstanceConfig
-from genai_host.testing import FakeModel, ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
-from genai_host_testing.fixtures import MakeHost
-from genai_host_testing.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing import FakeModel, ManualClock
+from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
 
 __all__ = ["make_store", "place", "postgres_server"]
 

@@ -14,9 +14,9 @@ from genai_host import Config
 from genai_host.api import File
 from genai_host.config.schema import InstanceConfig
 from genai_host.errors import NoRoute
-from genai_host.testing import FakeModel
-from genai_host.testing.fake_service import FakeService, json_reply, reply
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply, reply
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

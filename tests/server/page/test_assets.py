@@ -11,8 +11,8 @@ import requests
 
 from genai_host.server.page.assets import POLICY
 from genai_host.server.routes import PAGE
-from genai_host.testing import RouteServer
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from genai_host.server.page.markdown import MOST_LETTERS, tree, trees, web_address
 from genai_host.server.routes import PAGE
-from genai_host.testing import RouteServer
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
 
 TAGS = {"p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br", "pre"}
 TAGS |= {"em", "strong", "s", "a", "code", "table", "thead", "tbody", "tr", "th", "td"}

@@ -13,8 +13,8 @@ from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_user
 from genai_host.api import Completion, Message, ToolCall, VendorPart
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from responses_api import CLOCK, Api, output_of, responses_api, user
 
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

@@ -30,8 +30,8 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
-from genai_host.testing import InlinePlugin
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

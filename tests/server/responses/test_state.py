@@ -18,9 +18,9 @@ from genai_host.config import ServerConfig
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.serving.memory import MemoryCache
 from genai_host.store import Store
-from genai_host.testing import FakeModel
-from genai_host.testing.clock import ManualClock
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing import FakeModel
+from genai_host_testing.clock import ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

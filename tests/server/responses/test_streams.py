@@ -24,7 +24,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream, streamed
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

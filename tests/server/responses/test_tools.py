@@ -15,7 +15,7 @@ from responses_api import CLOCK, Api, output_of, responses_api, user
 
 from genai_host.api import Completion, Message, Part, ToolCall, ToolSchema
 from genai_host.errors import ValidationError
-from genai_host_testing.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 

