@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from wrong_dialects import PlainSamples
 
 from genai_host_testing.suites import Suite, recommended
+
+from .wrong_dialects import PlainSamples
 
 
 class TestADepartureWithoutAReason(PlainSamples):

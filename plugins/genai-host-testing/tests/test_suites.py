@@ -3,16 +3,20 @@ others."""
 
 from __future__ import annotations
 
-import departures
 import pytest
-import wrong_dialects
-import wrong_features  # noqa: F401  # which registers what is wrong
-import wrong_providers
-import wrong_tool_sources  # noqa: F401
-import wrong_tools  # noqa: F401
-from wrong import SUITES
 
 from genai_host_testing.suites import Suite
+
+from . import (
+    departures,
+    wrong,
+    wrong_dialects,
+    wrong_features,  # noqa: F401  # which registers what is wrong
+    wrong_providers,
+    wrong_tool_sources,  # noqa: F401
+    wrong_tools,  # noqa: F401
+)
+from .wrong import SUITES
 
 for module in (wrong_dialects, wrong_providers, departures):
     SUITES.update({name: suite for name, suite in vars(module).items() if name.startswith("Test")})
@@ -29,7 +33,7 @@ QUICKLY = [
 def test_a_wrong_plugin_fails_the_right_tests(pytester: pytest.Pytester, name: str) -> None:
     suite = SUITES[name]
     only = getattr(suite, "only", "")
-    pytester.makepyfile(f"from wrong import SUITES\nTestIt = SUITES[{name!r}]")
+    pytester.makepyfile(f"import sys\nTestIt = sys.modules[{wrong.__name__!r}].SUITES[{name!r}]")
     outcome = pytester.inline_run(*QUICKLY, *(["-k", only] if only else []))
     passed, _, failed = outcome.listoutcomes()
     assert passed or failed
@@ -37,7 +41,8 @@ def test_a_wrong_plugin_fails_the_right_tests(pytester: pytest.Pytester, name: s
 
 
 def test_departures_are_listed(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("from departures import TestDeparturesWithReasons")
+    name = "TestDeparturesWithReasons"
+    pytester.makepyfile(f"import sys\n{name} = sys.modules[{departures.__name__!r}].{name}")
     told = pytester.runpytest_inprocess(*QUICKLY, "-rA").stdout.str()
     assert (
         "TestDeparturesWithReasons departs from "

@@ -11,8 +11,6 @@ import time
 from datetime import datetime
 from typing import Any
 
-from wrong import fail
-
 from genai_host.api import (
     Answer,
     Feature,
@@ -26,6 +24,8 @@ from genai_host.api import (
 from genai_host.errors import GenaiError
 from genai_host_testing import InlinePlugin
 from genai_host_testing.suites import FeatureSuite
+
+from .wrong import fail
 
 
 def _featuring(respond: Any, **more: Any) -> Any:

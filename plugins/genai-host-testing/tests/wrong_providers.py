@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import requests
 from attrs import field, frozen
-from wrong_dialects import PlainSamples
 
 from genai_host.api import (
     CancelToken,
@@ -41,6 +40,8 @@ from genai_host_testing.suites import (
     OpenAIChatReplies,
     ProviderSuite,
 )
+
+from .wrong_dialects import PlainSamples
 
 
 class _Sayer(Provider):

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
-from wrong import add, fail
 
 from genai_host.api import CancelToken, Tool, ToolContext, ToolSet, ToolSource, about, hookimpl
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host_testing.suites import ToolSourceSuite
+
+from .wrong import add, fail
 
 _NEVER = threading.Event()
 

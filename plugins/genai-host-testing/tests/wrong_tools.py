@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from wrong import add, fail
-
 from genai_host.api import Image, ReactionType, Tool, ToolContext, ToolOutput, tool
 from genai_host.errors import ValidationError
 from genai_host_testing import InlinePlugin
 from genai_host_testing.suites import ToolSuite
+
+from .wrong import add, fail
 
 _WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
 _NEVER = threading.Event()
