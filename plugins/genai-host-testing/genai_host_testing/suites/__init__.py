@@ -1,5 +1,4 @@
-"""Suites that the tests of a plugin subclass in a few lines; see docs/testing.md. They need pytest:
-`pip install genai-host-testing`.
+"""Suites that the tests of a plugin subclass in a few lines; see docs/testing.md.
 
 - `CompleteDialectSuite`: a dialect of text completions
 - `CountDialectSuite`: a dialect that counts tokens
@@ -23,24 +22,24 @@ import pytest
 
 _REWRITTEN = """
     base codec dialect executor feature http_provider http_replies http_stage http_streams
-    model provider tool tool_source
+    model other_dialects provider tool tool_source
 """
 # before the imports, so that assertions show the compared values
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
 
 from genai_host_testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402
-from genai_host_testing.suites.dialect import (  # noqa: E402
-    CompleteDialectSuite,
-    CountDialectSuite,
-    DialectSuite,
-    EmbedDialectSuite,
-    ModerateDialectSuite,
-    TranscribeDialectSuite,
-)
+from genai_host_testing.suites.dialect import DialectSuite  # noqa: E402
 from genai_host_testing.suites.executor import ExecutorSuite  # noqa: E402
 from genai_host_testing.suites.feature import FeatureSuite  # noqa: E402
 from genai_host_testing.suites.http_provider import HttpProviderSuite  # noqa: E402
 from genai_host_testing.suites.model import ModelSuite  # noqa: E402
+from genai_host_testing.suites.other_dialects import (  # noqa: E402
+    CompleteDialectSuite,
+    CountDialectSuite,
+    EmbedDialectSuite,
+    ModerateDialectSuite,
+    TranscribeDialectSuite,
+)
 from genai_host_testing.suites.provider import ProviderSuite  # noqa: E402
 from genai_host_testing.suites.sample_replies import (  # noqa: E402
     AnthropicMessagesReplies,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Call, Dialect, ProviderReply, SchemaValidator
+from genai_host.api import Call, Dialect, ProviderReply, SchemaValidator, StreamDecoder, StreamEvent
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config
 from genai_host.errors import GenaiError
@@ -169,3 +169,9 @@ def read(data: bytes, read: Callable[[Any], Any], given: Any) -> Any:
 
 def short(data: bytes) -> str:
     return repr(data if len(data) < 300 else data[:300] + b" ...")
+
+
+def fed(decoder: StreamDecoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
+    """The chunks that a decoder gives for the events of a stream."""
+    for event in events:
+        yield from decoder.feed(StreamEvent(event))
