@@ -32,8 +32,6 @@ TOOLS += [
     "./plugins/genai-wire-anthropic",
     "./plugins/genai-wire-ollama",
     "./plugins/genai-wire-openai",
-    "genai-prices",
-    "hypothesis",
     "packaging",
     "pexpect",
 ]
