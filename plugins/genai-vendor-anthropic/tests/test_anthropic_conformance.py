@@ -1,4 +1,4 @@
-"""The suites of the host, for the provider and for the models."""
+"""The suites of the testing kit, for the provider and for the models."""
 
 from __future__ import annotations
 

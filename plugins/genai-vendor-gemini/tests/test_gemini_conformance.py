@@ -1,4 +1,4 @@
-"""The suites of the host: for the dialects, the providers and the models.
+"""The suites of the testing kit: for the dialects, the providers and the models.
 
 The tests of Vertex AI know it from its documentation and from what Google's own client sends
 alone: there is no server of somebody else that speaks as it does.

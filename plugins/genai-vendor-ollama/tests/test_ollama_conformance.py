@@ -1,4 +1,4 @@
-"""The suites of the host, for the dialects, for the provider over HTTP and the offerings."""
+"""The suites of the testing kit, for the dialects, for the provider over HTTP and the offerings."""
 
 from __future__ import annotations
 
