@@ -7,8 +7,11 @@ from typing import Any
 
 import genai_vendor_ollama
 import pytest
+from genai_wire_ollama.server.requests import thinking_in
 from ollama_form import HI, Api, serving
 
+from genai_host.api import JsonReader
+from genai_host.serving import Capabilities
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
@@ -106,6 +109,22 @@ class TestThinking:
     @pytest.mark.parametrize("think", [1, "some", [], {}])
     def test_that_is_wrong(self, api: Api, think: Any) -> None:
         assert "$.think" in api.refused(HI, think=think)
+
+    @pytest.mark.parametrize(
+        ("efforts", "think", "expected"),
+        [
+            (["none", "medium"], True, {"reasoning_effort": "medium"}),
+            (["none", "medium"], False, {"reasoning_effort": "none"}),
+            (["none", "medium"], "high", {"reasoning_effort": "high"}),
+            (["low", "high"], True, {}),
+            (["low", "high"], False, {}),
+        ],
+    )
+    def test_of_a_model_with_efforts(
+        self, efforts: list[str], think: Any, expected: dict[str, Any]
+    ) -> None:
+        can = Capabilities({"reasoning_effort": {"enum": efforts}}, frozenset({"reasoning"}))
+        assert thinking_in(JsonReader({"think": think}, "$"), can)[1] == expected
 
     def test_how_much(self, api: Api) -> None:
         assert "reasoning_effort" in api.refused(HI, think="high")  # which it does not take

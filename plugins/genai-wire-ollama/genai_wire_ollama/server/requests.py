@@ -154,6 +154,8 @@ OF_THE_MACHINE = frozenset(
 )  # fmt: skip
 """Options for running a model locally; ignored for models without them."""
 _LEVELS = ("low", "medium", "high", "max")
+_EFFORTS = {True: "medium", False: "none"}
+"""The efforts for switching thinking on and off, of models that have no switch."""
 
 
 def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,8 +207,10 @@ def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, An
     found: dict[str, Any] = {}
     if think and "include_thoughts" in taken:
         found["include_thoughts"] = True
-    if isinstance(think, str):
-        found["reasoning_effort"] = think
+    effort = think if isinstance(think, str) else _EFFORTS[think]
+    efforts = taken.get("reasoning_effort", {}).get("enum", ())
+    if isinstance(think, str) or ("reasoning" in can.capabilities and effort in efforts):
+        found["reasoning_effort"] = effort
     return think is not False, found
 
 
