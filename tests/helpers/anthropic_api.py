@@ -73,7 +73,7 @@ class Api:
 
 def text(words: str) -> dict[str, Any]:
     """The block of a text in a reply."""
-    return {"type": "text", "text": words, "citations": None}
+    return {"type": "text", "text": words, "citations": []}
 
 
 def use(id: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,7 +247,8 @@ class Stream:
             yield event("content_block_stop", {"index": self._index})
 
 
-_EMPTY: ReplyBlock = {"type": "text", "text": "", "citations": None}
+_EMPTY: ReplyBlock = {"type": "text", "text": "", "citations": []}
+"""The specification requires citations; some clients refuse null."""
 
 
 def _has_thoughts(blocks: list[ReplyBlock]) -> bool:
