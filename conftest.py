@@ -34,7 +34,7 @@ settings.register_profile(
         HealthCheck.function_scoped_fixture,
     ],
 )
-# tox -e slow
+# tox -m all
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
 settings.load_profile("quick")
 

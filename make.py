@@ -11,7 +11,7 @@
 With `--all` before the command, all plugins are installed (`genai-host[all]`), and they stay.
 
 `test` runs the tests of the default tier with tox, on the newest supported Python that is
-there; `--all` the second tier as well. Further arguments go to tox.
+there; `--all` those of all tiers. Further arguments go to tox.
 
     python3 make.py test genai-vendor-openai       the tests of one plugin, with what it needs alone
     python3 make.py test --changed                 the tests that what is changed may break
@@ -46,8 +46,8 @@ _WORKERS = ("-n", "2", "--dist=worksteal")  # same as in tox.ini
 _NOT_FAR = (*_WORKERS, "--rings=unit,part,process")
 _DEFAULT = (*_WORKERS, "--rings=unit,part,smoke")
 _KIT = "genai-host-testing"
-# two cores, of which tests often use one, or none while they wait; all run even after a failure
-_TWO_AT_A_TIME = ["run-parallel", "--parallel", "2", "--parallel-no-spinner"]
+# three, because tests often wait, with one process or two each; all run even after a failure
+_THREE_AT_A_TIME = ["run-parallel", "--parallel", "3", "--parallel-no-spinner"]
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
 
@@ -112,7 +112,7 @@ def test(options: list[str]) -> int:
     chosen, further = _chosen(options, tests)
     # the whole output of an environment when it ends, for those who read it later
     live = [] if "--all" in options else ["--parallel-live"]
-    return _run_tox([*_TWO_AT_A_TIME, *live], chosen, further, variables)
+    return _run_tox([*_THREE_AT_A_TIME, *live], chosen, further, variables)
 
 
 def _run_tox(
@@ -136,10 +136,7 @@ def _chosen(options: list[str], tests: str) -> tuple[list[str], list[str]]:
         return ["coverage"], ["--", *_NOT_FAR, *options[1:]]
     if options and (folder := _plugins().get(options[0])):
         return ["plugin"], ["--", str(folder), *_NOT_FAR, *options[1:]]
-    labels = _labels()
-    chosen = labels["default"]
-    if "--all" in options:
-        chosen = [*labels["second"], *chosen]  # the longest first, beside all others
+    chosen = _labels()["all" if "--all" in options else "default"]
     chosen = [each.replace(f"py{IN_CI[0]}{IN_CI[1]}", tests) for each in chosen]
     return chosen, [option for option in options if option != "--all"]
 

@@ -99,7 +99,7 @@ class TestTests:
         assert make.test(["--all"]) == 0
         assert ran == [
             ["-e", f"{chosen},types,lint", "-q"],
-            ["-e", f"slow,lowest,peers,page,bare,agents,assistants-peers,{chosen},types,lint"],
+            ["-e", f"{chosen}-all,lowest,bare,peers,page,agents,assistants-peers,types,lint"],
         ]
 
     def test_item_1_without_any_it_fails_and_names_what_is_missing(
@@ -120,7 +120,7 @@ class TestTests:
         monkeypatch.setenv("CI", "true")
         monkeypatch.setattr(make, "_supported", lambda path: [(3, 12)])
         assert make.test(["--all"]) == 0
-        assert "py313" in ran[0][1].split(",")
+        assert "py313-all" in ran[0][1].split(",")
 
     def test_the_tests_of_one_plugin(
         self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
