@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpe
 import genai_feature_assistants
 import genai_vendor_mock
 from genai_feature_assistants.service.indexing import Passages, nearest, unit_rows
+from genai_server import Server
 
 from genai_host import Host, StaticPlugins
-from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host_testing import FakeModel, installed_wires
 from genai_host_testing.internal.assistants_api import CONFIG, Api

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from genai_host.host import Host
     from genai_host.providers.instance import ProviderInstance
-    from genai_host.server.supervisor import WorkerProcess
     from genai_host.store import Store
 
 PATIENCE = 5.0
@@ -50,12 +49,10 @@ class App:
 
     Args:
         arguments: Command line arguments.
-        worker: Connection to the supervisor, if this is one of several server processes.
     """
 
-    def __init__(self, arguments: Sequence[str] = (), worker: WorkerProcess | None = None) -> None:
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
         self.arguments = arguments
-        self.worker = worker
         self._verbose = 0
         self._is_entered = False
         self._host: Host | None = None
@@ -149,42 +146,8 @@ class App:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-        if self.worker is not None:
-            self.worker.close()
         if not self._verbose:  # otherwise it still logs errors
             self.end_log()
 
 
 pass_app = click.make_pass_decorator(App)
-
-
-def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
-    """A command of a plugin; None if there is none.
-
-    Raises:
-        PluginError: The command cannot be loaded.
-    """
-    import importlib
-
-    from genai_host.errors import PluginError
-
-    host = ctx.ensure_object(App).host
-    declared = host.registry.commands.get(name)
-    if declared is None:
-        return None
-    plugin = host.registry.owner("command", name)
-    module, _, attribute = declared.load.partition(":")
-    try:
-        with no_output_of_plugins():
-            command = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a plugin's command must not break others
-        raise PluginError(
-            f"cannot load command {name!r} of plugin {plugin!r}: {error}",
-            plugin=plugin,
-            hint=f"genai-host plugins show {plugin}",
-        ) from error
-    if not isinstance(command, click.Command):
-        raise PluginError(
-            f"{declared.load} of plugin {plugin!r} is not a click command", plugin=plugin
-        )
-    return command

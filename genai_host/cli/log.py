@@ -18,17 +18,11 @@ import logging
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import Any
 
 from genai_host.cli.terminal import note
 from genai_host.errors import ProviderError
 from genai_host.util.text import shorten
-
-if TYPE_CHECKING:
-    from genai_host.server.settings import AccessLogEntry
-
 
 _log = logging.getLogger(__name__)
 
@@ -103,9 +97,6 @@ def _without_messages(error: BaseException) -> str:
     return text.rstrip()
 
 
-_REQUESTS = "genai_host.requests"
-
-
 class JsonLines(logging.Handler):
     """Writes JSON lines, with tracebacks of exceptions if `traces`."""
 
@@ -120,25 +111,20 @@ class JsonLines(logging.Handler):
                 fields["exception"] = record.exc_info[0].__name__
                 if self._traces:
                     fields["trace"] = "".join(traceback.format_exception(*record.exc_info))
-            _write(record.created, record.levelname, record.name, fields)
+            write_json(record.created, record.levelname, record.name, fields)
         except Exception:  # noqa: BLE001 - like all handlers of logging
             self.handleError(record)
 
 
-def write_answered(answered: AccessLogEntry) -> None:
-    """Write a line for an answered request."""
-    now = datetime.now(UTC).timestamp()
-    fields = {"message": str(answered), **attrs.asdict(answered)}
-    _write(now, "INFO", _REQUESTS, {**fields, "seconds": round(answered.seconds, 6)})
+def write_json(when: float, level: str, logger: str, fields: dict[str, Any]) -> None:
+    """Write a JSON line.
 
-
-def write_note(text: str) -> None:
-    """Write a line for a message of a command."""
-    now = datetime.now(UTC).timestamp()
-    _write(now, "WARNING", "genai_host.cli", {"message": text.removeprefix("warning: ")})
-
-
-def _write(when: float, level: str, logger: str, fields: dict[str, Any]) -> None:
+    Args:
+        when: Seconds since the epoch.
+        level: Name of the level, as in `logging`.
+        logger: Name of the logger.
+        fields: Further fields, among them `message`.
+    """
     time = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
     head = {"time": time.replace("+00:00", "Z"), "level": level.lower(), "logger": logger}
     note(json.dumps({**head, **fields}))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genai_host.cli.plugin_commands import indexed_commands, plugin_command
 from genai_host.util.garbage import pause_collection, resume_collection
 from genai_host.util.names import (
     APP,
@@ -71,7 +72,7 @@ class Commands(click.Group):
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*COMMANDS, *_plugin_commands()})
+        return sorted({*COMMANDS, *indexed_commands()})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         name = FORMER_COMMANDS.get(name, name)
@@ -80,18 +81,16 @@ class Commands(click.Group):
             module = importlib.import_module(f"genai_host.cli.{file}")
             command: click.Command = getattr(module, name if name in _FILES else "command")
             return command
-        from genai_host.cli.app import plugin_command
-
         return plugin_command(ctx, name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the index; help imports no command and no plugin."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
-        commands = _plugin_commands()
+        commands = indexed_commands()
         if commands:
             with formatter.section("Plugin commands"):
-                formatter.write_dl(sorted(commands.items()))
+                formatter.write_dl([(name, commands[name].help) for name in sorted(commands)])
 
 
 def _absent(command: str) -> str:
@@ -104,26 +103,6 @@ def _absent(command: str) -> str:
     if any(each.distribution == plugin for each in PluginIndex().plugins()):
         return f"Its plugin, {plugin}, is disabled or broken: {APP} plugins"
     return f"A plugin brings it: {install_line(plugin)}"
-
-
-def _plugin_commands() -> dict[str, str]:
-    """Name and help of plugin commands from the last load, without those of blocked plugins."""
-    from genai_host.cli.terminal import safe
-    from genai_host.config import read_config, unread_config
-    from genai_host.errors import ConfigurationError
-    from genai_host.plugins.index import PluginIndex
-
-    try:
-        config = read_config()
-    except ConfigurationError:  # help must work with any error
-        config = unread_config()
-    index = PluginIndex()
-    outcomes = index.outcomes()
-    commands: dict[str, str] = {}
-    for found in index.plugins():
-        if found.key in outcomes and not config.blocks(found.name, found.distribution):
-            commands.update(outcomes[found.key].commands)
-    return {name: safe(help) for name, help in commands.items() if name not in COMMANDS}
 
 
 def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -> None:
@@ -253,26 +232,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from genai_host.cli.app import App
 
     arguments = sys.argv[1:] if arguments is None else arguments
-    return _ended(App(arguments), arguments)
-
-
-def run_worker(arguments: Sequence[str]) -> int:
-    """Run the command line as one of several server processes, and return the exit code.
-
-    Args:
-        arguments: Descriptors of listener and channel from the supervisor, separated by a comma,
-            then the arguments of the command line.
-    """
-    from genai_host.cli.app import App
-    from genai_host.server.supervisor import WorkerProcess
-
-    handed, *arguments = arguments
-    listener, channel = handed.split(",")
-    worker = WorkerProcess(int(listener), int(channel))
-    return _ended(App(arguments, worker), arguments)
-
-
-def _ended(app: App, arguments: Sequence[str]) -> int:
+    app = App(arguments)
     try:
         return _run(app, arguments)
     finally:

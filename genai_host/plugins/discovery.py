@@ -41,7 +41,9 @@ class LoadedPlugin:
     declared: Contributions
 
     def outcome(self) -> LoadResult:
-        commands = tuple((each.name, shorten(each.help)) for each in self.declared.commands)
+        commands = tuple(
+            (each.name, shorten(each.help), each.load) for each in self.declared.commands
+        )
         return LoadResult("loaded", provides=self.declared.names(), commands=commands)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not needed while the index is valid
     from genai_host.plugins.distributions import Distribution, Leftover
     from genai_host.plugins.marks import Marks
 
-_FORM = 2
+_FORM = 3
 _COARSE_NS = 2_000_000_000
 _KEPT = 32
 _ENTRY_POINTS = "entry_points.txt"
@@ -63,7 +63,7 @@ class LoadResult(NamedTuple):
         reason: Why it is broken.
         fix: How to fix it.
         provides: Kind (`providers`, `models` ...) to names.
-        commands: Name and help of each command that it adds.
+        commands: Name, help and object reference of each command that it adds.
         is_left_out: Whether it is no longer loaded, because it ends the process or never returns.
     """
 
@@ -71,7 +71,7 @@ class LoadResult(NamedTuple):
     reason: str = ""
     fix: str = ""
     provides: Mapping[str, Sequence[str]] = {}
-    commands: Sequence[tuple[str, str]] = ()
+    commands: Sequence[tuple[str, str, str]] = ()
     is_left_out: bool = False
 
 
@@ -256,7 +256,7 @@ def _is_outcome(
         and status in ("loaded", "broken")
         and _are([reason, fix], str)
         and all(_are(names, str) for names in provides.values())
-        and all(_are(command, str, 2) for command in commands)
+        and all(_are(command, str, 3) for command in commands)
     )
 
 

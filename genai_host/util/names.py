@@ -59,7 +59,6 @@ COMMANDS = {
     "plugins": "List, check, enable, disable and create plugins.",
     "providers": "List providers and their settings.",
     "routes": "Show which models run at which providers.",
-    "serve": "Start the HTTP server and web page.",
     "templates": "List, show and remove templates.",
     "tokens": "Count the input tokens of a prompt.",
     "tools": "List and call tools.",
@@ -80,6 +79,7 @@ COMMANDS_OF_PLUGINS = {
     "local": "genai-vendor-local",
     "mcp": "genai-mcp",
     "sandbox": "genai-tools-sandbox",
+    "serve": "genai-server",
 }
 """Our distributions by the subcommands that they declare."""
 

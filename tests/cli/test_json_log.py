@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from genai_server import AccessLogEntry, Server
+from genai_server.access_log import json_log
 from support import Terminal
 
-from genai_host.cli.log import show_log, write_answered
-from genai_host.server.server import Server
-from genai_host.server.settings import AccessLogEntry
+from genai_host.cli.log import show_log
 
 Lines = Callable[[], list[dict[str, Any]]]
 _log = logging.getLogger("genai_host.somewhere")
@@ -79,7 +79,7 @@ def test_a_message_that_does_not_fit_its_values_is_no_end(
 
 
 def test_a_request_has_fields(lines: Lines) -> None:
-    write_answered(AccessLogEntry("GET", "/v1/models", 200, 0.01234567, "ann", "a1"))
+    json_log().answered(AccessLogEntry("GET", "/v1/models", 200, 0.01234567, "ann", "a1"))
     [line] = lines()
     del line["time"]
     assert line == {
@@ -106,7 +106,7 @@ def test_it_is_asked_for_by_the_command_or_the_configuration(
 
     monkeypatch.setattr(Server, "run", run)
     code, _, err = terminal("serve", "--access-log", "--log-format", "json")
-    assert (code, json.loads(err)["message"], told) == (0, "here", [write_answered])
+    assert (code, json.loads(err)["message"], told) == (0, "here", [json_log().answered])
     assert terminal("serve")[2] == "warning: here\n"
     monkeypatch.setenv("GENAI_HOST_SERVER__LOG_FORMAT", "json")
     assert json.loads(terminal("serve")[2])["logger"] == "genai_host.somewhere"

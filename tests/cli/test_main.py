@@ -124,12 +124,12 @@ class TestHelp:
         """Two plugins with commands, as an index that somebody else wrote has them."""
         found = [InstalledPlugin("one", "x", "dist-one"), InstalledPlugin("two", "x", "dist-two")]
         commands = {
-            "one": [("first", "The \x1b[2Jfirst\x9b command.")],
-            "two": [("second", "The second command."), ("ask", "Ask someone else.")],
+            "one": [("first", "The \x1b[2Jfirst\x9b command.", "x:y")],
+            "two": [("second", "The second command.", "x:y"), ("ask", "Ask someone else.", "x:y")],
         }
         outcomes = {
             each.key: LoadResult("loaded", commands=commands[each.name]) for each in found
-        } | {"gone:gone::": LoadResult("loaded", commands=[("third", "The third command.")])}
+        } | {"gone:gone::": LoadResult("loaded", commands=[("third", "The third command.", "x:y")])}
         monkeypatch.setattr(PluginIndex, "plugins", lambda self: found)
         monkeypatch.setattr(PluginIndex, "outcomes", lambda self: outcomes)
 

@@ -12,6 +12,7 @@ import genai_vendor_ollama
 import genai_vendor_openai
 import pytest
 from attrs import field, frozen
+from genai_server.routes import own_routes
 from thinking_model import ThinkingModel
 
 from genai_host import Config, Host
@@ -41,7 +42,6 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.server.routes import own_routes
 from genai_host_testing import FakeModel, InlinePlugin, RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 

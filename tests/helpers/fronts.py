@@ -10,9 +10,9 @@ from typing import Any
 
 import requests
 from attrs import frozen
+from genai_server import Server
 
 from genai_host import Config, Host
-from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.configs import provider_config

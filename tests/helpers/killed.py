@@ -24,10 +24,10 @@ import genai_feature_assistants
 from attrs import asdict, frozen
 from genai_batch.batch import Batch
 from genai_batch.work import Task
+from genai_server import Server
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolContext
-from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.util.clock import SystemClock
 from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt, installed_wires

@@ -10,9 +10,9 @@ from typing import Any
 
 import requests
 from attrs import frozen
+from genai_server.routes import NATIVE
 
 from genai_host import Config, Host
-from genai_host.server.routes import NATIVE
 from genai_host.store import Store
 from genai_host_testing import FakeModel, RouteServer
 from genai_host_testing.internal.fixtures import MakeHost

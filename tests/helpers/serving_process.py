@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from genai_server import Server
+
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Cancellation, HttpRoute, RouteRequest, RouteResponse
 from genai_host.errors import Cancelled
-from genai_host.server.server import Server
 from genai_host_testing import InlinePlugin
 
 

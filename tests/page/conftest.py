@@ -10,6 +10,7 @@ import genai_feature_agent
 import genai_feature_assistants
 import genai_tools_data
 import pytest
+from genai_server import Server
 from page.chromium import Installed, installed
 from page.kinds import Assisted, Check, MakeTalking, Visiting
 from page.visits import Visit
@@ -17,7 +18,6 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from genai_host import Config, Host
 from genai_host.api import Secret
-from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host_testing.fake_model import FakeAnswer

@@ -323,7 +323,7 @@ class TestOutcomes:
         make_distribution(site, "one")
         index = PluginIndex([str(site)], str(cache))
         [found] = index.plugins()
-        outcome = LoadResult("broken", "why", "how", {"models": ["m"]}, [("do", "help")])
+        outcome = LoadResult("broken", "why", "how", {"models": ["m"]}, [("do", "help", "x:y")])
         index.remember({found.key: outcome})
         again = PluginIndex([str(site)], str(cache))
         assert again.outcomes()[found.key].reason == "why"

@@ -21,13 +21,15 @@ from genai_host.cli.app import App
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = (genai_host, genai_host.api, genai_host.errors, genai_host.serving)
-_KIT = ROOT / "plugins" / "genai-host-testing" / "genai_host_testing"
+_PARTS = {"genai_host_testing", "genai_server"}
+"""Parts of the host that are installed separately."""
 
 
 def _product() -> Iterator[Path]:
     """The modules of bundled plugins, without tests."""
-    for package in sorted({*ROOT.glob("plugins/*/genai_*")} - {_KIT}):
-        yield from sorted(package.rglob("*.py"))
+    for package in sorted(ROOT.glob("plugins/*/genai_*")):
+        if package.name not in _PARTS:
+            yield from sorted(package.rglob("*.py"))
 
 
 def _imports(file: Path) -> Iterator[tuple[str, str]]:

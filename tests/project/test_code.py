@@ -23,7 +23,7 @@ PRIVATE = {
         (urllib3.HTTPConnectionPool, "_put_conn", ["self", "conn"]),
         (urllib3.HTTPSConnectionPool, "_prepare_proxy", ["self", "conn"]),
     ),
-    "genai_host/server/connection.py": (
+    "plugins/genai-server/genai_server/connection.py": (
         (HttpToolsProtocol, "_unset_keepalive_if_required", ["self"]),
     ),
 }

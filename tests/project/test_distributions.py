@@ -30,8 +30,8 @@ def test_item_1_the_extra_all_has_all_plugins() -> None:
     assert _extra("all") == [each for each in PLUGINS if each != "genai-host-testing"]
 
 
-def test_item_1_the_extra_starter_has_the_chat_and_the_embedded_model() -> None:
-    assert _extra("starter") == ["genai-feature-chat", "genai-vendor-local"]
+def test_item_1_the_extra_starter_has_chat_server_and_embedded_model() -> None:
+    assert _extra("starter") == ["genai-feature-chat", "genai-server", "genai-vendor-local"]
 
 
 def test_item_1_tests_and_image_install_all() -> None:

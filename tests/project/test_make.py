@@ -36,6 +36,7 @@ NEEDED_BY_BATCH = (
     "genai-feature-agent",
     "genai-feature-chat",
     "genai-host-testing",
+    "genai-server",
     "genai-vendor-mock",
     "genai-wire-openai",
 )
@@ -196,6 +197,7 @@ class TestInstalling:
         assert starter == [
             "genai-feature-chat",
             "genai-models-open",
+            "genai-server",
             "genai-vendor-local",
             "genai-wire-openai",
         ]

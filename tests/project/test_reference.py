@@ -15,6 +15,8 @@ from typing import Any, get_args
 
 import click
 import pytest
+from genai_server.native.openapi import description
+from genai_server.routes import own_routes
 
 import genai_host
 import genai_host.api
@@ -30,8 +32,6 @@ from genai_host.cli.main import cli, commands
 from genai_host.config.schema import BudgetConfig, keys_of, known_keys
 from genai_host.errors import GenaiError
 from genai_host.providers.limits import CallLimits
-from genai_host.server.native.openapi import description
-from genai_host.server.routes import own_routes
 
 ROOT = Path(__file__).resolve().parents[2]
 

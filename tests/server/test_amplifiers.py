@@ -14,6 +14,7 @@ import genai_feature_assistants
 import genai_feature_research
 import genai_mcp
 import pytest
+from genai_server.routes import own_routes
 
 from genai_host import Host
 from genai_host.api import (
@@ -33,7 +34,6 @@ from genai_host.api import (
     hookimpl,
     write_json,
 )
-from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host.store.store import Store
 from genai_host_testing.internal.fixtures import MakeHost

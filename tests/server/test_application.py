@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
+from genai_server.settings import AccessLogEntry
+from genai_server.state import Workers
 from talking import dial, until
 
 from genai_host import Host
@@ -28,8 +30,6 @@ from genai_host.api import (
 from genai_host.errors import RateLimited, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import HANGS, Watchdog
-from genai_host.server.settings import AccessLogEntry
-from genai_host.server.state import Workers
 from genai_host.util.clock import SystemClock
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
@@ -348,7 +348,7 @@ class TestWorkers:
             workers.submit(fail)
 
     def test_an_idle_thread_ends(self, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("genai_host.server.state._IDLE", 0.0)
+        monkeypatch.setattr("genai_server.state._IDLE", 0.0)
         first = self.ran(workers)
         first.join(60)
         assert not first.is_alive()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_server.application import Application
+from genai_server.settings import ServerSettings
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
-from genai_host.server.application import Application
-from genai_host.server.settings import ServerSettings
 from genai_host.util import paths
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server import Server
+from genai_server.access import ByteBudget, RequestQueue, UserRateLimiter
+from genai_server.heads import Refused
+from genai_server.settings import AccessLogEntry, ServerSettings
 from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
-from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
-from genai_host.server.heads import Refused
-from genai_host.server.server import Server
-from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import tomlkit
+from genai_server.config_watcher import ConfigWatcher
 
 from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
 from genai_host.config import read_config
-from genai_host.server.config_watcher import ConfigWatcher
 
 TYPE = "openai-compatible"
 

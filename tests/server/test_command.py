@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 import requests
 import trustme
+from genai_server import Server
+from genai_server.command import command
+from genai_server.routes import own_routes
+from genai_server.settings import ServerSettings, settings_of
 from support import Terminal
 from talking import dial, heard
 
 from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
-from genai_host.cli.serve import command
 from genai_host.config import ServerConfig, read_config
 from genai_host.errors import ConfigurationError
-from genai_host.server.routes import own_routes
-from genai_host.server.server import Server
-from genai_host.server.settings import ServerSettings, settings_of
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 
@@ -318,7 +318,7 @@ class TestDocuments:
 
     @pytest.mark.process
     def test_the_program(self) -> None:
-        [source] = re.findall(r"```python\n(.*?)```", self.TEXT, re.DOTALL)
+        source = "".join(re.findall(r"```python\n(.*?)```", self.TEXT, re.DOTALL))
         done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -327,7 +327,8 @@ class TestDocuments:
         known = {option for each in visible for option in each.opts}
         told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", self.TEXT))
         of_podman = {"--tag", "--publish", "--volume", "--env"}
-        assert told - of_podman <= known
+        of_servers = {"--factory", "--interface"}
+        assert told - of_podman - of_servers <= known
         assert known - told <= {"--json", "--open", "--port"}
 
     def test_the_configuration(self, tmp_path: Path) -> None:

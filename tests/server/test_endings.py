@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server import Server, application
 from talking import dial, heard, until
 
 from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.errors import Interrupted
-from genai_host.server import application
-from genai_host.server.server import Server
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store

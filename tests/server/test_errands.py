@@ -9,8 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-
-from genai_host.server.response_buffer import LoopCallbacks
+from genai_server.response_buffer import LoopCallbacks
 
 
 @pytest.fixture

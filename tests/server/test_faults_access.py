@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import requests
 from fronts import JSON, MODEL, Place, place
+from genai_server.routes import own_routes
 
 from genai_host.api import Secret
-from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host_testing.fake_service import json_reply
 from genai_host_testing.internal.fixtures import MakeHost

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from fronts import FRONTS, JSON, Front, Place, place, raw
+from genai_server.routes import own_routes
 from talking import dial, statuses, until
 
-from genai_host.server.routes import own_routes
 from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.openai import chat

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import requests
 from fronts import DELTA, FRONTS, JSON, Front, Place, place, raw
+from genai_server.routes import own_routes
 from talking import said, statuses
 
 from genai_host.api import Secret
-from genai_host.server.routes import own_routes
 from genai_host_testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.openai import KEY, failure

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server.access import AccessPolicy, FailedAttempts
+from genai_server.heads import Head, Refused, read_head
+from genai_server.settings import AccessLogEntry, ServerSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret
 from genai_host.errors import ConfigurationError
-from genai_host.server.access import AccessPolicy, FailedAttempts
-from genai_host.server.heads import Head, Refused, read_head
-from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served

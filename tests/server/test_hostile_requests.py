@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from genai_server.routes import own_routes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, write_json
-from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost

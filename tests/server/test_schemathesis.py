@@ -11,9 +11,9 @@ from typing import Any
 import hypothesis
 import pytest
 import requests
+from genai_server.native.openapi import description
 from native_form import CONFIG
 
-from genai_host.server.native.openapi import description
 from genai_host.store import Store
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 from fronts import DELTA, WORD, raw
+from genai_server import supervisor as supervisor_module
+from genai_server.listener import listen
+from genai_server.supervisor import Child, Supervisor, must_share
 from talking import dial, heard, until
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
-from genai_host.server import supervisor as supervisor_module
-from genai_host.server.listener import listen
-from genai_host.server.supervisor import Child, Supervisor, must_share
 from genai_host_testing import ManualClock
 from genai_host_testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
 from genai_host_testing.internal.servers import (
@@ -301,7 +301,7 @@ class TestSupervisor:
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = (
-            "import socket, sys; s = socket.socket(fileno=int(sys.argv[1].split(',')[1]));"
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[-1].split(',')[1]));"
             's.sendall(b\'failed {"message": "no key", "hint": "set one"}\\n\')'
         )
         with pytest.raises(ConfigurationError, match="no key") as error:
@@ -365,7 +365,7 @@ class TestSupervisor:
         self, said: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = (
-            "import socket, sys; s = socket.socket(fileno=int(sys.argv[1].split(',')[1]));"
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[-1].split(',')[1]));"
             "s.sendall(b'failed nonsense\\n\\xff\\n')"
         )
         with pytest.raises(PluginError, match="exit code 0"):
@@ -374,7 +374,7 @@ class TestSupervisor:
     def test_needs_a_system_on_which_processes_share_a_port(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("genai_host.server.supervisor.os.name", "nt")
+        monkeypatch.setattr("genai_server.supervisor.os.name", "nt")
         with pytest.raises(ConfigurationError, match="several workers at one port"):
             must_share()
 

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from genai_server.native.idempotency import HEADER
+from genai_server.native.jobs import record_result
+
 from genai_host import Conversation, Host
 from genai_host.api import Cancellation, Job, RouteRequest, RouteResponse
 from genai_host.errors import (
@@ -23,8 +26,6 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host.server.native.idempotency import HEADER
-from genai_host.server.native.jobs import record_result
 from genai_host.serving.completion import close_on_disconnect
 from genai_host.store import Store
 from simulation import oracle

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from genai_server.native.idempotency import HEADER
+from genai_server.native.job_records import QUEUE
 
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import GenaiError, NotFound, ReplayError, StoreError
-from genai_host.server.native.idempotency import HEADER
-from genai_host.server.native.job_records import QUEUE
 from simulation.plan import Broken, Operation
 from simulation.schedule import Killed
 from simulation.world import TOOLS

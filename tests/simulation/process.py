@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.service import AssistantsService
+from genai_server.native.idempotency import Replies
 
 from genai_host import Host
 from genai_host.api import Codec
 from genai_host.conversations.record import Entry
-from genai_host.server.native.idempotency import Replies
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.documents import Documents

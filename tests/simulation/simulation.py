@@ -24,11 +24,11 @@ import genai_feature_agent
 import genai_feature_assistants
 import genai_feature_chat
 from genai_feature_assistants.service.service import AssistantsService
+from genai_server.routes import own_routes
 from sqlalchemy import Engine, create_engine
 
 from genai_host import Config, Host, RetryPolicy, StaticPlugins
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord

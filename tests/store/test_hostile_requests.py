@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from genai_batch.batch import Batch
 from genai_batch.work import Task
+from genai_server.routes import own_routes
 
 from genai_host import Config, Host
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import ValidationError
-from genai_host.server.routes import own_routes
 from genai_host.serving.router import HttpRoutes
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants

@@ -16,12 +16,12 @@ import pytest
 import requests
 from genai_otel.conventions import INSTRUMENTS
 from genai_otel.scrape import is_alive, processes_in, prometheus_name, shared_folder
+from genai_server import Server
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
 from genai_host import Config, Host
 from genai_host.api import Secret, hookimpl
-from genai_host.server.server import Server
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served

@@ -12,10 +12,10 @@ from typing import Any
 import genai_feature_chat
 import genai_vendor_mock
 import genai_wire_openai
+from genai_server.application import Application
 
 from genai_host import Config, Host, StaticPlugins, dialects
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
-from genai_host.server.application import Application
 from genai_host_testing import InlinePlugin
 
 _left: list[str] = []

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from genai_server.native import idempotency
+from genai_server.native.idempotency import Replies
 
 from genai_host.api import Cancellation, RouteRequest, RouteResponse
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
-from genai_host.server.native import idempotency
-from genai_host.server.native.idempotency import Replies
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host_testing.clock import ManualClock

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_server.native.job_records import QUEUE
+from genai_server.native.jobs import Jobs
+from genai_server.native.turns import Live
 from native_form import CONFIG, Api, native_api, served
 
 from genai_host import Host
@@ -29,9 +32,6 @@ from genai_host.api import (
 )
 from genai_host.api.jobs import MOST_TRIES
 from genai_host.errors import Cancelled, StoreError
-from genai_host.server.native.job_records import QUEUE
-from genai_host.server.native.jobs import Jobs
-from genai_host.server.native.turns import Live
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import LEASE, JobWorker

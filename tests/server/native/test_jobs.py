@@ -8,13 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from genai_server.native import api as native
+from genai_server.native import idempotency, jobs
+from genai_server.native.job_records import QUEUE, JobRecord, JobRecords
 from native_form import Api, native_api, served
 
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import Conflict, Interrupted, NotFound, ServiceUnavailable, StoreError
-from genai_host.server.native import api as native
-from genai_host.server.native import idempotency, jobs
-from genai_host.server.native.job_records import QUEUE, JobRecord, JobRecords
 from genai_host.store import Store
 from genai_host.store.writer import Addition, EntryWriter
 from genai_host_testing import ManualClock

@@ -9,13 +9,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from genai_server.native.openapi import ENDPOINTS, description
+from genai_server.routes import NATIVE, ROOT
 from native_form import Api, native_api, served
 from openapi_spec_validator import validate
 
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Progress, Turn
 from genai_host.errors import ServiceUnavailable
-from genai_host.server.native.openapi import ENDPOINTS, description
-from genai_host.server.routes import NATIVE, ROOT
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from attrs import define, field
+from genai_server.native.openapi import description
 from native_form import Api, events_of, native_api, served
 
 from genai_host.api import (
@@ -25,7 +26,6 @@ from genai_host.api import (
     ProviderType,
 )
 from genai_host.errors import ServiceUnavailable
-from genai_host.server.native.openapi import description
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server.native import idempotency
+from genai_server.native import jobs as jobs_module
+from genai_server.native.api import Api as NativeApi
+from genai_server.native.idempotency import Replies
+from genai_server.native.jobs import Jobs
+from genai_server.native.turns import Live
 from native_form import Api, native_api
 
 from genai_host import Host
@@ -26,12 +32,6 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.errors import Conflict, Interrupted, ServiceUnavailable, ValidationError
-from genai_host.server.native import idempotency
-from genai_host.server.native import jobs as jobs_module
-from genai_host.server.native.api import Api as NativeApi
-from genai_host.server.native.idempotency import Replies
-from genai_host.server.native.jobs import Jobs
-from genai_host.server.native.turns import Live
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server.native.api import Api
 from native_form import CONFIG, events_of
 
 from genai_host import Host
@@ -28,7 +29,6 @@ from genai_host.api import (
 )
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import Cancelled, GenaiError, Interrupted
-from genai_host.server.native.api import Api
 from genai_host.serving.completion import COMMENT
 from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin

@@ -8,15 +8,15 @@ from importlib.resources import files
 
 import pytest
 import requests
+from genai_server.page.assets import POLICY
+from genai_server.routes import PAGE
 
-from genai_host.server.page.assets import POLICY
-from genai_host.server.routes import PAGE
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
-FOLDER = files("genai_host.server.page").joinpath("assets")
+FOLDER = files("genai_server.page").joinpath("assets")
 TEXTS = {each.name: each.read_text(encoding="utf-8") for each in FOLDER.iterdir()}
 SCRIPTS = sorted(name for name in TEXTS if name.endswith(".js"))
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import requests
+from genai_server.page.markdown import MOST_LETTERS, tree, trees, web_address
+from genai_server.routes import PAGE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.server.page.markdown import MOST_LETTERS, tree, trees, web_address
-from genai_host.server.routes import PAGE
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 

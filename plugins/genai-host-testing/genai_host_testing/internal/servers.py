@@ -18,9 +18,9 @@ from typing import Any
 import requests
 import tomlkit
 from attrs import frozen
+from genai_server import Server
 
 from genai_host import Host
-from genai_host.server.server import Server
 from genai_host_testing.fake_service import FakeService
 
 TOKEN = "a-token-of-this-test"  # noqa: S105 - of a test

@@ -53,10 +53,10 @@ from genai_host.providers.config_edits import (
 )
 from genai_host.providers.instance import ProviderInstance
 from genai_host.serializers.listings import absent_row, listed_rows, provider_row
-from genai_host.server.native.fields import failed
 from genai_host.serving.completion import COMMENT
 from genai_host.util.names import PLAIN_NAME
 from genai_host.util.text import describe_exception
+from genai_server.native.fields import failed
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:

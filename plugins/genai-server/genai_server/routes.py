@@ -21,7 +21,7 @@ _SIZE = 32 * 2**20  # bytes, because messages can have images
 def _route(at: str, handler: str, **options: Any) -> HttpRoute:
     method, _, path = at.partition(" ")
     # the method is one of the literals below
-    return HttpRoute(method, path, f"genai_host.server.{handler}", **options)  # type: ignore[arg-type]
+    return HttpRoute(method, path, f"genai_server.{handler}", **options)  # type: ignore[arg-type]
 
 
 PAGE: Routes = (

@@ -39,9 +39,10 @@ from genai_host.errors import (
 )
 from genai_host.host import Host
 from genai_host.serializers.conversations import pause_row
-from genai_host.server.native.fields import answered, feature_in, opened_with, whole_id
-from genai_host.server.native.job_records import KIND, QUEUE, JobRecord, JobRecords
-from genai_host.server.native.turns import (
+from genai_host.util import concurrency
+from genai_server.native.fields import answered, feature_in, opened_with, whole_id
+from genai_server.native.job_records import KIND, QUEUE, JobRecord, JobRecords
+from genai_server.native.turns import (
     Live,
     TurnRequest,
     TurnTask,
@@ -50,7 +51,6 @@ from genai_host.server.native.turns import (
     leave_interrupted,
     whole,
 )
-from genai_host.util import concurrency
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,12 +17,12 @@ from genai_host.config.migration import RENAMED, VALUES
 from genai_host.config.schema import ServerConfig, keys_of, read_key
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_host.util.garbage import resume_collection
+from genai_server.access_log import ServeLog, json_log, text_log
 
 if TYPE_CHECKING:
-    from genai_host.server.listener import SharedListener
-    from genai_host.server.server import Server
-    from genai_host.server.settings import AccessLogEntry
-    from genai_host.server.supervisor import WorkerProcess
+    from genai_server import Server
+    from genai_server.listener import SharedListener
+    from genai_server.supervisor import WorkerProcess
 
 F = TypeVar("F", bound=Callable[..., Any])
 Listening = Callable[[str, str], None]
@@ -30,13 +30,6 @@ Listening = Callable[[str, str], None]
 
 _FILES = 65536
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # options of mallopt, see malloc.h
-
-
-class Log(NamedTuple):
-    """Functions that show an answered request and a warning."""
-
-    answered: Callable[[AccessLogEntry], None]
-    warning: Callable[[str], None]
 
 
 def _options(function: F) -> F:
@@ -104,8 +97,9 @@ def _read(key: ConfigKey, context: click.Context, option: click.Parameter, value
 @_options
 @click.option("--open", "opens", is_flag=True, help="Open the web page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
+@click.option("--worker", hidden=True, help="Descriptors from the supervisor of workers.")
 @pass_app
-def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
+def command(app: App, /, opens: bool, as_json: bool, worker: str | None, **given: Any) -> None:
     """Start the HTTP server and web page.
 
     It serves its own API, those of the installed API formats (genai-wire-...), and a page to
@@ -136,8 +130,8 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
 
     given = {name: value for name, value in given.items() if value is not None}
     chosen = {RENAMED.get(f"server.{name}", name): value for name, value in given.items()}
-    if app.worker is not None:
-        _work(app, app.worker, chosen)
+    if worker is not None:
+        _work(app, worker, chosen)
         return
     server = read_config().server._replace(**chosen)
     log = _log(app, server.log_format == "json")
@@ -162,20 +156,18 @@ def _bound_kept_memory() -> None:
         mallopt(_MMAP_THRESHOLD, 64 * 1024)
 
 
-def _log(app: App, as_json: bool) -> Log:
+def _log(app: App, as_json: bool) -> ServeLog:
     """Show the log, and return the functions that show requests and warnings."""
     if not as_json:
-        return Log(lambda answered: note(str(answered)), lambda line: note(line, fg="yellow"))
-    from genai_host.cli.log import write_answered, write_note
-
+        return text_log()
     app.show_log_as_json()
-    return Log(write_answered, write_note)
+    return json_log()
 
 
-def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -> None:
+def _supervise(app: App, server: ServerConfig, listening: Listening, log: ServeLog) -> None:
     """Supervise several server processes."""
-    from genai_host.server.listener import listen, url_of
-    from genai_host.server.supervisor import Child, Supervisor, must_share
+    from genai_server.listener import listen, url_of
+    from genai_server.supervisor import Child, Supervisor, must_share
 
     resume_collection()
     must_share()
@@ -190,8 +182,16 @@ def _supervise(app: App, server: ServerConfig, listening: Listening, log: Log) -
     supervisor.run(lambda: listening(url, server.root_path.rstrip("/")))
 
 
-def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
-    """Serve as one of several processes, with the number and address of the supervisor."""
+def _work(app: App, handed: str, chosen: dict[str, Any]) -> None:
+    """Serve as one of several processes, with descriptors from the supervisor."""
+    from genai_server.supervisor import WorkerProcess
+
+    listener, channel = map(int, handed.split(","))
+    with contextlib.closing(WorkerProcess(listener, channel)) as worker:
+        _serve_as(worker, app, chosen)
+
+
+def _serve_as(worker: WorkerProcess, app: App, chosen: dict[str, Any]) -> None:
     try:
         server = app.host.config.server._replace(**chosen)
         # another process may receive the client's next request
@@ -204,10 +204,10 @@ def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
 
 
 def _server(
-    app: App, config: ServerConfig, log: Log, listener: SharedListener | None = None
+    app: App, config: ServerConfig, log: ServeLog, listener: SharedListener | None = None
 ) -> Server:
-    from genai_host.server.server import Server
-    from genai_host.server.settings import settings_of
+    from genai_server import Server
+    from genai_server.settings import settings_of
 
     app.host.config = app.host.config._replace(server=config)
     if app.host.config.record:

@@ -18,11 +18,11 @@ from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.plugins.observers import Observation
-from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head, request_id_of
-from genai_host.server.response_buffer import Broken, ResponseBuffer
-from genai_host.server.settings import AccessLogEntry
-from genai_host.server.state import ServerState
 from genai_host.serving.router import RouteMatch
+from genai_server.heads import Head, Refused, is_sendable, pairs_of, read_head, request_id_of
+from genai_server.response_buffer import Broken, ResponseBuffer
+from genai_server.settings import AccessLogEntry
+from genai_server.state import ServerState
 
 AsgiMessage = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[AsgiMessage]]

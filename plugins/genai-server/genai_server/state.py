@@ -21,16 +21,6 @@ from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.observers import Watching
 from genai_host.plugins.watchdog import Watched
-from genai_host.server.access import (
-    AccessPolicy,
-    ByteBudget,
-    FailedAttempts,
-    RequestQueue,
-    UserRateLimiter,
-)
-from genai_host.server.heads import Head, Refused
-from genai_host.server.response_buffer import LoopCallbacks
-from genai_host.server.settings import AccessLogEntry, ServerSettings
 from genai_host.serving.apis import (
     REQUEST_ID,
     error_reply,
@@ -39,6 +29,16 @@ from genai_host.serving.apis import (
 )
 from genai_host.serving.router import Begins, HttpRoutes, RouteMatch
 from genai_host.util.concurrency import join_all
+from genai_server.access import (
+    AccessPolicy,
+    ByteBudget,
+    FailedAttempts,
+    RequestQueue,
+    UserRateLimiter,
+)
+from genai_server.heads import Head, Refused
+from genai_server.response_buffer import LoopCallbacks
+from genai_server.settings import AccessLogEntry, ServerSettings
 
 _IDLE = 10.0  # seconds after which an idle thread ends
 

@@ -20,8 +20,8 @@ from genai_host.plugins.discovery import BlockedPlugin
 from genai_host.serializers.conversations import budget_row, day_in, groups_in, usage_row
 from genai_host.serializers.listings import feature_row, model_rows, route_row
 from genai_host.serializers.plugins import plugin_row
-from genai_host.server.native.fields import flag_in
 from genai_host.util.names import __version__
+from genai_server.native.fields import flag_in
 
 
 def usage(request: RouteRequest, host: Host) -> RouteResponse:

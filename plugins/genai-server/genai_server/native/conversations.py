@@ -12,7 +12,7 @@ from genai_host.conversations.transcript import TurnSummary, turns_of
 from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.serializers.conversations import found_row, pause_row, row_of, utc
-from genai_host.server.native.fields import (
+from genai_server.native.fields import (
     answered,
     conversation_in,
     failed,
@@ -21,7 +21,7 @@ from genai_host.server.native.fields import (
     opened_with,
     title_in,
 )
-from genai_host.server.native.turns import Live, cancel_elsewhere, must_not_run_elsewhere
+from genai_server.native.turns import Live, cancel_elsewhere, must_not_run_elsewhere
 
 _PAGE, _MOST = 20, 200
 _TURNS, _MOST_TURNS = 50, 1000

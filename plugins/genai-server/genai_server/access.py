@@ -23,9 +23,9 @@ from typing import TypeVar
 
 from genai_host.api import HttpProblem
 from genai_host.config.key import ANY
-from genai_host.server.heads import Head, Refused
-from genai_host.server.settings import ServerSettings
 from genai_host.util.addresses import address_of, is_loopback
+from genai_server.heads import Head, Refused
+from genai_server.settings import ServerSettings
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -1,6 +1,6 @@
 """The ASGI application of a host: its APIs and its page, under any ASGI server.
 
-    uvicorn --factory genai_host.server.application:Application
+    uvicorn --factory genai_server:Application
 
     app = Application()
     api = FastAPI(lifespan=app.lifespan)  # or Starlette
@@ -21,12 +21,12 @@ from typing import Any
 
 from genai_host.errors import GenaiError, Interrupted
 from genai_host.host import Host
-from genai_host.server.config_watcher import ConfigWatcher
-from genai_host.server.request_handler import AsgiMessage, Receive, RequestHandler, Send
-from genai_host.server.routes import own_routes
-from genai_host.server.settings import ServerSettings, settings_of
-from genai_host.server.state import ServerState
 from genai_host.serving.router import HttpRoutes
+from genai_server.config_watcher import ConfigWatcher
+from genai_server.request_handler import AsgiMessage, Receive, RequestHandler, Send
+from genai_server.routes import own_routes
+from genai_server.settings import ServerSettings, settings_of
+from genai_server.state import ServerState
 
 _PATIENCE = 60.0  # seconds in which another process may write to the store
 _LAST = 1.0  # seconds in which interrupted requests may send their error

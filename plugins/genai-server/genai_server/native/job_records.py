@@ -15,7 +15,7 @@ from attrs import field, frozen
 from genai_host.api.jobs import Job as QueuedJob
 from genai_host.errors import Conflict, GenaiError, Interrupted, NotFound
 from genai_host.host import Host
-from genai_host.server.native.fields import failed
+from genai_server.native.fields import failed
 
 if TYPE_CHECKING:
     from genai_host.store.documents import Documents

@@ -15,9 +15,9 @@ from attrs import field, frozen
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.host import Host
-from genai_host.server.native.schemas import SCHEMAS
-from genai_host.server.routes import NATIVE, ROOT
 from genai_host.util.names import __version__
+from genai_server.native.schemas import SCHEMAS
+from genai_server.routes import NATIVE, ROOT
 
 JsonSchema = Mapping[str, Any]
 

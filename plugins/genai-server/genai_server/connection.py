@@ -18,11 +18,11 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import HttpProblem
-from genai_host.server.heads import below_root, pairs_of
-from genai_host.server.request_handler import CONNECTION
-from genai_host.server.settings import ServerSettings
-from genai_host.server.state import HEALTH_METHODS, HEALTH_PATHS
 from genai_host.serving.apis import problem_reply
+from genai_server.heads import below_root, pairs_of
+from genai_server.request_handler import CONNECTION
+from genai_server.settings import ServerSettings
+from genai_server.state import HEALTH_METHODS, HEALTH_PATHS
 
 _LOG_AGAIN = 60.0  # seconds
 RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them

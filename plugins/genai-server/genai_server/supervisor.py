@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import Clock
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
-from genai_host.server.listener import SharedListener
 from genai_host.util.clock import SystemClock
 from genai_host.util.interpreter import interpreter_command
+from genai_server.listener import SharedListener
 
 if TYPE_CHECKING:
-    from genai_host.server.server import Server
+    from genai_server import Server
 
 
 DRAIN, AT_ONCE, HAND_OVER = "drain", "at once", "hand over"
@@ -93,8 +93,8 @@ class WorkerProcess:
 
 _PROGRAM = """
 import sys
-from genai_host.cli.main import run_worker
-sys.exit(run_worker(sys.argv[1:]))
+from genai_host.cli.main import run
+sys.exit(run(sys.argv[1:]))
 """
 _MOST = 64 * 1024  # maximum bytes of a worker's messages
 
@@ -125,7 +125,7 @@ class Child:
             handed = (listener.fileno(), theirs.fileno())
             place = ",".join(map(str, handed))
             self._process = subprocess.Popen(
-                interpreter_command(_PROGRAM, place, *arguments),
+                interpreter_command(_PROGRAM, *arguments, "--worker", place),
                 stdin=subprocess.DEVNULL,
                 pass_fds=handed,
                 start_new_session=True,  # Ctrl-C is for the supervisor, which informs it

@@ -24,10 +24,10 @@ import uvicorn
 
 from genai_host.errors import ConfigurationError
 from genai_host.host import Host
-from genai_host.server.application import Application
-from genai_host.server.connection import RESERVE, ServerConnection
-from genai_host.server.listener import SharedListener, TlsListener, listen, url_of
-from genai_host.server.settings import ServerSettings
+from genai_server.application import Application
+from genai_server.connection import RESERVE, ServerConnection
+from genai_server.listener import SharedListener, TlsListener, listen, url_of
+from genai_server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 

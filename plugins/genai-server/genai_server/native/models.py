@@ -13,8 +13,8 @@ from genai_host.errors import Conflict, NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.providers.config_edits import add_model, remove_model, set_model
 from genai_host.serializers.listings import configuration_row
-from genai_host.server.native.providers import file_of, must_be_allowed
 from genai_host.util.names import ALIAS
+from genai_server.native.providers import file_of, must_be_allowed
 
 
 def show(request: RouteRequest, host: Host) -> RouteResponse:

@@ -38,9 +38,9 @@ from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host
 from genai_host.serializers.conversations import pause_row
-from genai_host.server.native.fields import answered, conversation_in, failed, message_in
-from genai_host.server.native.job_records import JobRecords
 from genai_host.serving.completion import COMMENT, close_on_disconnect
+from genai_server.native.fields import answered, conversation_in, failed, message_in
+from genai_server.native.job_records import JobRecords
 
 _TRIES = 5
 

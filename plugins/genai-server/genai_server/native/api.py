@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from genai_host.api import RouteRequest, RouteResponse
 from genai_host.host import Host
-from genai_host.server.native import turns
-from genai_host.server.native.conversations import Conversations
-from genai_host.server.native.idempotency import Replies
-from genai_host.server.native.jobs import Jobs
-from genai_host.server.native.turns import Live
+from genai_server.native import turns
+from genai_server.native.conversations import Conversations
+from genai_server.native.idempotency import Replies
+from genai_server.native.jobs import Jobs
+from genai_server.native.turns import Live
 
 
 class Api:
