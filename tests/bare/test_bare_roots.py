@@ -38,7 +38,8 @@ TOOLS += [
 TOOLS += ["pytest", "pytest-timeout", "pytest-xdist", "trustme"]
 
 _UNWANTED = shutil.ignore_patterns(
-    ".*cache*", ".hypothesis", ".tox", ".venv", "build", "*.egg-info", "__pycache__", "node_modules"
+    *(".*cache*", ".hypothesis", ".tox", ".venv", "*.egg-info", "__pycache__", "node_modules"),
+    *("build", "dist"),  # where tests beside these build wheels
 )
 _INSIDE = """
 mount -t proc proc "$1/proc" && mount -t devpts -o ptmxmode=666 devpts "$1/dev/pts" &&

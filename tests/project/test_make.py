@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documents import copy_clone
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -362,8 +362,7 @@ def test_ctrl_c_amid_the_preparations_is_no_traceback(
 @pytest.mark.parametrize("python", _pythons())
 def test_a_stranger_gets_an_answer_of_a_real_model(python: str, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    unwanted = shutil.ignore_patterns(".git", ".tox", ".venv", ".cache", "build", "*.egg-info")
-    shutil.copytree(ROOT, clone, ignore=unwanted)
+    copy_clone(clone)
     variables = {
         name: value
         for name, value in os.environ.items()
