@@ -97,6 +97,7 @@ _ROUTES = (
     ),
     HttpRoute("POST", "/v1/responses", f"{_RESPONSES}.create", max_body_size=_SIZE),
     HttpRoute("POST", "/v1/responses/input_tokens", f"{_RESPONSES}.count", max_body_size=_SIZE),
+    HttpRoute("POST", "/v1/responses/compact", f"{_RESPONSES}.compact", max_body_size=_SIZE),
     HttpRoute("GET", "/v1/responses/{response}", f"{_RESPONSES}.show"),
     HttpRoute("DELETE", "/v1/responses/{response}", f"{_RESPONSES}.delete"),
     HttpRoute("POST", "/v1/responses/{response}/cancel", f"{_RESPONSES}.cancel"),

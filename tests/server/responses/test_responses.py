@@ -273,6 +273,12 @@ def test_the_usual_model_is_named(api: Api) -> None:
     assert api.ok("POST", "/responses", {"input": "hi"})["model"] == "fake@fake"
 
 
+def test_a_request_without_a_model_where_none_is_the_default(make_host: MakeHost) -> None:
+    with responses_api(make_host, config=Config()) as api:
+        error = api.ask("POST", "/responses", {"input": "hi"}).json()["error"]
+    assert (error["param"], error["code"]) == ("model", "missing_required_parameter")
+
+
 def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
     """Hints are left out and reported, and the rest is refused."""
     reasoning = {"effort": "high", "summary": "auto"}

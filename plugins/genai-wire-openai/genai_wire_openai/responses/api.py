@@ -34,7 +34,7 @@ from genai_host.api import (
     read_json,
     write_json,
 )
-from genai_host.errors import Conflict, StoreError, ValidationError
+from genai_host.errors import Conflict, NoRoute, StoreError, ValidationError
 from genai_host.serving import (
     FEATURE,
     ChatRequest,
@@ -45,6 +45,7 @@ from genai_host.serving import (
     warn_unrecorded,
     whole,
 )
+from genai_wire_openai.responses.compaction import compacted, summary_request
 from genai_wire_openai.responses.fields import (
     Fields,
     MissingParameter,
@@ -84,7 +85,9 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     if len(messages) == (request.instructions is not None):
         raise MissingParameter("input must contain a message", path="$.input")
     model = request.model
-    if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
+    if model is None:
+        _must_have_default(host)
+    elif model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
     hints = _FIELDS.keys() & parameters.keys()
@@ -105,6 +108,14 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
         parameters=parameters,
         stream=request.stream,
     )
+
+
+def _must_have_default(host: Host) -> None:
+    """Raise `MissingParameter` for a request without a model if there is no default model."""
+    try:
+        host.default_model()
+    except NoRoute as error:
+        raise MissingParameter(f"model is missing: {error}", path="$.model") from error
 
 
 def counted(
@@ -274,6 +285,15 @@ class ResponsesApi:
         wanted, _, _, context = self._read(request)
         tokens = counted(self._host, wanted, context, request.limits)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
+
+    def compact(self, request: RouteRequest) -> RouteResponse:
+        must_have(fields_of(request), "model")
+        wanted, reply, _, context = self._read(request)
+        asked = summary_request(asked_of(self._host, wanted, context))
+        summary = whole(self._host, asked, request)
+        show = self._show(request.user, encrypted=True)
+        output = compacted(context, summary, reply.new_id("cmp"))
+        return json_response(reply.compacted(summary, [show(item) for item in output]))
 
     def show(self, request: RouteRequest) -> RouteResponse:
         if request.query.get("stream", "").lower() in ("true", "1"):

@@ -17,6 +17,7 @@ from typing import Any
 
 from genai_host.api import bytes_of
 from genai_host.errors import ValidationError
+from genai_wire_openai.responses.compaction import read_compaction
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 from genai_wire_openai.responses.tools import Item, read_tool_list
 
@@ -30,6 +31,7 @@ _PHASES = ("commentary", "final_answer")
 _DETAILS = ("auto", "low", "high", "original")
 _PREFIXES = {
     "additional_tools": "at",
+    "compaction": "cmp",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "function_call": "fc",
@@ -77,6 +79,9 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
         "additional_tools": _read_tools,
         "image_generation_call": _read_picture,
         "reasoning": lambda given: _read_reasoning(given, unseal),
+        "compaction": lambda given: read_compaction(
+            given, unseal(given.needed("encrypted_content"))
+        ),
     }
     if kind not in readers:
         raise UnsupportedParameter(

@@ -32,6 +32,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
+from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import inline, is_inline
 from genai_wire_openai.responses.tools import (
     ClientTool,
@@ -66,7 +67,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
             elif isinstance(part, ToolResult):
                 part = _named(part, pending)
             role_parts.append((role, part))
-        if item["type"] == "message" and item["role"] != "assistant":
+        if item.get("role", "user") != "assistant" and item["type"] in ("message", "compaction"):
             ends.append(len(role_parts))
     role_parts += [("user", file) for file in files]
     for id in pending:
@@ -108,6 +109,8 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
         yield "tool", result
     elif kind == "additional_tools":
         return
+    elif kind == "compaction":
+        yield "user", Text(summary_text(item))
     elif kind == "reasoning":
         for part in (*item["summary"], *item.get("content", ())):
             if part["text"]:

@@ -112,6 +112,16 @@ class ResponseHead:
             **self._model(completion),
         }
 
+    def compacted(self, summary: Completion, output: Sequence[Item]) -> dict[str, Any]:
+        """Return the object of a compaction."""
+        return {
+            "id": self.id,
+            "object": "response.compaction",
+            "created_at": self.created,
+            "output": [*output],
+            "usage": _usage(summary.usage),
+        }
+
     def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
         """Return the response object of an interrupted answer."""
         return {**self.unfinished("failed", output), "error": error_of(problem)}
