@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,6 +79,7 @@ def _is_test(path: str) -> bool:
     return Path(path).name.startswith("test_") and path.endswith(".py")
 
 
+@cache  # it parses all tests
 def _users() -> dict[str, set[str | None]]:
     """What imports each test file, helper and plugin: paths, by path."""
     files = _git("ls-files", "--cached", "--others", "--exclude-standard", "tests", "plugins")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from environments import ROOT
@@ -84,18 +85,23 @@ def test_item_4_they_pass_in_an_environment_of_their_own() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@cache
+def _changed() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("changed", ROOT / "tests" / "changed.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.process
 class TestChanged:
     """`python3 make.py test --changed` runs what a change may break."""
 
     @staticmethod
     def _tests_of(*changed: str) -> list[str] | None:
-        spec = importlib.util.spec_from_file_location("changed", ROOT / "tests" / "changed.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        tests: list[str] | None = module.tests_of(changed)
+        tests: list[str] | None = _changed().tests_of(changed)
         return tests
 
     def test_item_4_a_plugin_runs_its_tests_and_those_that_import_it(self) -> None:
