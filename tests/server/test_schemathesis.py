@@ -12,11 +12,11 @@ import hypothesis
 import pytest
 import requests
 from genai_server.native.openapi import description
-from native_form import CONFIG
 
 from genai_host.store import Store
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import CONFIG
 from genai_host_testing.internal.servers import served
 
 schemathesis = pytest.importorskip("schemathesis", reason="of the environment `slow`")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from native_form import Api, native_api, served
 
 from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Pause, Turn
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, native_api, served
 
 pytestmark = pytest.mark.part
 

@@ -16,7 +16,6 @@ from genai_server.native.api import Api as NativeApi
 from genai_server.native.idempotency import Replies
 from genai_server.native.jobs import Jobs
 from genai_server.native.turns import Live
-from native_form import Api, native_api
 
 from genai_host import Host
 from genai_host.api import (
@@ -35,6 +34,7 @@ from genai_host.errors import Conflict, Interrupted, ServiceUnavailable, Validat
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, native_api
 
 pytestmark = pytest.mark.part
 

@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 from attrs import define, field
 from genai_server.native.openapi import description
-from native_form import Api, events_of, native_api, served
 
 from genai_host.api import (
     CancelToken,
@@ -28,6 +27,7 @@ from genai_host.api import (
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, events_of, native_api, served
 
 pytestmark = pytest.mark.part
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import requests
 from attrs import frozen
-from native_form import Api, native_api, served
 
 from genai_host import Host
 from genai_host.api import Secret
@@ -22,6 +21,7 @@ from genai_host.errors import ConfigurationError
 from genai_host.serving.models import served_models
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, native_api, served
 from genai_host_testing.suites.base import has_type
 
 pytestmark = pytest.mark.part

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import requests
 from genai_server.native.api import Api
-from native_form import CONFIG, events_of
 
 from genai_host import Host
 from genai_host.api import (
@@ -34,6 +33,7 @@ from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal import servers
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import CONFIG, events_of
 
 pytestmark = pytest.mark.part
 

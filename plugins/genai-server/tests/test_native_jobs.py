@@ -11,7 +11,6 @@ import pytest
 from genai_server.native import api as native
 from genai_server.native import idempotency, jobs
 from genai_server.native.job_records import QUEUE, JobRecord, JobRecords
-from native_form import Api, native_api, served
 
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import Conflict, Interrupted, NotFound, ServiceUnavailable, StoreError
@@ -20,6 +19,7 @@ from genai_host.store.writer import Addition, EntryWriter
 from genai_host_testing import ManualClock
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, native_api, served
 
 pytestmark = pytest.mark.part
 

@@ -11,13 +11,13 @@ import jsonschema
 import pytest
 from genai_server.native.openapi import ENDPOINTS, description
 from genai_server.routes import NATIVE, ROOT
-from native_form import Api, native_api, served
 from openapi_spec_validator import validate
 
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Progress, Turn
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import Api, native_api, served
 
 pytestmark = pytest.mark.part
 

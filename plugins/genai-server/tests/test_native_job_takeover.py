@@ -13,7 +13,6 @@ import pytest
 from genai_server.native.job_records import QUEUE
 from genai_server.native.jobs import Jobs
 from genai_server.native.turns import Live
-from native_form import CONFIG, Api, native_api, served
 
 from genai_host import Host
 from genai_host.api import (
@@ -39,6 +38,7 @@ from genai_host.store.store import StoredRecord
 from genai_host_testing import FakeModel, InlinePlugin, ManualClock
 from genai_host_testing.internal.faults import Killed, killed_before
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.native_api import CONFIG, Api, native_api, served
 
 pytestmark = pytest.mark.part
 
