@@ -1,10 +1,12 @@
-"""What the AI SDK itself, version 4, reads of the lines of the agent."""
+"""The AI SDK itself as a front end of the agent: version 4 reads the lines, `useChat` of version 6
+the UI message stream."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_fronts import PATHS, http_host, post
@@ -62,3 +64,84 @@ def test_it_reads_what_we_wrote(
     heard = [(kind, value) for kind, value in json.loads(read.stdout)]
     assert heard == [tuple(line) for line in read_lines([body])]
     assert heard[-1][1]["finishReason"] == last
+
+
+LOOK = {"type": "tool-look", "toolCallId": "look-0", "state": "output-available"}
+WIPE = {"type": "tool-wipe", "toolCallId": "wipe-0", "input": {"what": "all"}}
+ASKED = {**WIPE, "state": "approval-requested", "approval": {"id": "wipe-0"}}
+STEP = {"type": "step-start"}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words, "state": "done"}
+
+
+def decided(approved: bool, **more: Any) -> dict[str, Any]:
+    return {**WIPE, "approval": {"id": "wipe-0", "approved": approved}, **more}
+
+
+@pytest.mark.parametrize(
+    ("model", "steps", "answers", "errors"),
+    [
+        (
+            in_turn(calls("look", text="I look.", at="é"), HOSTILE, "bye"),
+            ["hi", "again"],
+            [
+                [
+                    STEP, text("I look."), {**LOOK, "input": {"at": "é"}, "output": "found"},
+                    {"type": "data-reaction", "data": {"type": "x", "n": 1}}, STEP, text(HOSTILE),
+                ],
+                [STEP, text("bye")],
+            ],
+            [],
+        ),
+        (
+            in_turn(calls("wipe", what="all"), "wiped"),
+            ["go", {"approved": True}],
+            [[STEP, decided(True, state="output-available", output="done"), STEP, text("wiped")]],
+            [],
+        ),
+        (
+            in_turn(calls("wipe", what="all"), "not wiped", "end"),
+            ["go", {"approved": False}, "and"],
+            [
+                [
+                    STEP,
+                    decided(
+                        False, state="output-error", errorText="the user did not approve this call"
+                    ),
+                    STEP, text("not wiped"),
+                ],
+                [STEP, text("end")],
+            ],
+            [],
+        ),
+        (
+            in_turn(calls("wipe", what="all"), "not wiped"),
+            ["go", "never mind"],
+            [[STEP, ASKED], [STEP, text("not wiped")]],
+            [],
+        ),
+        (failing(), ["hi"], [[STEP, {**LOOK, "input": {}, "output": "found"}]], ["as told"]),
+    ],
+    ids=["tools", "approved", "refused", "undecided", "error"],
+)  # fmt: skip
+def test_a_chat(
+    make_host: MakeHost,
+    sdk: Path,
+    model: FakeModel,
+    steps: list[Any],
+    answers: list[Any],
+    errors: list[str],
+) -> None:
+    reactions = [{"type": "x", "n": 1}] if len(steps) == 2 and not errors else []
+    look = Counting("look", ToolOutput("found", reactions=reactions))
+    host = http_host(make_host, model, look, Counting("wipe", approval="ask"))
+    with RouteServer(host) as server:
+        run = subprocess.run(
+            [NODE, "chat.mjs", f"{server.url}/api/agent-chat"],
+            input=json.dumps(steps).encode(), cwd=sdk, capture_output=True, check=True, timeout=120,
+        )  # fmt: skip
+    found = json.loads(run.stdout)
+    assert found["errors"] == errors
+    assert [m["parts"] for m in found["messages"] if m["role"] == "assistant"] == answers

@@ -32,3 +32,4 @@ def genai_http_routes() -> Iterable[HttpRoute]:
         yield HttpRoute(
             "POST", f"{path}-streaming", "genai_feature_agent.http:stream", max_body_size=_BODY
         )
+    yield HttpRoute("POST", "/api/agent-chat", "genai_feature_agent.http:chat", max_body_size=_BODY)

@@ -1,12 +1,14 @@
 """The agent over HTTP, for front ends that store the conversation. The server stores nothing.
 
     answer   the reply as JSON; as server-sent events to a client that accepts them
-    stream   the lines of the AI SDK
+    stream   the lines of the AI SDK, version 4
+    chat     the UI messages of the AI SDK, versions 5 and later
 
-The events of a turn become pieces, which have two formats:
+The events of a turn become pieces, which have three formats:
 
     pieces(agent.stream(request), id) → Piece → in_lines   the line protocol of the AI SDK
                                               → in_events  server-sent events
+                                              → in_ui_chunks  UI message stream of the AI SDK
 
 - `start`: first piece, exactly once
 - `text`: a chunk of the assistant's text
@@ -30,6 +32,7 @@ from attrs import frozen
 
 from genai_feature_agent.loop import Added
 from genai_feature_agent.request import AgentReply, StatelessAgent, error_json
+from genai_feature_agent.ui_messages import HEADERS, from_ui_messages, in_ui_chunks
 from genai_host.api import (
     Message,
     Progress,
@@ -66,10 +69,11 @@ _CODES: dict[PieceKind, str] = {
 
 @frozen
 class Piece:
-    """One piece of a turn; `data` is the JSON for its kind."""
+    """One piece of a turn; `data` is the JSON for its kind. `is_error`: the tool failed."""
 
     kind: PieceKind
     data: Any
+    is_error: bool = False
 
 
 PieceStream = Generator[Piece, None, None]
@@ -155,7 +159,7 @@ def _of_message(message: Message) -> Iterator[Piece]:
     for part in message.content:
         if isinstance(part, ToolResult):
             text = "\n".join(each.text for each in part.content if isinstance(each, Text))
-            yield Piece("tool-result", {"toolCallId": part.id, "result": text})
+            yield Piece("tool-result", {"toolCallId": part.id, "result": text}, part.error)
 
 
 def _reason(reply: AgentReply) -> str:
@@ -184,6 +188,15 @@ def stream(request: RouteRequest, host: HostServices) -> RouteResponse:
     return _streamed(request, host, _AS_LINES)
 
 
+def chat(request: RouteRequest, host: HostServices) -> RouteResponse:
+    """Answer the UI messages of a request with a UI message stream."""
+    return _streamed(request, host, _AS_UI_CHUNKS)
+
+
+def _with_new_id(body: Any) -> tuple[Any, str]:
+    return body, f"msg-{uuid.uuid4()}"
+
+
 @frozen
 class _Format:
     """A format of streams.
@@ -192,11 +205,13 @@ class _Format:
         write: Writes pieces.
         headers: Headers of the reply.
         keepalive: Data that clients ignore.
+        read: Returns the request to the agent, and the id of the answer.
     """
 
     write: Callable[[PieceStream], Generator[str, None, None]]
     headers: Mapping[str, str]
     keepalive: bytes
+    read: Callable[[Any], tuple[Any, str]] = _with_new_id
 
 
 _AS_EVENTS = _Format(
@@ -211,12 +226,14 @@ _AS_LINES = _Format(
     },
     b"2:[]\n",  # no data
 )
+_AS_UI_CHUNKS = _Format(in_ui_chunks, HEADERS, b": ping\n\n", from_ui_messages)
 
 
 def _streamed(request: RouteRequest, host: HostServices, to: _Format) -> RouteResponse:
     agent = StatelessAgent(host)
-    asked = agent.read(request.json())
-    turn = pieces(agent.stream(asked, request.limits), f"msg-{uuid.uuid4()}")
+    read, id = to.read(request.json())
+    asked = agent.read(read)
+    turn = pieces(agent.stream(asked, request.limits), id)
     body = StreamedBody(
         _bytes(to.write(turn)), lambda error: b"".join(_bytes(to.write(failure(error))))
     )
