@@ -1,15 +1,11 @@
-"""The model of a role with its routes, parameters and history; the agents of a conversation.
-
-The agent of the role `main` owns the history of the conversation. `ConversationAgents` holds an
-agent for each role of the feature that is assigned a model, with the parameters and settings that
-apply now.
-"""
+"""The model of a role, with its routes, parameters and history."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -23,7 +19,6 @@ from genai_host.api import (
     Delta,
     Embed,
     EmbedCall,
-    Feature,
     File,
     Image,
     Message,
@@ -42,7 +37,6 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import picture_in_words
 from genai_host.api.features import RetryWait
 from genai_host.api.models import EXTRA_BODY, merged_parameters
-from genai_host.api.settings import read_settings
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.passthrough import PassedRequest
 from genai_host.calls.rate_limiter import RateLimiter
@@ -193,21 +187,17 @@ class Agent:
             GenaiError: The call failed.
         """
 
-        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
-            call = ChatCall(
+        def make_call(route: Route) -> Call:
+            return ChatCall(
                 model_id=route.candidate.id,
                 variant=route.candidate.variant,
                 messages=(),
                 parameters=dict.fromkeys(request.fields.keys() - {EXTRA_BODY}),
                 stream=request.stream,
             )
-            return route.stream(call, cancellation, report)
 
-        completion = yield from self._with_retries().stream(
-            routes, cancellation, act, middleware=self._middleware
-        )
-        answer: Completion = self._as_asked(completion)
-        return answer
+        completion: Completion = yield from self._stream(routes, make_call, cancellation)
+        return completion
 
     def complete(
         self,
@@ -230,8 +220,8 @@ class Agent:
             GenaiError: The call failed.
         """
 
-        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
-            call = CompleteCall(
+        def make_call(route: Route) -> Call:
+            return CompleteCall(
                 model_id=route.candidate.id,
                 variant=route.candidate.variant,
                 prompts=prompts,
@@ -239,13 +229,10 @@ class Agent:
                 parameters=route.parameters(self.parameters),
                 stream=stream,
             )
-            return route.stream(call, cancellation, report)
 
-        completion = yield from self._with_retries().stream(
-            self._taking(self._accepting(prompts)), cancellation, act, middleware=self._middleware
-        )
-        answer: Completion = self._as_asked(completion)
-        return answer
+        routes = self._taking(self._accepting(prompts))
+        completion: Completion = yield from self._stream(routes, make_call, cancellation)
+        return completion
 
     def transcribe(self, audio: File, cancellation: Cancellation) -> Transcription:
         """Convert speech to text.
@@ -258,20 +245,32 @@ class Agent:
             GenaiError: The call failed.
         """
 
-        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Transcription]:
-            call = TranscribeCall(
+        def make_call(route: Route) -> Call:
+            return TranscribeCall(
                 model_id=route.candidate.id,
                 variant=route.candidate.variant,
                 audio=audio,
                 parameters=route.parameters(self.parameters),
             )
-            return route.stream(call, cancellation, report)
 
-        attempts = self._with_retries().stream(
-            self._taking(self.routes), cancellation, act, middleware=self._middleware
-        )
-        transcription: Transcription = self._as_asked(drained(attempts))
+        routes = self._taking(self.routes)
+        transcription: Transcription = drained(self._stream(routes, make_call, cancellation))
         return transcription
+
+    def _stream(
+        self,
+        routes: Sequence[Route],
+        make_call: Callable[[Route], Call],
+        cancellation: Cancellation,
+        trace: StepTrace | None = None,
+    ) -> Generator[Delta | RetryWait, None, Any]:
+        """Make a call at one of the routes: yield the chunks of the result, then return it."""
+
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
+            return route.stream(make_call(route), cancellation, report)
+
+        attempts = self._with_retries().stream(routes, cancellation, act, trace, self._middleware)
+        return self._as_asked((yield from attempts))
 
     def _taking(self, routes: Sequence[Route]) -> list[Route]:
         """The best route, and the others whose models accept the parameters of this agent."""
@@ -311,19 +310,13 @@ class Agent:
             A `TokenCount`, `Embeddings` or `ModerationResult`.
         """
 
-        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
-            return route.stream(self._asked(step, route), cancellation, report)
-
         routes: Sequence[Route] = self.routes
         if isinstance(step, CountTokens):
             mixed = self._with_other_parts(step.prompt.messages)
             routes = self._able(step.prompt, self._counters(), mixed)
         elif isinstance(step, Embed):
             routes = self._accepting(step.texts)
-        retries = self._with_retries()
-        return self._as_asked(
-            drained(retries.stream(routes, cancellation, act, trace, self._middleware))
-        )
+        return drained(self._stream(routes, partial(self._asked, step), cancellation, trace))
 
     def _accepting(self, texts: Sequence[str | Sequence[int]]) -> Sequence[Route]:
         """The routes to services that accept the texts, of which some may be token IDs."""
@@ -481,54 +474,3 @@ def _results_in_words(message: Message) -> Message:
 def _in_words(result: ToolResult) -> ToolResult:
     content = [picture_in_words(e) if isinstance(e, Image) else e for e in result.content]
     return evolve(result, content=content)
-
-
-MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
-"""Creates an agent from a role, a model name or the model selected before, and parameters."""
-
-
-class ConversationAgents:
-    """The agents of a conversation; immutable, a change creates another object.
-
-    Args:
-        feature: The feature.
-        models: Recorded model by role.
-        parameters: Parameters of the main role.
-        settings: Settings of the feature, as an object.
-        history: Initial messages.
-        make_agent: Creates the agents.
-
-    Attributes:
-        given: Settings of the feature, as given.
-
-    Raises:
-        NoRoute: No provider can run a model.
-        InvalidParameter: A model parameter is invalid.
-        ConfigurationError: A role is unknown, or a setting is invalid.
-    """
-
-    def __init__(
-        self,
-        feature: Feature[Any],
-        make_agent: MakeAgent,
-        models: Mapping[str, str | ModelChoice],
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        history: Iterable[Message],
-    ) -> None:
-        self.parameters = dict(parameters)
-        self.given = dict(settings)
-        self.settings = read_settings(feature.settings, settings, owner=f"feature {feature.name}")
-        self.agents = {
-            role: make_agent(role, name, parameters if role == "main" else {})
-            for role, name in models.items()
-        }
-        self.models = {role: each.choice for role, each in self.agents.items() if each.choice}
-        # it owns the history, even if the feature sends no prompts
-        self.main = self.agents.setdefault("main", Agent("main", ()))
-        self.main.reset(history)
-
-    @property
-    def roles(self) -> frozenset[str]:
-        """Roles that have a model."""
-        return frozenset(role for role, agent in self.agents.items() if agent.routes)

@@ -16,8 +16,8 @@ from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.models import merged_parameters
 from genai_host.api.services import TurnLimits
-from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.catalog.catalog import ModelChoice
+from genai_host.conversations.agents import ConversationAgents, MakeAgent
 from genai_host.conversations.log import ConversationLog
 from genai_host.conversations.record import (
     Changed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from genai_host.api import Codec, Message
-from genai_host.calls.agent import ConversationAgents
+from genai_host.conversations.agents import ConversationAgents
 from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.record import Entry, TurnEnded, TurnStarted
 from genai_host.conversations.recorder import FailsafeRecorder
