@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation as AsyncConversation, AsyncHost as AsyncHost
-    from genai_host.api.calls import Cost as Cost
+    from genai_host.api.results import Cost as Cost
     from genai_host.api.features import Answer as Answer, Detail as Detail, Event as Event
     from genai_host.api.messages import (
         File as File,
@@ -66,7 +66,7 @@ _HOMES = {
     "AsyncHost": "aio",
     "Config": "config",
     "Conversation": "conversations.conversation",
-    "Cost": "api.calls",
+    "Cost": "api.results",
     "Detail": "api.features",
     "Event": "api.features",
     "File": "api.messages",

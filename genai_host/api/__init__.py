@@ -46,25 +46,29 @@ from genai_host.api.calls import (
     CancelToken as CancelToken,
     ChatCall as ChatCall,
     CompleteCall as CompleteCall,
-    Completion as Completion,
-    Cost as Cost,
-    Delta as Delta,
     EmbedCall as EmbedCall,
-    Embeddings as Embeddings,
-    EncodedJson as EncodedJson,
-    FinishReason as FinishReason,
     ModerateCall as ModerateCall,
-    ModerationResult as ModerationResult,
     Operation as Operation,
+    TranscribeCall as TranscribeCall,
+    ToolSchema as ToolSchema,
+)
+from genai_host.api.json_text import EncodedJson as EncodedJson
+from genai_host.api.provider_requests import (
     ProviderReply as ProviderReply,
     ProviderRequest as ProviderRequest,
     ReplyStream as ReplyStream,
-    RouteInfo as RouteInfo,
     StreamEvent as StreamEvent,
+)
+from genai_host.api.results import (
+    Completion as Completion,
+    Cost as Cost,
+    Delta as Delta,
+    Embeddings as Embeddings,
+    FinishReason as FinishReason,
+    ModerationResult as ModerationResult,
+    RouteInfo as RouteInfo,
     TokenCount as TokenCount,
-    TranscribeCall as TranscribeCall,
     Transcription as Transcription,
-    ToolSchema as ToolSchema,
 )
 from genai_host.api.child_process import (
     ChildLimits as ChildLimits,

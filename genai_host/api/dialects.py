@@ -22,20 +22,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api.calls import (
-    Call,
-    ChatCall,
-    Completion,
-    Delta,
-    Operation,
-    ProviderReply,
-    ProviderRequest,
-    StreamEvent,
-    TokenCount,
-)
+from genai_host.api.calls import Call, ChatCall, Operation
 from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import Image, Message, Part, Reasoning, Text, VendorPart, count
+from genai_host.api.provider_requests import ProviderReply, ProviderRequest, StreamEvent
+from genai_host.api.results import Completion, Delta, TokenCount
 from genai_host.api.validators import (
     ANY_BY_NAME,
     SCHEMAS,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
-from genai_host.api.calls import ProviderReply
 from genai_host.api.json_text import read_json
+from genai_host.api.provider_requests import ProviderReply
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,

@@ -23,12 +23,9 @@ from attrs import converters as convert
 from attrs import field, frozen
 from typing_extensions import TypeVar
 
-from genai_host.api.calls import (
-    Cost,
-    Delta,
-    Operation,
-)
+from genai_host.api.calls import Operation
 from genai_host.api.messages import NO_USAGE, Image, Message, Usage
+from genai_host.api.results import Cost, Delta
 from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
 from genai_host.api.validators import (

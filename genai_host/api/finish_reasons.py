@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from genai_host.api.calls import FinishReason
+from genai_host.api.results import FinishReason
 from genai_host.errors import IncompleteReply
 
 _LONGEST_WORD = 100

@@ -25,22 +25,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pluggy
 from attrs import field, frozen
 
-from genai_host.api.calls import (
-    Call,
-    Completion,
-    Embeddings,
-    ModerationResult,
-    Operation,
-    RouteInfo,
-    TokenCount,
-    Transcription,
-)
+from genai_host.api.calls import Call, Operation
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Answer, Feature, Turn
 from genai_host.api.http_routes import HttpApi, HttpRoute, RouteRequest
 from genai_host.api.messages import Part, ToolCall
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
+from genai_host.api.results import (
+    Completion,
+    Embeddings,
+    ModerationResult,
+    RouteInfo,
+    TokenCount,
+    Transcription,
+)
 from genai_host.api.settings import SETTINGS
 from genai_host.api.tools import ReactionType, Tool, ToolOutput, ToolSet, ToolSource
 from genai_host.api.validators import ADDRESS, CALLABLE, TEXT

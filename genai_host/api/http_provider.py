@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from attrs import evolve, field, frozen
 
-from genai_host.api.calls import CancelToken, Operation, ProviderReply, ProviderRequest, ReplyStream
+from genai_host.api.calls import CancelToken, Operation
 from genai_host.api.dialects import DialectEndpoint
 from genai_host.api.error_replies import (
     error_of_reply,
@@ -33,6 +33,7 @@ from genai_host.api.error_replies import (
 )
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import File
+from genai_host.api.provider_requests import ProviderReply, ProviderRequest, ReplyStream
 from genai_host.api.providers import (
     CachedToken,
     HttpRequest,

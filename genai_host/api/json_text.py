@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
+from attrs import frozen
+
 from genai_host.errors import ValidationError
 from genai_host.util.text_encoding import decode_unicode, encoding_of
 
@@ -342,3 +344,14 @@ _writer = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_plain
 )
 _ascii_writer = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_plain)
+
+
+@frozen
+class EncodedJson:
+    """Encoded JSON (UTF-8) that is copied into a request body.
+
+    It can be a value of the body or an item of a list there. Several JSON values joined by commas
+    are several items of that list.
+    """
+
+    data: bytes

@@ -16,16 +16,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api.calls import (
-    CancelHandle,
-    CancelToken,
-    Operation,
+from genai_host.api.calls import CancelHandle, CancelToken, Operation
+from genai_host.api.dialects import DialectEndpoint
+from genai_host.api.provider_requests import (
     ProviderReply,
     ProviderRequest,
     ReplyStream,
     StreamEvent,
 )
-from genai_host.api.dialects import DialectEndpoint
 from genai_host.api.settings import SETTINGS, Secret
 from genai_host.api.validators import BOOLEAN, CALLABLE, TEXT, string_set_or_none, strings_or_none
 from genai_host.errors import GenaiError

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attrs import frozen
 
-from genai_host.api.calls import CancelToken, Embeddings
+from genai_host.api.calls import CancelToken
 from genai_host.api.codec import Codec
 from genai_host.api.features import Answer, Event, Feature
 from genai_host.api.messages import Message, Part
 from genai_host.api.providers import Clock
+from genai_host.api.results import Embeddings
 from genai_host.api.steps import Pause
 from genai_host.api.tools import AvailableTool, Tool, ToolOutput
 from genai_host.errors import GenaiError

@@ -13,14 +13,9 @@ from attrs import field, frozen
 from attrs import validators as must
 from typing_extensions import TypeVar
 
-from genai_host.api.calls import (
-    Completion,
-    Embeddings,
-    ModerationResult,
-    TokenCount,
-    ToolSchema,
-)
+from genai_host.api.calls import ToolSchema
 from genai_host.api.messages import Message, ToolCall
+from genai_host.api.results import Completion, Embeddings, ModerationResult, TokenCount
 from genai_host.api.tools import AvailableTool, ToolOutput
 from genai_host.api.validators import (
     string_set,

@@ -32,8 +32,8 @@ from genai_host.api import (
     TokenCount,
     ToolOutput,
 )
-from genai_host.api.calls import cost_of_call
 from genai_host.api.messages import NO_USAGE
+from genai_host.api.results import cost_of_call
 from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import StepPath

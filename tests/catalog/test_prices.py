@@ -30,7 +30,7 @@ from genai_host.api import (
     Turn,
     http_provider,
 )
-from genai_host.api.calls import cost_of_call
+from genai_host.api.results import cost_of_call
 from genai_host.catalog.prices import PackagedPrices, installed_prices
 from genai_host.cli.terminal import cost_text, dollars_text
 from genai_host.conversations.record import StepEnded
