@@ -1,5 +1,5 @@
-"""The AI SDK itself as a front end of the agent: version 4 reads the lines, `useChat` of version 6
-the UI message stream."""
+"""The AI SDK itself, as a front end of the agent (version 4 reads the lines, `useChat` of version 6
+the UI message stream), and its providers as clients of the APIs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from ai_sdk_lines import read_lines
 from npm.packages import NODE, install
 
 from genai_host import Message
-from genai_host.api import Completion, ToolCall, ToolOutput
+from genai_host.api import Completion, FinishReason, ToolCall, ToolOutput, ToolResult, Usage
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.agents import Counting, calls, in_turn
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served
 
 pytestmark = pytest.mark.peers
 
@@ -145,3 +147,31 @@ def test_a_chat(
     found = json.loads(run.stdout)
     assert found["errors"] == errors
     assert [m["parts"] for m in found["messages"] if m["role"] == "assistant"] == answers
+
+
+def answer(heard: RecordedPrompt) -> str | Completion:
+    """Call the first tool, keep to the schema, or repeat the message."""
+    last = heard.messages[-1]
+    said: Any = last.text
+    finish: FinishReason = "stop"
+    if last.role == "tool":
+        (result,) = last.content
+        assert isinstance(result, ToolResult)
+        said = f"It is {result.content[0].text}."  # type: ignore[union-attr]  # it is a text
+    elif heard.tools:
+        name = heard.tools[0]  # a schema may be a tool, too
+        arguments = {"zone": "CET"} if name == "clock" else {"x": 1}
+        said, finish = [ToolCall("c1", name, arguments)], "tool_calls"
+    elif heard.schema is not None:
+        said = '{"x": 1}'
+    return Completion(Message("assistant", said), finish, Usage(7, 3))
+
+
+def test_its_providers(make_host: MakeHost, sdk: Path) -> None:
+    with served(make_host(fake=FakeModel(answer))) as server:
+        run = subprocess.run(
+            [NODE, "providers.mjs", server.url],
+            cwd=sdk, capture_output=True, check=True, timeout=120,
+        )  # fmt: skip
+    failed = json.loads(run.stdout.splitlines()[-1])
+    assert failed == [], "\n".join(failed)

@@ -343,6 +343,7 @@ def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
         "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
         "output_config": {"task_budget": {"type": "tokens"}},
         "thinking": {"type": "disabled", "x": 1},
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
         "made_up\r\nname: a": 1,
     }
     for in_pieces in (False, True):
@@ -350,6 +351,7 @@ def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
         assert reply.status_code == 200, reply.text
         assert sorted(reply.headers["x-genai-host-dropped"].split(", ")) == [
             "context_management", "made_up__name__a", "messages[0].content[0].x",
-            "output_config.task_budget", "thinking.x", "tools[0].defer_loading",
+            "output_config.task_budget", "thinking.x",
+            "tool_choice.disable_parallel_tool_use", "tools[0].defer_loading",
         ]  # fmt: skip
     assert "x-genai-host-dropped" not in api.sent(metadata={"user_id": "a"}).headers

@@ -89,13 +89,6 @@ def result(*content: Any) -> Any:
         ({"tools": [CLOCK], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
         ({"tools": [CLOCK], "tool_choice": {}}, "tool_choice.type"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
-        (
-            {
-                "tools": [CLOCK],
-                "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-            },
-            "parallel_tool_calls",
-        ),
         ({"max_tokens": None}, "max_tokens"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"model": ""}, "model"),

@@ -193,8 +193,10 @@ def read(body: JsonReader, host: Host) -> MessagesRequest:
         "prompt_cache": _cache(body, {*cached, *cached_tools}, taken),
         **thinking_in(body, taken),
     }
-    if at_once is False or (at_once and "parallel_tool_calls" in taken()):
+    if at_once is not None and "parallel_tool_calls" in taken():
         parameters["parallel_tool_calls"] = at_once
+    elif at_once is False and (given := body.object("tool_choice")) is not None:
+        given.drop("disable_parallel_tool_use")
     asked = ChatRequest(
         model=model,
         messages=messages,
