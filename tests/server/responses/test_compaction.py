@@ -40,13 +40,42 @@ def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
     kept, summary = compacted["output"]
     assert kept["content"] == [{"type": "input_text", "text": "when?"}]
     assert summary["type"] == "compaction"
-    assert "noon" not in summary["encrypted_content"]
     api.response([*compacted["output"], user("and in UTC?")])
     assert [message.text for message in api.fake.prompts[-1].messages] == [
         "when?",
         "Summary of the conversation so far:\n\nnoon in CET",
         "and in UTC?",
     ]
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        Completion(Message("assistant", "noon in C"), finish="length"),
+        Completion(Message("assistant", "I cannot"), finish="content_filter"),
+        Completion(Message("assistant", " ")),
+    ],
+    ids=["cut off", "refused", "empty"],
+)
+def test_an_incomplete_summary_takes_no_place(api: Api, summary: Completion) -> None:
+    api.fake.answer = lambda prompt: summary
+    reply = api.ask("POST", "/responses/compact", {"model": "fake", "input": "hi"})
+    assert reply.status_code >= 400
+    assert "the summary is not complete" in reply.json()["error"]["message"]
+
+
+def test_a_limit_of_answers_does_not_cut_off_the_summary(api: Api) -> None:
+    body = {"model": "fake", "input": "hi", "max_output_tokens": 16}
+    api.ok("POST", "/responses/compact", body)
+    assert "max_tokens" not in api.fake.prompts[-1].parameters
+
+
+def test_a_changed_compaction_is_refused(api: Api) -> None:
+    output = api.ok("POST", "/responses/compact", {"model": "fake", "input": "hi"})["output"]
+    sealed = output[-1]["encrypted_content"]
+    output[-1]["encrypted_content"] = ("B" if sealed[0] == "A" else "A") + sealed[1:]
+    body = {"model": "fake", "input": output}
+    assert api.ask("POST", "/responses", body).status_code == 400
 
 
 def test_a_compaction_of_a_stored_response(api: Api) -> None:

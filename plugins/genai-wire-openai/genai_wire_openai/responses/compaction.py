@@ -1,7 +1,7 @@
 """Compaction: a model summarizes a conversation, and the summary takes its place.
 
 The messages of the user, the system and the developer are kept. Clients send the summary back as an
-item of type `compaction`, whose content only this host can read; see `Seals` in `api.py`.
+item of type `compaction`, which only this host can have written; see `Seals` in `api.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from genai_host.api import Completion, Message
-from genai_host.errors import ValidationError
+from genai_host.errors import UnexpectedFinish, ValidationError
 from genai_host.serving import FEATURE, ChatRequest
 from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.tools import Item
@@ -32,7 +32,16 @@ def summary_request(asked: ChatRequest) -> ChatRequest:
         raise ValidationError("only models can compact a conversation", path="$.model")
     messages = [*asked.messages, Message("user", _INSTRUCTIONS)]
     choice = "none" if asked.tools else None
-    return evolve(asked, messages=messages, tool_choice=choice, schema=None, stream=False)
+    # a limit for answers could cut off the summary
+    parameters = {name: v for name, v in asked.parameters.items() if name != "max_tokens"}
+    return evolve(
+        asked,
+        messages=messages,
+        tool_choice=choice,
+        schema=None,
+        parameters=parameters,
+        stream=False,
+    )
 
 
 def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]:
@@ -42,7 +51,16 @@ def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]
         items: Items of the conversation.
         summary: Answer to the request for the summary.
         id: Id of the new item.
+
+    Raises:
+        UnexpectedFinish: The summary is not complete; the client keeps the conversation.
     """
+    if summary.finish != "stop" or not summary.text.strip():
+        raise UnexpectedFinish(
+            f"the summary is not complete: {summary.reason}",
+            reason=summary.reason,
+            **summary.place,
+        )
     kept = [item for item in items if item["type"] == "message" and item["role"] != "assistant"]
     opaque = [{"dialect": _KIND, "data": summary.text}]
     return [*kept, {"id": id, "type": _KIND, "opaque": opaque}]
