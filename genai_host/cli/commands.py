@@ -1,14 +1,16 @@
 """Parts of commands, for commands of plugins: options, and output.
 
-from genai_host import commands
+    from genai_host import commands
 
-@click.command()
-@commands.conversation_options
-@click.pass_obj
-def shop(state: CommandState, **chosen: Any) -> None:
-arguments = commands.conversation_arguments(state.host, **chosen)
-with state.host.open(**arguments) as opened:
-commands.echo(opened.say("hi").text)
+    @click.command()
+    @commands.conversation_options
+    @click.pass_obj
+    def shop(state: CommandState, **chosen: Any) -> None:
+        arguments = commands.conversation_arguments(state.host, **chosen)
+        with state.host.open(**arguments) as opened:
+            commands.echo(opened.say("hi").text)
+
+`genai-batch` uses it.
 """
 
 from __future__ import annotations

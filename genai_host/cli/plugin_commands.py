@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
+import logging
 from typing import NamedTuple
 
 import click
 
 from genai_host.util.names import COMMANDS, our_distributions
+
+_log = logging.getLogger(__name__)
 
 
 class IndexedCommand(NamedTuple):
@@ -63,9 +65,11 @@ def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
 
     indexed = indexed_commands().get(name)
     if indexed is not None and indexed.distribution in our_distributions():
-        # the sources may have changed since: what the plugin declares now counts
-        with contextlib.suppress(Exception), no_output_of_plugins():
-            return _import(indexed.plugin, indexed.load)
+        try:
+            with no_output_of_plugins():
+                return _import(indexed.plugin, indexed.load)
+        except Exception as error:  # noqa: BLE001 - the sources may have changed: what they declare now counts
+            _log.debug("the command %s is not as in the index: %s", name, error)
     host = ctx.ensure_object(App).host
     declared = host.registry.commands.get(name)
     if declared is None:

@@ -211,7 +211,7 @@ class Plugins:
 
     If two plugins declare the same name, one of them is broken: the one that declares less, so that
     a small plugin cannot disable a large one, or else the later one in `Discovery.find`. Plugins of
-    the host itself have priority.
+    the host itself have priority, and those of this project over third parties.
 
     Attributes:
         registry: Contributions of the working plugins.
@@ -255,7 +255,8 @@ class Plugins:
         """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
         here: list[LoadedPlugin] = []
-        for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1])):
+        strange = third_parties({each.found.distribution for each in results})
+        for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1], strange)):
             if isinstance(result, LoadedPlugin):
                 admitted[number] = self._admit(result, here)
         return admitted
@@ -280,10 +281,12 @@ class Plugins:
         return loaded
 
 
-def _rank(result: PluginResult) -> tuple[bool, int]:
-    """Sort key: plugins with more contributions are first to get their names."""
+def _rank(result: PluginResult, strange: Collection[str]) -> tuple[bool, bool, int]:
+    """Sort key: the host, then the plugins of this project, and those with more contributions, are
+    first to get their names. Otherwise another plugin could take the place of `serve`."""
     size = result.declared.size if isinstance(result, LoadedPlugin) else 0
-    return result.found.distribution != APP, -size
+    distribution = result.found.distribution
+    return distribution != APP, distribution in strange, -size
 
 
 def _look(

@@ -75,7 +75,7 @@ class HttpRoutes:
         self._made: dict[type, tuple[Any, str]] = {}  # with the key of a route
 
     def start(self) -> None:
-        """Load the routes with `starts`. A failure is logged and does not affect others."""
+        """Load the routes with `run_at_startup`. A failure is logged and does not affect others."""
         for route in self._starting:
             try:
                 self._handler(route)

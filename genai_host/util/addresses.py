@@ -11,6 +11,7 @@ def is_loopback(name: str) -> bool:
     if name == "localhost":
         return True
     address = address_of(name)
+    address = getattr(address, "ipv4_mapped", None) or address  # before Python 3.13
     return address is not None and address.is_loopback
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -11,10 +13,9 @@ from typing import Any
 
 import pytest
 from genai_server.application import Application
-from genai_server.settings import ServerSettings
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.util import paths
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
@@ -26,10 +27,38 @@ def echo(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response({"name": request.parameters["name"], "root": request.root})
 
 
+begun, cancelled = threading.Event(), threading.Event()
+
+
+def wait(request: RouteRequest, host: Host) -> RouteResponse:
+    """Wait for the cancellation of the request."""
+    with request.limits.on_cancel(cancelled.set):
+        begun.set()
+        cancelled.wait(60)
+    return RouteResponse()
+
+
+def stream(request: RouteRequest, host: Host) -> RouteResponse:
+    def pieces() -> Iterator[bytes]:
+        with request.limits.on_cancel(cancelled.set):
+            yield b"begun"
+            cancelled.wait(60)
+
+    return RouteResponse(pieces())
+
+
+ROUTES = [
+    HttpRoute("GET", "/echo/{name}", f"{__name__}:echo"),
+    HttpRoute("GET", "/wait", f"{__name__}:wait"),
+    HttpRoute("GET", "/stream", f"{__name__}:stream"),
+]
+
+
 @pytest.fixture
 def app(make_host: MakeHost) -> Iterator[Application]:
-    plugin = InlinePlugin(http_routes=[HttpRoute("GET", "/echo/{name}", f"{__name__}:echo")])
-    with closing(Application(make_host(echo=plugin))) as made:
+    begun.clear()
+    cancelled.clear()
+    with closing(Application(make_host(echo=InlinePlugin(http_routes=ROUTES)))) as made:
         yield made
 
 
@@ -83,6 +112,13 @@ def get(app: Application, path: str, **more: Any) -> tuple[int, bytes]:
             "a/b",
             "/below",
         ),
+        (
+            "/é/b c/echo/x",
+            {"root_path": "/é/b c", "raw_path": b"/%C3%A9/b%20c/echo/x"},
+            "x",
+            "/é/b c",
+        ),
+        ("/echo/x", {"root_path": "/up", "raw_path": b"/echo/x"}, "x", "/up"),
     ],
 )
 def test_item_3_paths_below_a_mount(
@@ -106,17 +142,27 @@ def test_two_loops_at_once_are_an_error(app: Application) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize(("client", "status"), [(("192.0.2.1", 1), 403), (None, 403)])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"client": ("192.0.2.1", 1)},
+        {"client": None},
+        {"headers": [(b"host", b"localhost"), (b"x-forwarded-for", b"192.0.2.1")]},
+    ],
+    ids=["remote", "unknown", "forwarded"],
+)
 def test_without_a_token_only_this_machine_is_answered(
-    app: Application, client: Any, status: int
+    app: Application, more: Mapping[str, Any]
 ) -> None:
-    assert get(app, "/echo/x", client=client)[0] == status
+    assert get(app, "/echo/x", **more)[0] == 403
 
 
-def test_with_a_token_any_machine_is_answered(make_host: MakeHost) -> None:
-    settings = ServerSettings(tokens={"": Secret("a-long-enough-token")})
+def test_with_a_configured_token_any_machine_is_answered(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     headers = [(b"host", b"localhost"), (b"authorization", b"Bearer a-long-enough-token")]
-    with closing(Application(make_host(), settings)) as app:
+    monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "a-long-enough-token")
+    with closing(Application(make_host())) as app:
         assert get(app, "/v1/models", client=("192.0.2.1", 1), headers=headers)[0] == 200
         assert get(app, "/v1/models", client=("192.0.2.1", 1))[0] == 401
 
@@ -161,3 +207,88 @@ def test_a_wrong_configuration_is_one_line_for_the_server() -> None:
     assert sent["type"] == "lifespan.startup.failed"
     assert "server.port" in sent["message"]
     assert "\n" not in sent["message"]
+
+
+async def serve(app: Application, path: str, receive: Any, send: Any) -> None:
+    await app(scope(path), receive, send)
+
+
+def never() -> Any:
+    return asyncio.get_running_loop().create_future()
+
+
+def test_a_failed_send_cancels_the_request(app: Application) -> None:
+    async def main() -> None:
+        messages: list[Any] = [{"type": "http.request"}]
+
+        async def receive() -> Any:
+            return messages.pop() if messages else await never()
+
+        async def send(message: Any) -> None:
+            if message.get("body"):
+                raise OSError("the client has disconnected")
+
+        await serve(app, "/stream", receive, send)
+        assert await asyncio.to_thread(cancelled.wait, 60)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["cancelled task", "failed receive"])
+def test_a_request_that_ends_otherwise_is_cancelled(app: Application, how: str) -> None:
+    async def main() -> None:
+        messages: list[Any] = [{"type": "http.request"}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(begun.wait, 60)
+            return await never() if how == "cancelled task" else None
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        task = asyncio.create_task(serve(app, "/wait", receive, send))
+        assert await asyncio.to_thread(begun.wait, 60)
+        if how == "cancelled task":
+            task.cancel()
+        assert await asyncio.to_thread(cancelled.wait, 60)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_client_that_left_before_it_was_refused_is_no_error(app: Application) -> None:
+    async def send(message: Any) -> None:
+        raise OSError("the client has disconnected")
+
+    asked = scope("/echo/x", headers=[(b"host", b"elsewhere.example")])
+    asyncio.run(app(asked, lambda: never(), send))
+
+
+def test_after_the_lifespan_requests_are_refused_until_the_next(app: Application) -> None:
+    async def main() -> list[int]:
+        statuses = []
+        for _ in range(2):
+            async with app.lifespan():
+                statuses.append((await exchange(app, scope("/echo/x")))[0]["status"])
+            statuses.append((await exchange(app, scope("/echo/x")))[0]["status"])
+        return statuses
+
+    assert [asyncio.run(main()) for _ in range(2)] == [[200, 503, 200, 503]] * 2
+
+
+def test_a_cancelled_start_does_not_spoil_the_application(app: Application) -> None:
+    async def main() -> int:
+        app.start().cancel()
+        return int((await exchange(app, scope("/echo/x")))[0]["status"])
+
+    assert asyncio.run(main()) == 200
+
+
+def test_a_host_that_cannot_be_opened_is_a_status_without_a_lifespan() -> None:
+    file = Path(paths.config_file())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[server]\nport = 'x'\n", encoding="utf-8")
+    assert get(Application(), "/v1/models")[0] == 503

@@ -33,6 +33,7 @@ V = TypeVar("V")
 _log = logging.getLogger(__name__)
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip"})
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _OPEN = ("/", "/page", "/health", "/ready")
 _OPEN_BELOW = "/page/assets/"
@@ -65,6 +66,13 @@ class AccessPolicy:
         user = self._user(head)
         _check_media_type(head)
         return user
+
+    def check_client(self, head: Head) -> None:
+        """Without tokens, check that the client is on this machine, for servers that may listen
+        anywhere. Some take the address of the client from a header. Raises `Refused`."""
+        is_here = is_loopback(head.client) and head.headers.keys().isdisjoint(_FORWARDED)
+        if not self._tokens and not is_here:
+            raise Refused(_NO_TOKEN)
 
     def cors(self, head: Head) -> dict[str, str]:
         """Return the CORS headers for a reply; without an allowed origin, at most `vary`."""
@@ -135,8 +143,6 @@ class AccessPolicy:
 
     def _user(self, head: Head) -> str:
         if not self._tokens:
-            if not is_loopback(head.client):
-                raise Refused(_NO_TOKEN)
             return ""
         user = self._owner(_digest(_token(head.headers)))
         if user is None and not (head.is_reading and _is_open(head.path)):

@@ -14,16 +14,26 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+from genai_host.api import HttpProblem
 from genai_host.errors import GenaiError, Interrupted
 from genai_host.host import Host
 from genai_host.serving.router import HttpRoutes
 from genai_server.config_watcher import ConfigWatcher
-from genai_server.request_handler import AsgiMessage, Receive, RequestHandler, Send
+from genai_server.request_handler import (
+    STOPPING,
+    AsgiMessage,
+    Receive,
+    RequestHandler,
+    Send,
+    send_problem,
+)
 from genai_server.routes import own_routes
 from genai_server.settings import ServerSettings, settings_of
 from genai_server.state import ServerState
@@ -33,21 +43,23 @@ _LAST = 1.0  # seconds in which interrupted requests may send their error
 _LEAST = 0.1  # the same for an immediate stop
 _LOOK = 0.4  # seconds between two checks of the configuration; a change is seen twice
 _REJECTED = "websocket.http.response"
+_NOT_STARTED = HttpProblem(503, "stopping", "the server could not start; see its log")
+
+_log = logging.getLogger(__name__)
 
 
 class Application:
-    """ASGI application of a host, for one event loop.
+    """ASGI application of a host, for one event loop at a time.
 
     It loads the host when the server starts it (the lifespan protocol), or at the first request,
     as Starlette does not start applications that are mounted. Without tokens, it answers clients
-    on this machine only.
+    on this machine only, and no requests that a proxy has forwarded.
 
     Args:
         host: The host. It stays open. None for one with the user's configuration and store,
             which is closed when the server stops.
-        settings: Settings. Those of addresses, certificates, connections and request heads have no
-            effect: they are the server's. None for the defaults, or the configured ones without
-            `host`.
+        settings: Settings; None for those in the configuration of the host. Those of addresses,
+            certificates, connections and request heads have no effect: they are the server's.
 
     Attributes:
         state: State of the requests in progress; None unless it has started.
@@ -56,11 +68,10 @@ class Application:
     def __init__(self, host: Host | None = None, settings: ServerSettings | None = None) -> None:
         self._host = host
         self._settings = settings
+        self._lock = threading.Lock()
         self._opened = contextlib.ExitStack()
         self.state: ServerState | None = None
-        self._routes: list[HttpRoutes] = []
-        self._loading: asyncio.Future[HttpRoutes] | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._ended_in: asyncio.AbstractEventLoop | None = None
         self._under_way: set[RequestHandler] = set()
         self._idle = asyncio.Event()
 
@@ -80,20 +91,7 @@ class Application:
         Raises:
             ConfigurationError: The configuration is invalid.
         """
-        loop = asyncio.get_running_loop()
-        if self.state is not None and self._loading is not None:
-            if self.state.loop is loop:
-                return self._loading
-            if not self.state.loop.is_closed():
-                raise RuntimeError("the application is used in another event loop")
-            self.close()  # a test client has a loop for each request
-        host = self._host or self._open()
-        self.state = ServerState(
-            host, self._settings or ServerSettings(), partial(self._load, host)
-        )
-        self._loading = self.state.start()
-        self._loading.add_done_callback(partial(self._watch, self.state, ConfigWatcher(host)))
-        return self._loading
+        return asyncio.shield(self._started().loaded)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -113,7 +111,11 @@ class Application:
 
     async def drain(self, hurry: asyncio.Event) -> bool:
         """Wait for the requests in progress, at most for the graceful timeout or until `hurry` is
-        set, then interrupt the remaining ones. Returns whether all requests have ended."""
+        set, then interrupt the remaining ones. Later requests get status 503.
+
+        Returns:
+            Whether all requests have ended.
+        """
         assert self.state is not None
         self.state.is_draining = True
         await self._until_idle(self.state.settings.graceful_timeout, hurry)
@@ -121,6 +123,7 @@ class Application:
         for handler in list(self._under_way):
             handler.interrupt(stopped)
         await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
+        self._ended_in = self.state.loop
         hanging = list(self._under_way)
         for handler in hanging:
             handler.abandon()
@@ -128,20 +131,43 @@ class Application:
         return not hanging
 
     def close(self, seconds: float = _LAST) -> None:
-        """Release what `start` has opened; the event loop may have ended.
+        """Release what was opened. The event loop may have ended.
 
         Args:
             seconds: Timeout of the threads that still run.
         """
-        if self._look is not None:
-            self._look.cancel()
-        if self.state is not None:
-            self.state.workers.close(seconds)
+        state = self.state
+        if state is not None:
+            state.workers.close(seconds)
+        with self._lock:
+            opened, self._opened = self._opened, contextlib.ExitStack()
+        opened.close()
+        if self.state is state:
             self.state = None
-        while self._routes:
-            self._routes.pop().close()
-        self._opened.close()
         atexit.unregister(self.close)
+
+    def _started(self) -> ServerState:
+        """The state for the running event loop."""
+        loop = asyncio.get_running_loop()
+        if self.state is not None:
+            if self.state.loop is loop:
+                return self.state
+            if not self.state.loop.is_closed():
+                raise RuntimeError("the application is used in another event loop")
+            self.close()  # a test client has a loop for each request
+        try:
+            host = self._host or self._open()
+            settings = self._settings or ServerSettings(**settings_of(host.config, host.keys))
+            state = ServerState(host, settings, partial(self._load, host, self._opened))
+            loaded = state.start()
+        except BaseException:
+            self.close()
+            raise
+        self._ended_in = None
+        self._idle = asyncio.Event()
+        self.state = state
+        loaded.add_done_callback(partial(self._watch, state, ConfigWatcher(host)))
+        return state
 
     def _open(self) -> Host:
         """Open the host of the user's configuration."""
@@ -152,7 +178,6 @@ class Application:
         # the server may have started other processes, which receive the client's next request
         server = server._replace(workers=max(2, server.workers))
         host.config = host.config._replace(server=server)
-        self._settings = self._settings or ServerSettings(**settings_of(host.config, host.keys))
         if host.config.record:
             where = host.config.database
             file = os.path.expanduser(where) if where else None
@@ -161,9 +186,12 @@ class Application:
         atexit.register(self.close)  # for servers and mounts without lifespan
         return host
 
-    def _load(self, host: Host) -> HttpRoutes:
+    def _load(self, host: Host, opened: contextlib.ExitStack) -> HttpRoutes:
         routes = HttpRoutes(host, own_routes())
-        self._routes.append(routes)
+        with self._lock:
+            if self._opened is not opened:
+                raise Interrupted("the application was closed while it loaded the host")
+            opened.callback(routes.close)
         routes.start()
         return routes
 
@@ -171,28 +199,38 @@ class Application:
         self, state: ServerState, watcher: ConfigWatcher, loaded: asyncio.Future[HttpRoutes]
     ) -> None:
         """Look for changes of the configuration from now on, in threads."""
-        if loaded.cancelled() or loaded.exception() is not None:
+        if self.state is not state or loaded.cancelled() or loaded.exception() is not None:
             return
         with contextlib.suppress(RuntimeError):  # no thread is free; try again next time
             state.workers.submit(watcher.look)
-        self._look = state.loop.call_later(_LOOK, self._watch, state, watcher, loaded)
+        state.loop.call_later(_LOOK, self._watch, state, watcher, loaded)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        async with contextlib.AsyncExitStack() as life:
-            try:
-                await life.enter_async_context(self.lifespan())
-            except GenaiError as error:
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
-                return
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
+        phase = "startup"
+        try:
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+                phase = "shutdown"
+        except Exception as error:  # noqa: BLE001 - the server shows it
+            if not isinstance(error, GenaiError):
+                _log.exception("the %s of the application failed", phase)
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
 
     async def _handle(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
-        self.start()
-        assert self.state is not None
-        handler = RequestHandler(self.state, scope, receive, send)
+        if self._ended_in is asyncio.get_running_loop():
+            await send_problem(send, STOPPING)
+            return
+        try:
+            state = self._started()
+        except GenaiError as error:
+            _log.warning("the host could not be opened: %s", error)
+            await send_problem(send, _NOT_STARTED)
+            return
+        handler = RequestHandler(state, scope, receive, send)
         self._under_way.add(handler)
         try:
             await handler.run()
@@ -228,3 +266,4 @@ class Application:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for each in waits:
             each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

@@ -186,7 +186,10 @@ def _work(app: App, handed: str, chosen: dict[str, Any]) -> None:
     """Serve as one of several processes, with descriptors from the supervisor."""
     from genai_server.supervisor import WorkerProcess
 
-    listener, channel = map(int, handed.split(","))
+    try:
+        listener, channel = map(int, handed.split(","))
+    except ValueError:
+        raise click.UsageError("--worker is for the supervisor alone") from None
     with contextlib.closing(WorkerProcess(listener, channel)) as worker:
         _serve_as(worker, app, chosen)
 

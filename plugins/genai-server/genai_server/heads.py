@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 from attrs import field, frozen
 
@@ -87,8 +87,25 @@ def _path(scope: Mapping[str, Any], root_path: str) -> str:
     path = raw.decode("latin-1") if raw else quote(scope["path"], safe="/:@!$&'()*+,;=~")
     if not path.startswith("/"):
         raise Refused(HttpProblem(400, "bad_request", "the path must begin with /"))
-    # of the application that this one is mounted in, and of the proxy before the server
-    return below_root(below_root(path, scope.get("root_path", "")), root_path)
+    mount = scope.get("root_path", "")
+    below = _below_mount(path, mount)
+    return below if mount == root_path else below_root(below, root_path)
+
+
+def _below_mount(path: str, mount: str) -> str:
+    """Return a path, which is encoded, without that of a mount, which is decoded."""
+    segments = path.split("/")
+    size = mount.count("/") + 1
+    if mount and unquote("/".join(segments[:size])) == mount:
+        return "/" + "/".join(segments[size:])
+    return path
+
+
+def full_root_path(scope: Mapping[str, Any], root_path: str) -> str:
+    """The prefix of all paths, as clients see it: that of the proxy, and of the application that
+    this one is mounted in."""
+    mount: str = scope.get("root_path", "")
+    return root_path if mount == root_path else root_path + mount
 
 
 def below_root(path: str, root_path: str) -> str:

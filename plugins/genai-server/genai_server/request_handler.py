@@ -9,6 +9,7 @@ request and sends the response.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
@@ -18,8 +19,17 @@ from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.plugins.observers import Observation
+from genai_host.serving.apis import problem_reply
 from genai_host.serving.router import RouteMatch
-from genai_server.heads import Head, Refused, is_sendable, pairs_of, read_head, request_id_of
+from genai_server.heads import (
+    Head,
+    Refused,
+    full_root_path,
+    is_sendable,
+    pairs_of,
+    read_head,
+    request_id_of,
+)
 from genai_server.response_buffer import Broken, ResponseBuffer
 from genai_server.settings import AccessLogEntry
 from genai_server.state import ServerState
@@ -62,13 +72,14 @@ class _AsgiConnection:
         self._watching = asyncio.create_task(self._wait(has_gone))
 
     async def _wait(self, has_gone: Callable[[], None]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        with contextlib.suppress(Exception):  # of the server: the connection is of no more use
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
         has_gone()
 
     async def break_off(self) -> None:
         """Nothing: servers close the connection if an application returns before its reply is
-        complete."""
+        complete. `BaseHTTPMiddleware` of Starlette completes it, even after an error."""
 
     def end(self) -> None:
         if self._watching is not None:
@@ -88,10 +99,11 @@ class RequestHandler:
         self._shared = shared
         self._scope = scope
         connection = (scope.get("extensions") or {}).get(CONNECTION)
+        self._is_own = connection is not None  # of `Server`
         self._connection: ClientConnection = connection or _AsgiConnection(receive)
         self._receive = receive
         self._send_message = send
-        self._root_path = shared.settings.root_path or scope.get("root_path", "")
+        self._root_path = full_root_path(scope, shared.settings.root_path)
         self._loop = asyncio.get_running_loop()
         self._began = shared.clock.monotonic()
         self._status = _GONE
@@ -111,25 +123,33 @@ class RequestHandler:
         self._is_over = False
 
     async def run(self) -> None:
+        is_over = False
         try:
-            await self._ask()
-        except Refused as refused:
-            await self._refuse(refused.problem)
+            await self._answer_or_refuse()
+            is_over = True
         except _Gone:
             pass
-        except Broken:
-            await self._connection.break_off()
         finally:
+            if not is_over:  # the client has gone, or the server has cancelled this task
+                self._shared.cancel(self._limits)
             self._is_over = True
             self._connection.end()
             self._outbox.close()
             self._shared.bodies.give_back(self._held)
             self._shared.log(self._answered)
 
+    async def _answer_or_refuse(self) -> None:
+        try:
+            await self._ask()
+        except Refused as refused:
+            await self._refuse(refused.problem)
+        except Broken:
+            await self._connection.break_off()
+
     def interrupt(self, error: GenaiError) -> None:
         """Interrupt the request with an error, if it supports its limits."""
         if self._turn is not None and not self._turn.done():
-            self._turn.set_exception(Refused(_STOPPING))
+            self._turn.set_exception(Refused(STOPPING))
         self._shared.cancel(self._limits, error)
 
     def abandon(self) -> None:
@@ -141,7 +161,7 @@ class RequestHandler:
                 plugin = self._shared.plugin_of(self._found)
                 who = f"plugin {plugin}" if plugin else "the server"
                 _log.warning("%s has not returned from %s %s", who, self._head.method, path[:200])
-            self._outbox.put_reply(self._shared.error_reply(path, headers, _STOPPING, self._id))
+            self._outbox.put_reply(self._shared.error_reply(path, headers, STOPPING, self._id))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
 
@@ -153,6 +173,8 @@ class RequestHandler:
     async def _ask(self) -> None:
         shared = self._shared
         self._head = head = read_head(self._scope, shared.settings.root_path)
+        if not self._is_own:
+            shared.guard.check_client(head)
         if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
             await self._send(RouteResponse(status=204), shared.guard.preflight(head))
             return
@@ -408,4 +430,13 @@ def _close(reply: RouteResponse) -> None:
         _log.warning("cannot close the body of a reply", exc_info=True)
 
 
-_STOPPING = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
+STOPPING = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
+"""The problem of a request to a server that is stopping."""
+
+
+async def send_problem(send: Send, problem: HttpProblem) -> None:
+    """Send the reply for a problem, without a state of the server."""
+    reply = problem_reply(problem)
+    pairs = pairs_of(reply, {})
+    await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": reply.body})

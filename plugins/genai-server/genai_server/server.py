@@ -1,9 +1,9 @@
 """The server: starting, draining and stopping uvicorn.
 
-with Server(host, port=0) as server:      # in a thread
-requests.get(f"{server.url}/health")
+    with Server(host, port=0) as server:      # in a thread
+        requests.get(f"{server.url}/health")
 
-Server(host).run()                        # in this thread, until a signal arrives
+`Server(host).run()` serves in this thread, until a signal arrives.
 """
 
 from __future__ import annotations

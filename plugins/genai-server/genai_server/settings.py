@@ -67,7 +67,7 @@ class ServerSettings:
     Attributes:
         bind: The key `server.host`.
         tokens: Tokens by user, who have separate conversations. The empty name is the operator.
-            If there is none, every client is accepted.
+            Without tokens, only clients on this machine are accepted.
         guess_delay: Longest delay, in seconds, of a request with a token after requests with wrong
             tokens from the same address.
         bodies: Bytes of request bodies that are held concurrently.

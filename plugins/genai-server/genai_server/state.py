@@ -207,6 +207,8 @@ class ServerState:
     Attributes:
         clock: Clock of the host.
         is_draining: Whether the server is stopping and waits for requests in progress.
+        loop: The event loop, once started.
+        loaded: The routes, or the exception of loading them, once started.
     """
 
     def __init__(
@@ -230,17 +232,17 @@ class ServerState:
         """Load the host in a thread. Requests that arrive earlier wait for it."""
         self.loop = asyncio.get_running_loop()
         self.errands = LoopCallbacks(self.loop)
-        self._loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
+        self.loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
         self.workers.submit(self._load)
-        return self._loaded
+        return self.loaded
 
     def _load(self) -> None:
         try:
             routes = self._make_routes()
         except BaseException as error:  # noqa: BLE001 - raised by the server
-            self.errands.put(self._loaded.set_exception, error)
+            self.errands.put(self.loaded.set_exception, error)
         else:
-            self.errands.put(self._loaded.set_result, routes)
+            self.errands.put(self.loaded.set_result, routes)
 
     @property
     def lack(self) -> str:
@@ -251,8 +253,8 @@ class ServerState:
 
     async def loading(self) -> None:
         """Wait until the plugins are loaded, or cannot be."""
-        if not self._loaded.done():
-            await asyncio.wait([self._loaded])
+        if not self.loaded.done():
+            await asyncio.wait([self.loaded])
 
     def error_reply(
         self, path: str, headers: Mapping[str, str], problem: HttpProblem, request_id: str
@@ -272,13 +274,13 @@ class ServerState:
 
     @property
     def _is_loaded(self) -> bool:
-        return self._loaded.done() and self._loaded.exception() is None
+        return self.loaded.done() and self.loaded.exception() is None
 
     async def routes(self) -> HttpRoutes:
         await self.loading()
-        if self._loaded.exception() is not None:
+        if self.loaded.exception() is not None:
             raise Refused(HttpProblem(503, "stopping", "the server could not start"))
-        return self._loaded.result()
+        return self.loaded.result()
 
     async def admit(self, head: Head) -> str:
         """Admit a request as `AccessPolicy.admit`, delayed after wrong tokens from the same
@@ -319,7 +321,7 @@ class ServerState:
     ) -> RouteResponse:
         """Answer a request in a thread, even if its handler fails."""
         try:
-            return self._loaded.result().answer(request, found, begins)
+            return self.loaded.result().answer(request, found, begins)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             id = request.request_id
             _log.exception("%s %s failed for request %s", request.method, request.path, id)
