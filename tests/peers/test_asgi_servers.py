@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -35,14 +36,15 @@ def started(name: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     path, arguments = SERVERS[name]
-    command = arguments.format(app=APP, port=port).split()
+    command = [sys.executable, "-m", *arguments.format(app=APP, port=port).split()]
     url = f"http://127.0.0.1:{port}{path}"
-    with subprocess.Popen([sys.executable, "-m", *command], cwd=HELPERS) as process:
+    with subprocess.Popen(command, cwd=HELPERS, start_new_session=True) as process:
         try:
             wait_until(lambda: is_ready(url))
             yield url, process
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # some have workers
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def is_ready(url: str) -> bool:
