@@ -46,8 +46,8 @@ _WORKERS = ("-n", "2", "--dist=worksteal")  # same as in tox.ini
 _NOT_FAR = (*_WORKERS, "--rings=unit,part,process")
 _DEFAULT = (*_WORKERS, "--rings=unit,part,smoke")
 _KIT = "genai-host-testing"
-# three, because tests often wait, with one process or two each; all run even after a failure
-_THREE_AT_A_TIME = ["run-parallel", "--parallel", "3", "--parallel-no-spinner"]
+# two cores, of which tests often use one, or none while they wait; all run even after a failure
+_TWO_AT_A_TIME = ["run-parallel", "--parallel", "2", "--parallel-no-spinner"]
 _TOX = ("tox >= 4.25, < 5", "tox-uv >= 1.25, < 2")
 
 
@@ -112,7 +112,7 @@ def test(options: list[str]) -> int:
     chosen, further = _chosen(options, tests)
     # the whole output of an environment when it ends, for those who read it later
     live = [] if "--all" in options else ["--parallel-live"]
-    return _run_tox([*_THREE_AT_A_TIME, *live], chosen, further, variables)
+    return _run_tox([*_TWO_AT_A_TIME, *live], chosen, further, variables)
 
 
 def _run_tox(
