@@ -123,19 +123,6 @@ class TestStopping:
         expect(there.turns).to_have_count(1)
         expect(there.answer(there.turns.last)).to_have_text("again")
 
-    def test_waits_for_the_stopped_turn_to_end(self, talking: MakeTalking, visit: Visiting) -> None:
-        model = FakeModel(lambda heard: HANG if heard.number == 0 else "well")
-        there = visit(talking(model))
-        there.say("hang")
-        assert model.hanging.wait(20)
-        there.page.keyboard.press("Escape")
-        error = {"code": "conversation_busy", "message": "a turn is in progress"}
-        there.page.route(
-            "**/turns", lambda route: route.fulfill(status=409, json={"error": error}), times=2
-        )
-        there.hear("now")
-        expect(there.answer(there.turns.last)).to_have_text("well")
-
     def test_frees_the_model_at_once(self, talking: MakeTalking, visit: Visiting) -> None:
         model = FakeModel(lambda heard: HANG if heard.number == 0 else "well")
         there = visit(talking(model))

@@ -259,22 +259,6 @@ export class Talk {
     }
   }
 
-  /** The events of a turn. The turn before, if it was just stopped, may still be ending. */
-  async *events(path, body, signal) {
-    let tries = this.hasStopped ? 40 : 0;
-    this.hasStopped = false;
-    for (;;) {
-      try {
-        yield* events(path, body, signal);
-        return;
-      } catch (error) {
-        if (error.code !== "conversation_busy" || tries-- === 0) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 250));
-        signal.throwIfAborted();
-      }
-    }
-  }
-
   /** Have a turn answered: `what` is `turns` or `resume`. */
   async run(turn, what, body) {
     const stop = new AbortController();
@@ -284,7 +268,7 @@ export class Talk {
     let pause = null;
     try {
       const path = `${this.path}/${what}`;
-      for await (const [name, data] of this.events(path, { ...body, stream: true }, stop.signal)) {
+      for await (const [name, data] of events(path, { ...body, stream: true }, stop.signal)) {
         if (name === "paused") pause = data;
         turn.hear(name, data);
       }
@@ -328,7 +312,6 @@ export class Talk {
   stop() {
     if (!this.live) return;
     const { stop } = this.live;
-    this.hasStopped = true;
     if (this.id) {
       call("POST", `${this.path}/cancel`).catch(() => {});
     }
