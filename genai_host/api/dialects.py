@@ -409,8 +409,8 @@ class Dialect(ABC, Generic[C, R]):
 
     @property
     def models_of(self) -> str:
-        """Name of a chat dialect whose models can also be called in this dialect, undeclared.
-        Required for the operations `complete`, `count` and `transcribe`; empty for others."""
+        """Name of a chat dialect. Its models can also be called in this dialect without declaring
+        it. Required for the operations `complete`, `count` and `transcribe`; empty for others."""
         return ""
 
     @abstractmethod

@@ -123,14 +123,14 @@ class RequestHandler:
         self._is_over = False
 
     async def run(self) -> None:
-        is_over = False
+        is_complete = False
         try:
             await self._answer_or_refuse()
-            is_over = True
+            is_complete = True
         except _Gone:
             pass
         finally:
-            if not is_over:  # the client has gone, or the server has cancelled this task
+            if not is_complete:  # the client has gone, or the server has cancelled this task
                 self._shared.cancel(self._limits)
             self._is_over = True
             self._connection.end()
