@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from attrs import evolve
@@ -19,7 +20,7 @@ from genai_host.calls.retry import Retry, RetryPolicy
 from genai_host.calls.route import Route
 from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.default_models import of_model
-from genai_host.catalog.join import Candidate, ProviderInfo
+from genai_host.catalog.join import Candidate, ProviderInfo, UnopenedProvider
 from genai_host.catalog.prices import Prices
 from genai_host.config import Config, ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
@@ -333,9 +334,8 @@ def _are_the_same(before: Mapping[str, Readiness], now: Mapping[str, Readiness])
 
 
 def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> ProviderInfo:
-    """The declaration of a provider, with its checked state; if it cannot be opened, with the
-    reason."""
-    served = ProviderInfo(
+    """The declaration of a provider, with its checked state; it is opened on first use."""
+    known = ProviderInfo(
         instance.name,
         instance.type.name,
         models=instance.config.models,
@@ -343,11 +343,18 @@ def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> P
         configured=instance.is_configured,
         takes_key=instance.takes_key,
     )
+    return UnopenedProvider(known, partial(_opened, instance, readiness))
+
+
+def _opened(
+    instance: ProviderInstance, readiness: Readiness | None, known: ProviderInfo
+) -> ProviderInfo:
+    """All declarations of a provider; if it cannot be opened, with the reason."""
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
-        return evolve(served, unavailable_reason=provider.reason)
+        return evolve(known, unavailable_reason=provider.reason)
     with instance.watching("unavailable_reason"):
-        served = served.asked(provider)
+        served = known.asked(provider)
     if readiness is None or served.unavailable_reason:
         return served
     return evolve(

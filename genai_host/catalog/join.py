@@ -2,17 +2,18 @@
 
 A `Join` pairs a model and a provider in each dialect that they share, or gives the reason why
 they cannot be paired. Its input is the declarations and a `ProviderInfo` for each provider
-instance, which is read from the provider before the join. No model, provider or dialect is
-treated specially by its name.
+instance, which is read when it is first needed. No model, provider or dialect is treated specially
+by its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields_dict, frozen
 from attrs.validators import instance_of, optional
 
 from genai_host.api import (
@@ -101,6 +102,31 @@ class ProviderInfo:
             return evolve(
                 self, unavailable_reason=f"its plugin failed: {describe_exception(error)}"
             )
+
+
+class UnopenedProvider(ProviderInfo):
+    """The declarations of a provider that is opened when one of the other fields is first read.
+
+    Most calls name their model, so only the providers that offer it are opened.
+
+    Args:
+        known: The fields that need no provider: `name`, `type`, `models`, `automatic`, `configured`
+            and `takes_key`.
+        ask: Opens the provider and returns all fields; concurrent threads may call it.
+    """
+
+    def __init__(self, known: ProviderInfo, ask: Callable[[ProviderInfo], ProviderInfo]) -> None:
+        for name in ("name", "type", "models", "automatic", "configured", "takes_key"):
+            object.__setattr__(self, name, getattr(known, name))
+        object.__setattr__(self, "_ask", partial(ask, known))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in fields_dict(ProviderInfo):
+            raise AttributeError(name)
+        info = self._ask()
+        for each in fields_dict(ProviderInfo):
+            object.__setattr__(self, each, getattr(info, each))
+        return getattr(info, name)
 
 
 def _is_free(provider: Provider) -> bool:

@@ -25,7 +25,7 @@ from genai_host.api import (
 )
 from genai_host.api.models import EXTRA_BODY_SCHEMA
 from genai_host.catalog.catalog import Catalog, ModelChoice
-from genai_host.catalog.join import Candidate, ProviderInfo
+from genai_host.catalog.join import Candidate, ProviderInfo, UnopenedProvider
 from genai_host.config import ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.util.names import our_distributions
@@ -671,6 +671,23 @@ class TestAsked:
 
         served = ProviderInfo("odd", "odd").asked(Odd())
         assert served.unavailable_reason == "its plugin failed: Mute: it cannot say what is wrong"
+
+    def test_only_providers_of_the_named_model_are_opened(self) -> None:
+        opened: list[str] = []
+
+        def ask(known: ProviderInfo) -> ProviderInfo:
+            opened.append(known.name)
+            return {"first": FIRST, "second": SECOND}[known.name]
+
+        joined = catalog(*(UnopenedProvider(each, ask) for each in (FIRST, SECOND)))
+        assert opened == []
+        assert {each.provider for each in joined.resolve("claude")} == {"first"}
+        assert opened == ["first"]
+        assert joined.matrix() == catalog(FIRST, SECOND).matrix()
+        assert opened == ["first"]
+        assert joined.served["second"].serves == SECOND.serves
+        assert opened == ["first", "second"]
+        assert not hasattr(joined.served["first"], "nothing")
 
 
 class TestAliases:
