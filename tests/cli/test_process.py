@@ -26,6 +26,17 @@ _HEAVY = (
     "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit "
     "sqlalchemy"
 )
+_DECLARING = """
+    genai_feature_agent.reactions genai_feature_assistants.routes genai_feature_chat.chat
+    genai_feature_chat.chat_model genai_feature_research.reactions genai_feature_research.settings
+    genai_mcp.client genai_mcp.client.servers genai_mcp.text genai_otel.telemetry
+    genai_tools_data.plain_tools genai_tools_data.reactions genai_vendor_anthropic.models
+    genai_vendor_bedrock.converse genai_vendor_bedrock.failures genai_vendor_bedrock.form
+    genai_vendor_bedrock.models genai_vendor_gemini.models genai_vendor_local.weights
+    genai_vendor_mock.provider genai_vendor_mock.script genai_vendor_ollama.offerings
+    genai_vendor_openai.models genai_vendor_wordlist.provider
+"""
+"""Modules of plugins that a call of the model `mock` imports: declarations, and the mock itself."""
 _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there
 _posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 
@@ -154,6 +165,16 @@ class TestImports:
         assert python(code).stderr == "False\n"
         listed = json.loads(genai_host("conversations", "list", "--json").stdout)
         assert [each["title"] for each in listed][:1] == ["hi"]
+
+    def test_a_call_opens_only_the_provider_of_its_model(self) -> None:
+        genai_host("ask", "-p", "mock", "the first one makes the store")
+        code = (
+            "import sys\nfrom genai_host.cli.main import run\n"
+            "run(['ask', '--model', 'mock', 'hi'])\n"
+            "print(*(name for name in sys.modules if '.' in name and name.startswith('genai_')"
+            " and not name.startswith(('genai_host', 'genai_wire_'))), file=sys.stderr)"
+        )
+        assert set(python(code).stderr.split()) - set(_DECLARING.split()) == set()
 
     @pytest.mark.smoke
     def test_importing_the_package_imports_nothing(self) -> None:

@@ -13,7 +13,7 @@ import genai_vendor_bedrock
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
-from genai_vendor_bedrock import BedrockCount
+from genai_vendor_bedrock.converse import BedrockCount
 from peers.conversations import LOOK, user
 from peers.oracle import Case, Oracle, Place, Sides, both_ways, using_tools
 

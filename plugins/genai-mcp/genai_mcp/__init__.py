@@ -34,7 +34,6 @@ __all__: list[str] = []
 def genai_tool_sources() -> Iterable[ToolSource]:
     from genai_host.errors import ConfigurationError
     from genai_mcp.client.servers import McpServer, read_servers
-    from genai_mcp.client.source import McpSource
 
     try:
         servers = read_servers()
@@ -42,6 +41,10 @@ def genai_tool_sources() -> Iterable[ToolSource]:
         # an invalid file must not disable the plugin: the source reports the error when its tools
         # are listed
         servers = [McpServer("mcp", fault=error)]
+    if not servers:
+        return []
+    from genai_mcp.client.source import McpSource
+
     return [McpSource(server) for server in servers]
 
 

@@ -7,24 +7,19 @@ as of November 2026.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode, urlsplit
-
-from attrs import field, frozen
 
 from genai_host.api import (
     CancelToken,
     DialectEndpoint,
     HttpProvider,
     ListedModel,
-    Secret,
     Services,
-    about,
 )
 from genai_host.errors import MalformedReply
+from genai_vendor_anthropic import AnthropicSettings
 
-_ADDRESS = "https://api.anthropic.com"
-_LATEST = "2026-10-21"
 _WITHOUT_GUIDES = "2026-10-21"  # the first version that rejects sampling parameters:
 _GUIDES = ("temperature", "top_p", "top_k")
 _DROPS_STALE_THINKING = "thinking-binding-controls-2026-08-01"
@@ -40,39 +35,6 @@ _CAPABILITIES: Mapping[str, str] = {
     "thinking": "reasoning",
 }
 """Capabilities: the service's names and the host's."""
-
-
-@frozen
-class AnthropicSettings:
-    base_url: str = field(
-        default=_ADDRESS, metadata=about("address of the service", env="ANTHROPIC_BASE_URL")
-    )
-    api_key: Secret | None = field(default=None, metadata=about("API key", env="ANTHROPIC_API_KEY"))
-    auth_token: Secret | None = field(
-        default=None,
-        metadata=about("bearer token instead of a key, for gateways", env="ANTHROPIC_AUTH_TOKEN"),
-    )
-    version: str = field(
-        default=_LATEST,
-        metadata=about("API version; 2023-06-01 accepts temperature, top_p and top_k"),
-    )
-    betas: tuple[str, ...] = field(
-        default=(), metadata=about("beta features to enable, sent with each request")
-    )
-    drop_stale_thinking: bool = field(
-        default=False,
-        metadata=about(
-            "drop earlier reasoning if the content before it has changed, instead of failing"
-        ),
-    )
-    cache: Literal["request", "blocks"] = field(
-        default="request",
-        metadata=about("placement of prompt_cache: for the whole request, or per block"),
-    )
-    lacks: tuple[str, ...] = field(
-        default=(),
-        metadata=about("capabilities that a compatible service lacks, for example schema, files"),
-    )
 
 
 class AnthropicProvider(HttpProvider):

@@ -12,29 +12,101 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
-from genai_vendor_bedrock.bedrock import BedrockProvider, BedrockSettings
-from genai_vendor_bedrock.converse import BedrockConverse, BedrockCount
+from attrs import field, frozen
+
+from genai_host.api import (
+    Dialect,
+    Model,
+    Offering,
+    Provider,
+    ProviderType,
+    Secret,
+    Services,
+    about,
+    hookimpl,
+)
 from genai_vendor_bedrock.models import NOVA, OFFERINGS
 
-__all__ = [
-    "NOVA",
-    "OFFERINGS",
-    "BedrockConverse",
-    "BedrockCount",
-    "BedrockProvider",
-    "BedrockSettings",
-]
+__all__ = ["NOVA", "OFFERINGS", "BedrockSettings"]
+
+
+@frozen
+class BedrockSettings:
+    region: str = field(
+        default="",
+        metadata=about(
+            "AWS region; empty for that of the profile", env=("AWS_REGION", "AWS_DEFAULT_REGION")
+        ),
+    )
+    profile: str = field(
+        default="",
+        metadata=about("profile of your AWS files; comes before keys in the environment"),
+    )
+    bearer_token: Secret | None = field(
+        default=None,
+        metadata=about(
+            "API key of Bedrock; comes before all other credentials",
+            env="AWS_BEARER_TOKEN_BEDROCK",
+        ),
+    )
+    access_key_id: Secret | None = field(
+        default=None, metadata=about("access key of an AWS user", env="AWS_ACCESS_KEY_ID")
+    )
+    secret_access_key: Secret | None = field(
+        default=None,
+        metadata=about("secret access key of the AWS user", env="AWS_SECRET_ACCESS_KEY"),
+    )
+    session_token: Secret | None = field(
+        default=None,
+        metadata=about("session token of temporary credentials", env="AWS_SESSION_TOKEN"),
+    )
+    machine_role: bool = field(
+        default=False,
+        metadata=about("use the IAM role of the EC2 instance"),
+    )
+    geography: str = field(
+        default="",
+        metadata=about(
+            "geography whose inference profiles replace the global ones, for example us, "
+            "eu, apac, jp or au"
+        ),
+    )
+    betas: tuple[str, ...] = field(
+        default=(),
+        metadata=about("Anthropic beta features to enable for Claude"),
+    )
+    endpoint: str = field(
+        default="",
+        metadata=about(
+            "URL of the service, if not the default",
+            env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
+        ),
+    )
+    control_endpoint: str = field(
+        default="",
+        metadata=about(
+            "URL of the endpoint that lists models",
+            env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
+        ),
+    )
+
+
+def _open(settings: BedrockSettings, services: Services) -> Provider:
+    from genai_vendor_bedrock.bedrock import BedrockProvider
+
+    return BedrockProvider(settings, services)
 
 
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
     """Not automatic: AWS credentials can exist for other purposes."""
-    yield ProviderType("bedrock", BedrockSettings, BedrockProvider, automatic=False)
+    yield ProviderType("bedrock", BedrockSettings, _open, automatic=False)
 
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    from genai_vendor_bedrock.converse import BedrockConverse, BedrockCount
+
     yield BedrockConverse()
     yield BedrockCount()
 

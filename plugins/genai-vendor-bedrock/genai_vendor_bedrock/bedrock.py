@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from genai_host.api import (
     CancelToken,
@@ -24,9 +24,9 @@ from genai_host.api import (
     ReplyStream,
     Secret,
     Services,
-    about,
 )
 from genai_host.errors import GenaiError, MalformedReply
+from genai_vendor_bedrock import BedrockSettings
 from genai_vendor_bedrock.aws import Aws
 from genai_vendor_bedrock.event_stream import FRAMINGS
 from genai_vendor_bedrock.failures import explain_error
@@ -34,67 +34,6 @@ from genai_vendor_bedrock.failures import explain_error
 _MOST_PAGES = 100
 _GLOBAL, _NEAR = "global.", "geo."
 _NEAR_OF_REGION = {"us-gov": "us-gov", "us": "us", "ca": "us", "eu": "eu", "ap": "apac"}
-
-
-@frozen
-class BedrockSettings:
-    region: str = field(
-        default="",
-        metadata=about(
-            "AWS region; empty for that of the profile", env=("AWS_REGION", "AWS_DEFAULT_REGION")
-        ),
-    )
-    profile: str = field(
-        default="",
-        metadata=about("profile of your AWS files; comes before keys in the environment"),
-    )
-    bearer_token: Secret | None = field(
-        default=None,
-        metadata=about(
-            "API key of Bedrock; comes before all other credentials",
-            env="AWS_BEARER_TOKEN_BEDROCK",
-        ),
-    )
-    access_key_id: Secret | None = field(
-        default=None, metadata=about("access key of an AWS user", env="AWS_ACCESS_KEY_ID")
-    )
-    secret_access_key: Secret | None = field(
-        default=None,
-        metadata=about("secret access key of the AWS user", env="AWS_SECRET_ACCESS_KEY"),
-    )
-    session_token: Secret | None = field(
-        default=None,
-        metadata=about("session token of temporary credentials", env="AWS_SESSION_TOKEN"),
-    )
-    machine_role: bool = field(
-        default=False,
-        metadata=about("use the IAM role of the EC2 instance"),
-    )
-    geography: str = field(
-        default="",
-        metadata=about(
-            "geography whose inference profiles replace the global ones, for example us, "
-            "eu, apac, jp or au"
-        ),
-    )
-    betas: tuple[str, ...] = field(
-        default=(),
-        metadata=about("Anthropic beta features to enable for Claude"),
-    )
-    endpoint: str = field(
-        default="",
-        metadata=about(
-            "URL of the service, if not the default",
-            env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
-        ),
-    )
-    control_endpoint: str = field(
-        default="",
-        metadata=about(
-            "URL of the endpoint that lists models",
-            env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
-        ),
-    )
 
 
 class _Signed(HttpProvider):

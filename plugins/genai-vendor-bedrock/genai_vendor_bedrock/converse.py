@@ -42,7 +42,6 @@ from genai_vendor_bedrock.form import (
     wire_system,
     wire_tool,
 )
-from genai_vendor_bedrock.replies import ConverseDecoder, read_completion
 
 _ANSWER = "answer"
 _INFERENCE: Mapping[str, str] = {
@@ -156,9 +155,13 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         data = read_reply(reply.body, error_in, ("output",))
+        from genai_vendor_bedrock.replies import read_completion
+
         return read_completion(data, self._answer_tool(call))
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
+        from genai_vendor_bedrock.replies import ConverseDecoder
+
         return ConverseDecoder(self._answer_tool(call))
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:

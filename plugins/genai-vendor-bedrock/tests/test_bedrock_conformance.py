@@ -10,7 +10,7 @@ import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 import pytest
-from genai_vendor_bedrock import BedrockConverse, BedrockCount
+from genai_vendor_bedrock.converse import BedrockConverse, BedrockCount
 
 from genai_host.api import Usage
 from genai_host.errors import AuthenticationFailed, BadRequest, ContextOverflow, RateLimited

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_vendor_bedrock import BedrockConverse
+from genai_vendor_bedrock.converse import BedrockConverse
 
 from genai_host.api import (
     ChatCall,

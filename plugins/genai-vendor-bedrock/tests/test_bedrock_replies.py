@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from genai_vendor_bedrock import BedrockConverse
+from genai_vendor_bedrock.converse import BedrockConverse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,34 +10,80 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_wire_gemini.dialect.embed_content import EmbedContent
-from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
+from attrs import field, frozen
 
-from genai_host.api import Model, Offering, ProviderType, hookimpl
-from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
+from genai_host.api import (
+    Model,
+    Offering,
+    Provider,
+    ProviderType,
+    Secret,
+    Services,
+    about,
+    hookimpl,
+)
 from genai_vendor_gemini.models import CHAT, CLAUDE, EMBED
-from genai_vendor_gemini.vertex import VertexProvider, VertexSettings
 
-__all__ = [
-    "CHAT",
-    "CLAUDE",
-    "EMBED",
-    "EmbedContent",
-    "GeminiCountTokens",
-    "GeminiProvider",
-    "GeminiSettings",
-    "GenerateContent",
-    "VertexProvider",
-    "VertexSettings",
-]
+__all__ = ["CHAT", "CLAUDE", "EMBED", "GeminiSettings", "VertexSettings"]
+
+
+@frozen
+class GeminiSettings:
+    base_url: str = field(
+        default="https://generativelanguage.googleapis.com",
+        metadata=about("address of the service, without its version", env="GOOGLE_GEMINI_BASE_URL"),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("API key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
+    )
+    api_version: str = field(default="v1beta", metadata=about("version of the API, for example v1"))
+
+
+@frozen
+class VertexSettings:
+    project: str = field(
+        default="", metadata=about("project that is billed", env="GOOGLE_CLOUD_PROJECT")
+    )
+    location: str = field(
+        default="global",
+        metadata=about("where models run, for example europe-west4", env="GOOGLE_CLOUD_LOCATION"),
+    )
+    token: Secret | None = field(
+        default=None,
+        metadata=about(
+            "access token instead of application default credentials; not renewed",
+            env="CLOUDSDK_AUTH_ACCESS_TOKEN",
+        ),
+    )
+    base_url: str = field(
+        default="",
+        metadata=about(
+            "URL of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
+        ),
+    )
+    api_version: str = field(
+        default="v1beta1", metadata=about("version of the API for Gemini, for example v1")
+    )
+
+
+def _open(settings: GeminiSettings, services: Services) -> Provider:
+    from genai_vendor_gemini.gemini import GeminiProvider
+
+    return GeminiProvider(settings, services)
+
+
+def _open_vertex(settings: VertexSettings, services: Services) -> Provider:
+    from genai_vendor_gemini.vertex import VertexProvider
+
+    return VertexProvider(settings, services)
 
 
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
-    yield ProviderType("gemini", GeminiSettings, GeminiProvider)
+    yield ProviderType("gemini", GeminiSettings, _open)
     # a Google Cloud project can be set for other purposes, so the provider must be chosen
     # explicitly
-    yield ProviderType("vertex", VertexSettings, VertexProvider, automatic=False)
+    yield ProviderType("vertex", VertexSettings, _open_vertex, automatic=False)
 
 
 @hookimpl

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from attrs import field, frozen
 from genai_wire_gemini.dialect.embed_content import EmbedContent
 from genai_wire_gemini.dialect.failures import objects_in
 from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
@@ -20,14 +19,12 @@ from genai_host.api import (
     DialectEndpoint,
     HttpProvider,
     ListedModel,
-    Secret,
     Services,
-    about,
     malformed,
     string_in,
 )
+from genai_vendor_gemini import GeminiSettings
 
-_ADDRESS = "https://generativelanguage.googleapis.com"
 _MOST_PAGES = 100
 
 PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
@@ -37,18 +34,6 @@ _METHODS: Mapping[str, str] = {
     "generateContent": GenerateContent.name,
     "embedContent": EmbedContent.name,
 }
-
-
-@frozen
-class GeminiSettings:
-    base_url: str = field(
-        default=_ADDRESS,
-        metadata=about("address of the service, without its version", env="GOOGLE_GEMINI_BASE_URL"),
-    )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
-    )
-    api_version: str = field(default="v1beta", metadata=about("version of the API, for example v1"))
 
 
 class GeminiProvider(HttpProvider):

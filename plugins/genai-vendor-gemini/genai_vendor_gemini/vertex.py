@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from genai_host.api import (
     AccessToken,
@@ -27,7 +27,6 @@ from genai_host.api import (
     HttpRequest,
     Secret,
     Services,
-    about,
 )
 from genai_host.errors import (
     AuthenticationFailed,
@@ -35,6 +34,7 @@ from genai_host.errors import (
     GenaiError,
     ServiceUnavailable,
 )
+from genai_vendor_gemini import VertexSettings
 from genai_vendor_gemini.gemini import PATIENT, serves
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -137,33 +137,6 @@ _GLOBAL = "global"
 _REGIONS_OF_SEVERAL = ("us", "eu")  # with different addresses
 _NAME = re.compile(r"[a-z0-9][a-z0-9.:-]*")  # older projects have a domain: `example.com:mine`
 _CLAUDE_VERSION = "vertex-2023-10-16"  # the only version in the guide; the SDK sends a newer one
-
-
-@frozen
-class VertexSettings:
-    project: str = field(
-        default="", metadata=about("project that is billed", env="GOOGLE_CLOUD_PROJECT")
-    )
-    location: str = field(
-        default=_GLOBAL,
-        metadata=about("where models run, for example europe-west4", env="GOOGLE_CLOUD_LOCATION"),
-    )
-    token: Secret | None = field(
-        default=None,
-        metadata=about(
-            "access token instead of application default credentials; not renewed",
-            env="CLOUDSDK_AUTH_ACCESS_TOKEN",
-        ),
-    )
-    base_url: str = field(
-        default="",
-        metadata=about(
-            "URL of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
-        ),
-    )
-    api_version: str = field(
-        default="v1beta1", metadata=about("version of the API for Gemini, for example v1")
-    )
 
 
 class VertexProvider(HttpProvider):

@@ -6,14 +6,53 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
-from genai_host.api import Command, Offering, Provider, ProviderType, Services, hookimpl
-from genai_vendor_local.settings import Settings
+from attrs import field, frozen
+from attrs import validators as must
+
+from genai_host.api import Command, Offering, Provider, ProviderType, Services, about, hookimpl
 from genai_vendor_local.weights import KNOWN
 
 __all__ = ["Settings"]
+
+
+def _half_of_the_cores() -> int:
+    """Return the default number of threads; more than the free cores make llama.cpp slower."""
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+@frozen
+class Settings:
+    threads: int = field(
+        factory=_half_of_the_cores,
+        validator=must.ge(1),
+        metadata=about("number of threads; half of the cores if not set"),
+    )
+    window: int = field(
+        default=4096,
+        validator=must.ge(256),
+        metadata=about(
+            "context window in tokens, for prompt and answer; larger ones need more memory"
+        ),
+    )
+    max_tokens: int = field(
+        default=512,
+        validator=must.ge(1),
+        metadata=about("default maximum number of output tokens"),
+    )
+    gpu_layers: int = field(
+        default=0, metadata=about("layers to compute on a GPU; -1 for all that fit")
+    )
+    tools: Literal["constrained", "template"] = field(
+        default="constrained",
+        metadata=about(
+            "format of tool calls: constrained by a grammar, for any model, or as in "
+            "the chat template of the model, if it supports tools"
+        ),
+    )
 
 
 def _open(settings: Settings, services: Services) -> Provider:

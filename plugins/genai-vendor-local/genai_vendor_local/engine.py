@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from genai_host.api import CancelToken
 from genai_host.errors import BadRequest, ConfigurationError, ProviderRemoved
+from genai_vendor_local import Settings
 from genai_vendor_local.loadable import must_be_loadable, not_loadable
-from genai_vendor_local.settings import Settings
 
 if TYPE_CHECKING:  # slow to import
     from concurrent.futures import Future

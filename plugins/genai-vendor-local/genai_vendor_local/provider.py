@@ -31,9 +31,8 @@ from genai_host.errors import (
     IncompleteReply,
     ProviderRemoved,
 )
-from genai_vendor_local import openmp
+from genai_vendor_local import Settings, openmp
 from genai_vendor_local.engine import EMBEDDER, EMBEDDER_STEP, Embedder, has_embedder
-from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_plain_text
 from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate
 

@@ -16,10 +16,9 @@ import genai_models_open
 import genai_vendor_local
 import numpy
 import pytest
-from genai_vendor_local import engine
+from genai_vendor_local import Settings, engine
 from genai_vendor_local.engine import Embedder, Engine
 from genai_vendor_local.provider import LocalProvider
-from genai_vendor_local.settings import Settings
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Answer, Config, Host

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_vendor_local import Settings, loadable
 from genai_vendor_local import engine as module
-from genai_vendor_local import loadable
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
-from genai_vendor_local.settings import Settings
 
 from genai_host.api import Cancellation, child_process
 from genai_host.api.cancellation import Registration

@@ -5,22 +5,63 @@ provider `ollama`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genai_wire_ollama.dialect.chat import OllamaChat
-from genai_wire_ollama.dialect.embed import OllamaEmbed
+from attrs import field, frozen
 
-from genai_host.api import Offering, ProviderType, hookimpl
+from genai_host.api import Offering, Provider, ProviderType, Secret, Services, about, hookimpl
 from genai_vendor_ollama.offerings import offerings
-from genai_vendor_ollama.provider import OllamaProvider, OllamaSettings
 
-__all__ = ["OllamaChat", "OllamaEmbed", "OllamaProvider", "OllamaSettings"]
+__all__ = ["OllamaSettings"]
+
+
+@frozen
+class OllamaSettings:
+    base_url: str = field(
+        default="",
+        metadata=about(
+            "address of the server, for example gpu-box:11434 or https://ollama.com; "
+            "this machine if empty",
+            env="OLLAMA_HOST",
+        ),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("API key, for ollama.com", env="OLLAMA_API_KEY")
+    )
+    default_model: str = field(default="", metadata=about("default model for chat"))
+    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
+    keep_alive: str | float = field(
+        default="",
+        metadata=about(
+            "how long models stay loaded: 10m, a number of seconds, 0, or -1 for no limit"
+        ),
+    )
+    num_ctx: int | None = field(
+        default=None, metadata=about("context window in tokens, for prompt and answer")
+    )
+    options: Mapping[str, Any] = field(factory=dict, metadata=about("Ollama options for all calls"))
+    truncate: bool = field(
+        default=False,
+        metadata=about("let the server truncate prompts that exceed the window"),
+    )
+    ask_each: bool = field(
+        default=False,
+        metadata=about(
+            "query the capabilities of each model for lists, as older servers do not include them"
+        ),
+    )
+
+
+def _open(settings: OllamaSettings, services: Services) -> Provider:
+    from genai_vendor_ollama.provider import OllamaProvider
+
+    return OllamaProvider(settings, services)
 
 
 @hookimpl
 def genai_providers() -> Iterable[ProviderType[Any]]:
-    yield ProviderType("ollama", OllamaSettings, OllamaProvider)
+    yield ProviderType("ollama", OllamaSettings, _open)
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 from genai_wire_ollama.dialect.form import explain_error, read_object
 
 from genai_host.api import (
@@ -26,12 +26,11 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ReplyStream,
-    Secret,
     Services,
-    about,
     error_of_reply,
 )
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
+from genai_vendor_ollama import OllamaSettings
 
 _CAPABILITIES: Mapping[str, str] = {
     "tools": "tools",
@@ -147,43 +146,6 @@ def _reachable(name: str) -> str:
 
 
 _SHOW = "/api/show"
-
-
-@frozen
-class OllamaSettings:
-    base_url: str = field(
-        default="",
-        metadata=about(
-            "address of the server, for example gpu-box:11434 or https://ollama.com; "
-            "this machine if empty",
-            env="OLLAMA_HOST",
-        ),
-    )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key, for ollama.com", env="OLLAMA_API_KEY")
-    )
-    default_model: str = field(default="", metadata=about("default model for chat"))
-    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
-    keep_alive: str | float = field(
-        default="",
-        metadata=about(
-            "how long models stay loaded: 10m, a number of seconds, 0, or -1 for no limit"
-        ),
-    )
-    num_ctx: int | None = field(
-        default=None, metadata=about("context window in tokens, for prompt and answer")
-    )
-    options: Mapping[str, Any] = field(factory=dict, metadata=about("Ollama options for all calls"))
-    truncate: bool = field(
-        default=False,
-        metadata=about("let the server truncate prompts that exceed the window"),
-    )
-    ask_each: bool = field(
-        default=False,
-        metadata=about(
-            "query the capabilities of each model for lists, as older servers do not include them"
-        ),
-    )
 
 
 class OllamaProvider(HttpProvider):

@@ -14,8 +14,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
-
 from genai_host.api import (
     AccessToken,
     CachedToken,
@@ -26,10 +24,10 @@ from genai_host.api import (
     ProviderReply,
     Secret,
     Services,
-    about,
     read_json,
 )
 from genai_host.errors import AuthenticationFailed, BadRequest, GenaiError
+from genai_vendor_openai import AzureSettings
 from genai_vendor_openai.openai import HELD, PATIENT
 
 if TYPE_CHECKING:
@@ -141,36 +139,6 @@ def _end(process: Popen[bytes]) -> None:
 _V1 = ("", "v1", "latest", "preview")
 _FIRST_WITH_RESPONSES = "2025-03-01"
 _NO_DEPLOYMENT = ("DeploymentNotFound", "unknown_model")
-
-
-@frozen
-class AzureSettings:
-    endpoint: str = field(
-        default="",
-        metadata=about(
-            "address of the resource, for example https://my-resource.openai.azure.com",
-            env="AZURE_OPENAI_ENDPOINT",
-        ),
-    )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key", env="AZURE_OPENAI_API_KEY")
-    )
-    token: Secret | None = field(
-        default=None,
-        metadata=about("Microsoft Entra ID token instead of a key", env="AZURE_OPENAI_AD_TOKEN"),
-    )
-    token_command: tuple[str, ...] = field(
-        default=(),
-        metadata=about("command that prints such a token; takes precedence over both"),
-    )
-    api_version: str = field(
-        default="",
-        metadata=about(
-            "dated API version, for example 2024-10-21; empty for the v1 API, "
-            "`preview` for its previews",
-            env="OPENAI_API_VERSION",
-        ),
-    )
 
 
 class AzureProvider(HttpProvider):

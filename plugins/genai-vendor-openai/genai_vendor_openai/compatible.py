@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
 
-from attrs import asdict, field, frozen
+from attrs import asdict
 
 from genai_host.api import (
     CancelToken,
@@ -13,15 +12,12 @@ from genai_host.api import (
     HttpProvider,
     ListedModel,
     Operation,
-    Secret,
     Services,
-    about,
     listed_models,
 )
 from genai_host.errors import ConfigurationError
+from genai_vendor_openai import CompatibleSettings, DialectName
 from genai_vendor_openai.openai import OF_SERVERS, PATIENT
-
-DialectName = Literal["openai-chat", "openai-responses", "openai-embed"]
 
 _VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
     "openai-chat": (
@@ -35,65 +31,6 @@ _VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
     "openai-embed": ("purpose", "encoding"),
 }  # fmt: skip
 """The variants of each dialect."""
-
-
-def _variant(help: str) -> Any:
-    """Return a variant setting that defaults to the model and the dialect."""
-    return field(default=None, metadata=about(help))
-
-
-@frozen
-class CompatibleSettings:
-    base_url: str = field(
-        default="", metadata=about("address of the service, for example http://localhost:8000/v1")
-    )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key, if the service needs one")
-    )
-    headers: Mapping[str, str] = field(
-        factory=dict, metadata=about("further headers, sent with each request")
-    )
-    extra_body: Mapping[str, Any] = field(
-        factory=dict,
-        metadata=about("further fields of the body, sent with each request, such as top_k"),
-    )
-    serves: tuple[DialectName, ...] = field(
-        default=("openai-chat", "openai-embed"),
-        metadata=about("dialects that the service supports, best first"),
-    )
-    completions: bool = field(
-        default=True,
-        metadata=about(
-            "the service has text completions for the models of openai-chat; false to send texts "
-            "as messages of a chat"
-        ),
-    )
-    lacks: tuple[str, ...] = field(
-        default=(),
-        metadata=about(
-            "capabilities that the service lacks, for example stream, tools, schema, images"
-        ),
-    )
-    default_model: str = field(default="", metadata=about("default model for chat"))
-    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
-    default_transcription_model: str = field(
-        default="", metadata=about("default model for speech to text")
-    )
-    max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = _variant(
-        "name of the field for the maximum number of output tokens"
-    )
-    system_role: Literal["system", "developer", "user"] | None = _variant("role of system messages")
-    stream_usage: bool | None = _variant("request the usage of streamed replies")
-    strict: bool | None = _variant("the service supports strict schemas")
-    object_root: bool | None = _variant("schemas must be objects")
-    json_object: bool | None = _variant(
-        "the service has the format json_object; false for a schema instead, as for LM Studio"
-    )
-    image_detail: str | None = _variant("image detail, for example low")
-    reasoning: str | None = _variant("field in which reasoning is sent back")
-    encrypted_reasoning: bool | None = _variant("request encrypted reasoning")
-    purpose: str | None = _variant("field for the purpose of embeddings, for example input_type")
-    encoding: Literal["", "float", "base64"] | None = _variant("encoding of embeddings")
 
 
 class CompatibleProvider(HttpProvider):

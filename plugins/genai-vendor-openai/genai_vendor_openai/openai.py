@@ -11,18 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from attrs import field, frozen
-
 from genai_host.api import (
     CancelToken,
     DialectEndpoint,
     HttpProvider,
     ListedModel,
-    Secret,
     Services,
-    about,
     listed_models,
 )
+from genai_vendor_openai import OpenAISettings
 
 
 def _numbers(**described: str) -> dict[str, Any]:
@@ -86,27 +83,11 @@ OF_SERVERS: Mapping[str, Any] = {
 """JSON Schema by parameter name, for `DialectEndpoint.parameters`."""
 
 
-_ADDRESS = "https://api.openai.com/v1"
-
 PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
 
 HELD: Mapping[str, Any] = {"strict": True, "object_root": True}
 """How the service enforces schemas."""
-
-
-@frozen
-class OpenAISettings:
-    base_url: str = field(
-        default=_ADDRESS, metadata=about("address of the service", env="OPENAI_BASE_URL")
-    )
-    api_key: Secret | None = field(default=None, metadata=about("API key", env="OPENAI_API_KEY"))
-    organization: str = field(
-        default="", metadata=about("organization that is billed", env="OPENAI_ORG_ID")
-    )
-    project: str = field(
-        default="", metadata=about("project of the organization", env="OPENAI_PROJECT_ID")
-    )
 
 
 class OpenAIProvider(HttpProvider):

@@ -6,13 +6,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
-from genai_host.api import Dialect, Model, Provider, ProviderType, Services, hookimpl
-from genai_vendor_wordlist.settings import Settings
+from attrs import field, frozen
+from attrs import validators as must
 
-__all__ = ["Settings"]
+from genai_host.api import Dialect, Model, Provider, ProviderType, Services, about, hookimpl
+
+__all__ = ["Language", "Settings"]
+
+Language = Literal[
+    "arabic", "chinese", "czech", "danish", "dutch", "english", "esperanto", "finnish",
+    "french", "german", "hindi", "hungarian", "italian", "japanese", "korean", "norwegian",
+    "persian", "polish", "portuguese", "russian", "spanish", "swedish", "thai", "turkish",
+]  # fmt: skip
+"""Languages for which glin-profanity has a word list."""
+
+
+@frozen
+class Settings:
+    languages: Sequence[Language] = field(
+        default=("english",),
+        validator=must.min_len(1),
+        metadata=about("languages of the word lists"),
+    )
+    words: Sequence[str] = field(default=(), metadata=about("additional words to flag"))
+    ignore: Sequence[str] = field(default=(), metadata=about("words that are not flagged"))
+    strict: bool = field(
+        default=False,
+        metadata=about("also flag words that have an ordinary meaning, for example `sex`"),
+    )
 
 
 def _open(settings: Settings, services: Services) -> Provider:

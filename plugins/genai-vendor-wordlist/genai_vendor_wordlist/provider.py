@@ -28,7 +28,7 @@ from genai_host.api import (
     read_json,
 )
 from genai_host.errors import MalformedReply
-from genai_vendor_wordlist.settings import Settings
+from genai_vendor_wordlist import Settings
 
 if TYPE_CHECKING:
     from glin_profanity import Filter

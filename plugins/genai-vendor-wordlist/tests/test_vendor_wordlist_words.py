@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import genai_vendor_wordlist
 import pytest
+from genai_vendor_wordlist import Language, Settings
 from genai_vendor_wordlist.provider import ORDINARY, OVERLAP, PIECE, Judge, pieces
-from genai_vendor_wordlist.settings import Language, Settings
 from hypothesis import given
 from hypothesis import strategies as st
 
