@@ -84,7 +84,7 @@ def _collector() -> Iterator[int]:
 def _turns(
     *, watched: bool = False, gathers: bool = False, sends: bool = False
 ) -> Iterator[Callable[[], object]]:
-    from genai_otel.plugin import OtelPlugin
+    from genai_otel import OtelPlugin
     from genai_otel.telemetry import Telemetry
 
     plugins = {

@@ -5,14 +5,61 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_feature_agent.agent import Settings, respond
+from attrs import field, frozen
+from attrs import validators as must
+
 from genai_feature_agent.reactions import BUILT_IN
-from genai_host.api import Feature, HttpRoute, ReactionType, hookimpl
+from genai_host.api import (
+    Feature,
+    FeatureSteps,
+    HttpRoute,
+    ReactionType,
+    Turn,
+    about,
+    hookimpl,
+)
 
 __all__ = ["Settings", "respond"]
 
 _PATHS = ("/api/agent", "/api/ee/metabot-v3/agent")
 _BODY = 16 * 2**20  # bytes: a history includes the images returned by tools
+
+
+@frozen
+class Settings:
+    system_prompt: str = field(
+        default="You are a helpful assistant. Use the tools you are given where they help.",
+        metadata=about("system prompt; empty for the built-in instructions only"),
+    )
+    round_trips: int = field(
+        default=6,
+        validator=must.ge(1),
+        metadata=about("maximum number of model calls in a turn"),
+    )
+    cost: float | None = field(
+        default=None,
+        validator=must.optional(must.gt(0)),
+        metadata=about(
+            "cost in US dollars after which a turn makes no further model call; no limit if not set"
+        ),
+    )
+    history_messages: int = field(
+        default=1000,
+        validator=must.ge(1),
+        metadata=about("maximum number of messages in the history of a request"),
+    )
+    characters: int = field(
+        default=1_000_000,
+        validator=must.ge(1),
+        metadata=about("maximum number of characters of a request, including history and context"),
+    )
+
+
+def respond(turn: Turn[Settings]) -> FeatureSteps:
+    """See `loop.respond`, which is imported on first use."""
+    from genai_feature_agent import loop
+
+    return (yield from loop.respond(turn))
 
 
 @hookimpl

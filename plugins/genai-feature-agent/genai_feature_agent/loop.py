@@ -1,12 +1,12 @@
-"""The loop of the agent, without I/O. The model is called after a message of the user or a tool
-output. Tools are called when the model requests them. A model message without tool calls ends the
+"""The turn of the agent, without I/O. The loop calls the model after a message of the user or a
+tool output, and tools when the model requests them. A model message without tool calls ends the
 loop.
 
 Text of tools and front ends is untrusted: in the prompt, it is put between tags that it cannot
 close, and the system prompt explains the tags. Tags are not part of the history.
 
-    AgentLoop.run → _call_tools → _decisions (a human's, on the tools that ask for one)
-                  → _ask        → _must_afford
+    respond → AgentLoop.run → _call_tools → _decisions (a human's, on the tools that ask for one)
+                            → _ask        → _must_afford
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from genai_feature_agent import Settings
+from genai_feature_agent.reactions import all_reactions
 from genai_host.api import (
+    Answer,
     AvailableTool,
     CallTools,
     Completion,
+    FeatureSteps,
     Image,
     ListTools,
     Message,
@@ -33,6 +37,7 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolResult,
+    Turn,
     tool_message,
     write_json,
 )
@@ -339,3 +344,38 @@ def _with_own_ids(message: Message) -> Message:
         else:
             parts.append(part)
     return evolve(message, content=parts)
+
+
+def respond(turn: Turn[Settings]) -> FeatureSteps:
+    """Answer with all messages of the turn, and with the actions for the front end as
+    `Answer.data`: `{"reactions": [...]}`, unless the caller requested an output type.
+
+    Pending calls at the end of the history run before the message of the user is added. With
+    pending calls the message may be empty, because an approval needs no text.
+    """
+    settings = turn.settings
+    loop = AgentLoop(settings.system_prompt, settings.round_trips, settings.cost, turn.schema)
+    envelope = Envelope(turn.history, turn.context)
+    is_silent = bool(envelope.pending) and all(part == Text("") for part in turn.message.content)
+    if envelope.pending:
+        envelope = yield from loop.call_tools(envelope)
+    if not is_silent:
+        envelope = evolve(envelope.with_message(turn.message), ended=False)
+    envelope = yield from loop.run(envelope)
+    reactions = all_reactions(envelope.messages, envelope.reactions)
+    data: Any = {"reactions": reactions} if turn.schema is None else loop.value
+    new_messages = envelope.messages[len(turn.history) :]
+    return Answer(_summary(envelope, reactions), data=data, new_messages=new_messages)
+
+
+def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:
+    """Return the last text of the assistant; without any, the output of the tool that ended the
+    turn.
+    """
+    count = len(reactions) - len(envelope.reactions)
+    texts = [reaction["message"] for reaction in reactions[:count]]
+    if not texts:
+        parts = envelope.messages[-1].content
+        results = [each for each in parts if isinstance(each, ToolResult)]
+        texts = [part.text for each in results for part in each.content if hasattr(part, "text")]
+    return "\n".join(texts)

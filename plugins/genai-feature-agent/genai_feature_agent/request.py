@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from genai_feature_agent.agent import Settings
+from genai_feature_agent import Settings
 from genai_feature_agent.loop import Added, Envelope
 from genai_feature_agent.reactions import all_reactions
 from genai_feature_agent.wire import from_wire, to_wire

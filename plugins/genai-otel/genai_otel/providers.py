@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from importlib_metadata import entry_points
 
 from genai_otel.conventions import INSTRUMENTS, Instrument
-from genai_otel.telemetry import Listener
-from genai_otel.wanted import Signal, Want
+from genai_otel.telemetry import Listener, Signal, Want
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 from genai_otel.providers import Providers
-from genai_otel.telemetry import PATIENCE, Telemetry
-from genai_otel.wanted import exporters_in
+from genai_otel.telemetry import PATIENCE, Telemetry, exporters_in
 from importlib_metadata import EntryPoint
 
 from .otel_receiver import Receiver
@@ -50,7 +49,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from genai_otel.telemetry import PATIENCE, Telemetry
-from genai_otel.wanted import wanted
+from genai_otel.telemetry import wanted
 
 assert not wanted({})
 telemetry = Telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})

@@ -10,8 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from genai_host.api import Command, Tool, ToolSet, hookimpl
-from genai_search_corpus.settings import Settings
+from attrs import field, frozen
+
+from genai_host.api import Command, Tool, ToolSet, about, hookimpl
+
+
+@frozen
+class Settings:
+    """Those of the table `[tools.corpus]`."""
+
+    folder: str = field(
+        default="",
+        metadata=about("directory of the documents", env="GENAI_TOOLS_CORPUS"),
+    )
+    index: str = field(
+        default="",
+        metadata=about("file of the index; in your cache directory if not set"),
+    )
 
 
 @hookimpl

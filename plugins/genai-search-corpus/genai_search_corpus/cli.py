@@ -10,8 +10,8 @@ import click
 from attrs import evolve
 
 from genai_host.api import CommandState, read_settings
+from genai_search_corpus import Settings
 from genai_search_corpus.corpus import Corpus, CorpusState
-from genai_search_corpus.settings import Settings
 
 _SHOWN = 300  # characters of a passage
 

@@ -20,9 +20,9 @@ from attrs import frozen
 from genai_host import paths
 from genai_host.api import well_formed
 from genai_host.errors import ConfigurationError
+from genai_search_corpus import Settings
 from genai_search_corpus.documents import UnreadableDocument, files_in, read
 from genai_search_corpus.index import Index, OpenIndex, PassageMatch
-from genai_search_corpus.settings import Settings
 
 StateCheck = Callable[[], None]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from genai_host.api import Tool, ToolContext, tool
 from genai_host.errors import ValidationError
+from genai_search_corpus import Settings
 from genai_search_corpus.corpus import Corpus
-from genai_search_corpus.settings import Settings
 
 MOST = 50
 _LONGEST_QUERY = 1000

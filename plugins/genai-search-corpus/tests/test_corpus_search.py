@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from genai_search_corpus import Settings, documents
 from genai_search_corpus import corpus as module
-from genai_search_corpus import documents
 from genai_search_corpus.corpus import Corpus, CorpusState
 from genai_search_corpus.index import Index
-from genai_search_corpus.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,10 +8,74 @@ best first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from genai_host.api import Tool, ToolSet, hookimpl
-from genai_search_web.settings import DdgsSettings, SearxngSettings
+from attrs import field, frozen
+from attrs import validators as must
+
+from genai_host.api import Must, Secret, Tool, ToolSet, about, hookimpl
+
+SafeSearch = Literal["on", "moderate", "off"]
+
+_SAFE = about("safe search: on, moderate or off")
+_IS_ADDRESS = Must(
+    "a URL that begins with http:// or https://",
+    lambda value: not value or value.startswith(("http://", "https://")),
+)
+
+
+@frozen
+class DdgsSettings:
+    """Those of the table `[tools.ddgs]`."""
+
+    backend: str = field(
+        default="auto",
+        metadata=about("search engines, for example duckduckgo,mojeek; auto tries all in turn"),
+    )
+    safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
+    seconds: float = field(
+        default=10.0,
+        validator=must.and_(must.gt(0), must.le(300)),
+        metadata=about("timeout of a search engine in seconds"),
+    )
+    proxy: str = field(
+        default="",
+        metadata=about("proxy URL; if not set, from the environment"),
+    )
+    certificates: str = field(
+        default="",
+        metadata=about("file of trusted certificates (PEM), for a proxy with its own"),
+    )
+
+
+@frozen
+class SearxngSettings:
+    """Those of the table `[tools.searxng]`."""
+
+    base_url: str = field(
+        default="",
+        validator=_IS_ADDRESS,
+        metadata=about(
+            "address of the SearXNG server, for example http://127.0.0.1:8888",
+            env="GENAI_SEARXNG_BASE_URL",
+        ),
+    )
+    key: Secret | None = field(
+        default=None,
+        metadata=about(
+            "bearer token, if a proxy in front of the server requires one",
+            env="GENAI_SEARXNG_KEY",
+        ),
+    )
+    categories: str = field(
+        default="", metadata=about("SearXNG categories, for example general,science")
+    )
+    safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
+    seconds: float = field(
+        default=10.0,
+        validator=must.and_(must.gt(0), must.le(300)),
+        metadata=about("timeout in seconds"),
+    )
 
 
 @hookimpl

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from genai_host.api import CancelToken, ChildLimits, Tool, ToolContext, run_in_child, tool
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, ValidationError
+from genai_search_web import DdgsSettings, SearxngSettings
 from genai_search_web.results import WebResult, sound, written
-from genai_search_web.settings import DdgsSettings, SearxngSettings
 
 MOST_MEMORY = 2**30
 """Bytes beyond the initial size of the process; mostly unused address space of threads."""

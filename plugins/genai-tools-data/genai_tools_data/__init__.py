@@ -6,11 +6,40 @@ in the environment. Without them the tools are not offered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from genai_host.api import ReactionType, Tool, ToolSet, hookimpl
-from genai_tools_data.settings import DataSettings, FilesSettings
+from attrs import field, frozen
+
+from genai_host.api import ReactionType, Tool, ToolSet, about, hookimpl
+
+
+@frozen
+class DataSettings:
+    """Those of the table `[tools.data]`."""
+
+    path: str = field(
+        default="",
+        metadata=about(
+            f"a SQLite database, or CSV files separated by {os.pathsep}",
+            env="GENAI_TOOLS_DATA",
+        ),
+    )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(name for name in self.path.split(os.pathsep) if name)
+
+
+@frozen
+class FilesSettings:
+    """Those of the table `[tools.files]`."""
+
+    folder: str = field(
+        default="",
+        metadata=about("directory whose text files may be read", env="GENAI_TOOLS_FILES"),
+    )
 
 
 @hookimpl

@@ -9,8 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from genai_host.api import Tool, ToolSet, hookimpl
-from genai_tools_pages.settings import PagesSettings
+from attrs import field, frozen, validators
+
+from genai_host.api import Tool, ToolSet, about, hookimpl
+
+MOST_MEGABYTES = 100
+MOST_SECONDS = 300
+
+
+@frozen
+class PagesSettings:
+    """Those of the table `[tools.pages]`."""
+
+    private: bool = field(
+        default=False,
+        metadata=about("allow pages at private addresses, for example of your network"),
+    )
+    megabytes: int = field(
+        default=10,
+        validator=[validators.ge(1), validators.le(MOST_MEGABYTES)],
+        metadata=about(f"maximum size of a page in MiB, 1 to {MOST_MEGABYTES}"),
+    )
+    seconds: float = field(
+        default=20.0,
+        validator=[validators.ge(1), validators.le(MOST_SECONDS)],
+        metadata=about(f"timeout of a page in seconds, 1 to {MOST_SECONDS}"),
+    )
 
 
 @hookimpl

@@ -22,8 +22,8 @@ from genai_host.api import (
     tool,
 )
 from genai_host.errors import ProviderTimeout, ValidationError
+from genai_tools_pages import PagesSettings
 from genai_tools_pages.page import Page
-from genai_tools_pages.settings import PagesSettings
 
 MOST_MEMORY = 768 * 2**20
 """Bytes beyond the initial size of the process, where the system supports limits."""

@@ -15,10 +15,9 @@ from typing import Any
 import genai_tools_pages
 import pytest
 from attrs import frozen
-from genai_tools_pages import page_tools
+from genai_tools_pages import PagesSettings, page_tools
 from genai_tools_pages.page import Page
 from genai_tools_pages.page_tools import MOST_WRITTEN, read_apart, written
-from genai_tools_pages.settings import PagesSettings
 
 from genai_host import Config, Host
 from genai_host.api import Cancellation

@@ -6,17 +6,67 @@ limits, in the table `[tools.sandbox]` of the configuration.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Command, ReactionType, ToolSet, ToolSource, hookimpl
-from genai_tools_sandbox.settings import Settings
+from attrs import Attribute, field, frozen
+
+from genai_host.api import Command, ReactionType, ToolSet, ToolSource, about, hookimpl
 
 _FILE = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "data": {"type": "string"}},
     "required": ["name", "data"],
 }
+
+
+def _between(least: float, most: float) -> Any:
+    def check(owner: Any, attribute: Attribute[Any], value: float) -> None:
+        if not (math.isfinite(value) and least <= value <= most):
+            raise ValueError(f"{attribute.name} must be a number from {least:,} to {most:,}")
+
+    return check
+
+
+@frozen
+class Settings:
+    """Those of the table `[tools.sandbox]`. Raises `ValueError` for what is out of bounds."""
+
+    seconds: float = field(
+        default=30.0,
+        validator=_between(0.1, 3600),
+        metadata=about("time limit of the code of a call, in seconds"),
+    )
+    memory: int = field(
+        default=512,
+        validator=_between(64, 4096),
+        metadata=about("memory limit of the code, in MiB"),
+    )
+    sessions: int = field(
+        default=4,
+        validator=_between(1, 64),
+        metadata=about("maximum number of concurrent sessions, each a separate process"),
+    )
+    idle_seconds: float = field(
+        default=600.0,
+        validator=_between(1, 86_400),
+        metadata=about("seconds until an idle session ends"),
+    )
+    output_characters: int = field(
+        default=20_000,
+        validator=_between(100, 90_000),  # the host truncates texts at 100,000
+        metadata=about("maximum number of output characters sent to the model"),
+    )
+    file_bytes: int = field(
+        default=20_000_000,
+        validator=_between(1, 100_000_000),
+        metadata=about("maximum size of the files of a call, in bytes"),
+    )
+    folder: str = field(
+        default="",
+        metadata=about("directory of Pyodide; in your cache directory if not set"),
+    )
 
 
 @hookimpl

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from genai_host.api import CommandState, read_settings
+from genai_tools_sandbox import Settings
 from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
-from genai_tools_sandbox.settings import Settings
 
 
 @click.group()

@@ -14,10 +14,10 @@ from attrs import frozen
 
 from genai_host.api import CancelToken, Image, Text, Tool, ToolContext, ToolOutput, ToolSource, tool
 from genai_host.errors import ValidationError
+from genai_tools_sandbox import Settings
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 from genai_tools_sandbox.pyodide import KNOWN, folder_of
 from genai_tools_sandbox.sessions import Sessions
-from genai_tools_sandbox.settings import Settings
 
 MOST_FILES = 20
 _MOST_GIVEN = 100

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genai_tools_sandbox import Settings
 from genai_tools_sandbox.process import can_run
-from genai_tools_sandbox.settings import Settings
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Cancellation, Image, ToolOutput

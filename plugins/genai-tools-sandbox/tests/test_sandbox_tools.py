@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genai_tools_sandbox import tools
+from genai_tools_sandbox import Settings, tools
 from genai_tools_sandbox.process import Ended, can_run
 from genai_tools_sandbox.pyodide import KNOWN
-from genai_tools_sandbox.settings import Settings
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host import Config, Host
