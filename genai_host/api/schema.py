@@ -17,14 +17,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
-
-import attrs
+from typing import Any
 
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import check_numbers, write_json
-from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
 from genai_host.util.text import describe_exception, short_repr, shorten
@@ -362,50 +358,3 @@ def build(value: Any, form: Any) -> Any:
         except ValueError as error:
             raise ValidationError(str(error)) from error
     return usual_codec().from_json(value, form)
-
-
-def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:
-    """The JSON Schema of the JSON form of `Message`.
-
-    Args:
-        parts: Kinds of message part.
-    """
-    definitions = {part.type: _part_schema(part) for part in parts}
-    any_part = {"oneOf": [{"$ref": f"#/$defs/{tag}"} for tag in definitions]}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Message",
-        "type": "object",
-        "properties": {
-            "role": {"enum": list(ROLES)},
-            "content": {
-                "anyOf": [{"type": "string"}, {"type": "array", "items": any_part}],
-                "description": "parts; a string stands for one text part",
-            },
-        },
-        "required": ["role", "content"],
-        "additionalProperties": False,
-        "$defs": definitions,
-    }
-
-
-def _part_schema(part: type[Part]) -> dict[str, Any]:
-    fields = attrs.fields(attrs.resolve_types(part))
-    return {
-        "type": "object",
-        "properties": {
-            "type": {"const": part.type},
-            **{field.name: _field_schema(field.type) for field in fields},
-        },
-        "required": ["type", *(f.name for f in fields if f.default is attrs.NOTHING)],
-        "additionalProperties": False,
-    }
-
-
-def _field_schema(form: Any) -> dict[str, Any]:
-    members = get_args(form)
-    if get_origin(form) is tuple:
-        return {"type": "array", "items": _field_schema(members[0])}
-    if get_origin(form) in (Union, UnionType) and all(issubclass(m, Part) for m in members):
-        return {"oneOf": [{"$ref": f"#/$defs/{member.type}"} for member in members]}
-    return schema_of(form)

@@ -113,10 +113,6 @@ def _same(value: Any, other: Any) -> bool:
     return bool(value == other or (value != value and other != other))  # nan != nan
 
 
-def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in table.items() if value != {}}
-
-
 @contextlib.contextmanager
 def _changing(path: str) -> Iterator[None]:
     """Handle errors of tomlkit, which accepts less than the host's reader."""

@@ -12,6 +12,7 @@ import pytest
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from message_schema import message_schema
 
 from genai_host.api import (
     Answer,
@@ -37,7 +38,6 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
-from genai_host.api.schema import message_schema
 from genai_host.errors import GenaiError, RateLimited, ValidationError
 
 DEEP = 100_000

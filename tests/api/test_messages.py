@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from message_schema import message_schema
 
 from genai_host.api import (
     ChatCall,
@@ -27,7 +28,6 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.api.messages import PARTS, ROLES
-from genai_host.api.schema import message_schema
 from genai_host.errors import ValidationError
 
 PICTURE = Image(b"\x89PNG", "image/png")

@@ -11,9 +11,10 @@ import pytest
 from attrs import field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from message_schema import message_schema
 
 from genai_host.api import SchemaValidator, Secret, patterns, schema_of
-from genai_host.api.schema import build, message_schema
+from genai_host.api.schema import build
 from genai_host.errors import ValidationError
 
 DEEP = 30000

@@ -17,6 +17,7 @@ import click
 import pytest
 from genai_server.native.openapi import description
 from genai_server.routes import own_routes
+from message_schema import message_schema
 
 import genai_host
 import genai_host.api
@@ -25,7 +26,6 @@ import genai_host.serving
 import genai_host_testing
 from genai_host import Config, Host
 from genai_host.api import hooks, http_status
-from genai_host.api.schema import message_schema
 from genai_host.api.settings import Setting, describe
 from genai_host.cli.app import App
 from genai_host.cli.main import cli, commands
