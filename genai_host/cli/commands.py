@@ -10,12 +10,12 @@
         with state.host.open(**arguments) as opened:
             commands.echo(opened.say("hi").text)
 
-`genai-batch` uses it.
+`genai-batch` uses it, and so do the commands of tools and assistants.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.cli.options import (
     Chosen as _Chosen,
@@ -45,14 +45,22 @@ from genai_host.cli.terminal import (
     echo_json as echo_json,
 )
 from genai_host.cli.terminal import (
+    echo_table as echo_table,
+)
+from genai_host.cli.terminal import (
     is_terminal as is_terminal,
 )
 from genai_host.cli.terminal import (
     note as note,
 )
+from genai_host.cli.terminal import (
+    piped_text as piped_text,
+)
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
+
+S = TypeVar("S")
 
 
 def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
@@ -70,3 +78,23 @@ def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
         names = _Chosen(given["feature"], given["model"], given["provider"])
         given.update(names.over(_LastUsed().read())._asdict())
     return given
+
+
+def tool_settings(host: HostServices, name: str, settings: type[S]) -> S:
+    """Return the settings of a set of tools, from the table `[tools.NAME]` and the environment.
+
+    Args:
+        host: The host.
+        name: Name of the set.
+        settings: Its settings class, without secrets.
+
+    Raises:
+        ConfigurationError: A setting is invalid.
+    """
+    from genai_host.api.settings import read_settings
+    from genai_host.config.schema import SetConfig
+
+    config = host.config.tools.get(name, SetConfig())
+    return read_settings(
+        settings, config.settings, owner=f"tools.{name}", overrides=config.overrides
+    )

@@ -3,20 +3,17 @@
 The commands call the Assistants API in this process, over the host and the store of the command
 line. Text is printed as it arrives; the complete answer is known when the run ends.
 
-Names, answers and files are untrusted: at a terminal their control characters are replaced. Piped
-output is exact.
+Names, answers and files are untrusted: `commands` replaces their control characters at a terminal.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import mimetypes
-import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +22,7 @@ from attrs import define, field
 from genai_wire_openai.server.files import MOST_BYTES
 from genai_wire_openai.server.objects import Object, ObjectStore, shown
 
+from genai_host import commands
 from genai_host.api import Cancellation, RouteRequest, RouteResponse, read_json, write_json
 from genai_host.errors import (
     Cancelled,
@@ -42,9 +40,6 @@ if TYPE_CHECKING:
 _USER = "genai_feature_assistants.user"
 _FOR_FILES = ("file_search", "code_interpreter")
 _MOST_NAMED = 5
-_MOST_PIPED = 20 * 2**20  # characters
-# C0 except tab and newline, DEL, C1, and characters that reorder text (Unicode TR9)
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 
 
 @click.group()
@@ -71,11 +66,13 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     """List assistants, newest first."""
     every = list(reversed(list(ObjectStore(_host(ctx), _user(ctx), "assistant").all())))
     if as_json:
-        click.echo(json.dumps([shown(each) for each in every], indent=2))
+        commands.echo_json([shown(each) for each in every])
     elif every:
-        _echo_table([["id", "name", "model", "tools", "created"], *map(_row, every)])
+        commands.echo_table(["id", "name", "model", "tools", "created"], map(_row, every))
     else:
-        _note("no assistants: create one on the page of `genai-host serve`, or with its API")
+        commands.note(
+            "no assistants: create one on the page of `genai-host serve`, or with its API"
+        )
 
 
 def _row(assistant: Object) -> list[str]:
@@ -125,26 +122,24 @@ def run_command(
     with _service(ctx) as service:
         with _message(ctx, service, assistant, text, files) as message:
             reply = _start(ctx, service, assistant, known, message)
-        printer = RunPrinter((lambda piece: None) if as_json else _echo)
+        printer = RunPrinter((lambda piece: None) if as_json else partial(commands.echo, end=""))
         try:
             _follow(ctx, service, reply, printer)
             printer.check_completed()
         finally:
             if printer.has_text and not as_json:
                 with contextlib.suppress(OSError):  # the reader of the output has gone
-                    _echo("\n")
+                    commands.echo("")
             if printer.run:
                 thread = printer.run["thread_id"]
-                _note(
+                commands.note(
                     f'continue: genai-host assistants run {assistant["id"]} --thread {thread} "..."'
                 )
         _print_sources(ctx, service, printer, as_json=as_json)
 
 
 def _message_text(words: Sequence[str]) -> str:
-    text = " ".join(words)
-    if not text and sys.stdin is not None and not sys.stdin.isatty():
-        text = sys.stdin.read(_MOST_PIPED).strip()
+    text = " ".join(words) or commands.piped_text().strip()
     if not text:
         raise click.UsageError('no message: genai-host assistants run ID "..."')
     return text
@@ -275,7 +270,7 @@ class RunPrinter:
         elif name in ("thread.message.completed", "thread.message.incomplete"):
             self._end_message(value)
         elif name == "error":
-            _note(str(value["message"]))
+            commands.note(str(value["message"]))
 
     def _add(self, piece: str) -> None:
         if piece and not self._current and self.text:
@@ -306,7 +301,7 @@ class RunPrinter:
         """Raise an error of the host unless the run has an answer."""
         run, status = self.run, self.run.get("status")
         if status == "incomplete":
-            _note(f"the answer is incomplete: {run['incomplete_details']['reason']}")
+            commands.note(f"the answer is incomplete: {run['incomplete_details']['reason']}")
         elif status == "cancelled":
             raise Cancelled("the run was cancelled")
         elif status == "expired":
@@ -350,14 +345,14 @@ def _print_sources(
         ids = {"assistant": run["assistant_id"], "thread": run["thread_id"], "run": run["id"]}
         about = {name: run[name] for name in ("status", "model", "usage")}
         answer = {"text": printer.text, "citations": cited, "files": made}
-        click.echo(json.dumps({**answer, **ids, **about}, indent=2))
+        commands.echo_json({**answer, **ids, **about})
         return
     if cited or made:
-        _echo("\n")
+        commands.echo("")
     for each in cited:
-        _echo(f"{each['text']}  {each['filename']} ({each['file_id']})\n")
+        commands.echo(f"{each['text']}  {each['filename']} ({each['file_id']})")
     for each in made:
-        _echo(f"created: {each['filename']} ({each['file_id']})\n")
+        commands.echo(f"created: {each['filename']} ({each['file_id']})")
 
 
 def _user(ctx: click.Context) -> str:
@@ -418,32 +413,3 @@ def _found(ctx: click.Context, given: str, kind: str) -> Object:
         f"{len(chosen)} {kind}s match {given!r:.80}: {', '.join(ids)}{more}",
         hint="use a longer prefix",
     )
-
-
-def _echo(text: str) -> None:
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    click.echo(_safe(text, cleans=is_terminal), nl=False)
-
-
-def _note(text: str) -> None:
-    """Print to standard error."""
-    click.echo(_safe(text), err=True)
-
-
-def _echo_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, header first; if it is piped, lines with tabs and without the header."""
-    lines = [[" ".join(_safe(cell).split()) for cell in row] for row in rows]
-    if sys.stdout is None or not sys.stdout.isatty():
-        for line in lines[1:]:
-            _echo("\t".join(line) + "\n")
-        return
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for number, line in enumerate(lines):
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.secho("  ".join(padded).rstrip(), bold=True if not number else None)
-
-
-def _safe(text: str, *, cleans: bool = True) -> str:
-    """Replace control characters except newline and tab, and escape lone surrogates."""
-    text = _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n")) if cleans else text
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -67,7 +67,8 @@ class Line:
 
     def __call__(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
         """Return the exit code, the output and the errors."""
-        self._monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        piped = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+        self._monkeypatch.setattr("sys.stdin", piped)
         code = run(["assistants", *map(str, arguments)])
         printed = self._capsys.readouterr()
         return code, printed.out, printed.err

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 import click
 from attrs import evolve
 
-from genai_host.api import CommandState, read_settings
+from genai_host import commands
+from genai_host.api import CommandState
 from genai_search_corpus import Settings
 from genai_search_corpus.corpus import Corpus, CorpusState
 
@@ -28,14 +27,14 @@ def corpus() -> None:
 @click.option("--folder", metavar="FOLDER", help="Use this directory instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
-@click.pass_context
-def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: bool) -> None:
+@click.pass_obj
+def index_command(state: CommandState, folder: str | None, as_json: bool, quiet: bool) -> None:
     """Create or update the index.
 
     Searches update the index too, within a time limit; passages not yet indexed are found by
     their words only. You can interrupt this command at any time.
     """
-    given = _settings(ctx, folder)
+    given = _settings(state, folder)
     is_seen = not quiet and sys.stderr.isatty()
 
     def show_progress(state: CorpusState) -> None:
@@ -44,17 +43,17 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
             click.echo(f"\r{state.documents} documents, {done}\033[K", err=True, nl=False)
 
     try:
-        state = Corpus(given).make(lambda: None, show_progress)
+        made = Corpus(given).make(lambda: None, show_progress)
     finally:
         if is_seen:
             click.echo(err=True)
     if as_json:
-        counts = {"documents": state.documents, "passages": state.passages}
-        left_out = [{"path": path, "why": why} for path, why in state.left_out]
-        click.echo(json.dumps({**counts, "left_out": left_out}, indent=2))
+        counts = {"documents": made.documents, "passages": made.passages}
+        left_out = [{"path": path, "why": why} for path, why in made.left_out]
+        commands.echo_json({**counts, "left_out": left_out})
         return
-    click.echo(f"{state.documents} documents, {state.passages} passages")
-    for path, why in state.left_out:
+    click.echo(f"{made.documents} documents, {made.passages} passages")
+    for path, why in made.left_out:
         click.echo(f"not indexed: {_plain(path)}: {why}", err=True)
 
 
@@ -65,15 +64,15 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
     "--limit", "-n", default=5, type=click.IntRange(1, 50), help="Maximum number of results."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
+@click.pass_obj
 def search_command(
-    ctx: click.Context, query: tuple[str, ...], folder: str | None, limit: int, as_json: bool
+    state: CommandState, query: tuple[str, ...], folder: str | None, limit: int, as_json: bool
 ) -> None:
     """Search the documents, by words and by meaning."""
-    found = Corpus(_settings(ctx, folder)).search(" ".join(query), limit, lambda: None)
+    found = Corpus(_settings(state, folder)).search(" ".join(query), limit, lambda: None)
     rows = [{"title": each.title, "link": link, "text": each.text} for link, each in found]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        commands.echo_json(rows)
         return
     for row in rows:
         text = " ".join(row["text"].split())
@@ -81,12 +80,8 @@ def search_command(
         click.echo(f"{_plain(row['title'])}\n{row['link']}\n  {_plain(text[:_SHOWN])}{more}\n")
 
 
-def _settings(ctx: click.Context, folder: str | None) -> Settings:
-    state: CommandState = ctx.obj
-    config = state.host.config.tools.get("corpus")
-    given: Any = {} if config is None else config.settings
-    overrides: Any = {} if config is None else config.overrides
-    settings = read_settings(Settings, given, owner="tools.corpus", overrides=overrides)
+def _settings(state: CommandState, folder: str | None) -> Settings:
+    settings = commands.tool_settings(state.host, "corpus", Settings)
     return settings if folder is None else evolve(settings, folder=folder)
 
 
