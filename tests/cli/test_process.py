@@ -27,7 +27,7 @@ _HEAVY = (
     "sqlalchemy"
 )
 _DECLARING = """
-    genai_feature_agent.reactions genai_feature_assistants.routes genai_feature_chat.chat
+    genai_feature_agent.reactions genai_feature_chat.chat
     genai_feature_chat.chat_model genai_feature_research.reactions genai_feature_research.settings
     genai_mcp.client genai_mcp.client.servers genai_mcp.text genai_otel.telemetry
     genai_tools_data.plain_tools genai_tools_data.reactions genai_vendor_anthropic.models

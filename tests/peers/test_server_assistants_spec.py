@@ -10,7 +10,7 @@ import genai_wire_openai
 import pytest
 from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Holding, calling, cites
 from assistants_tour_code import CODE, RUNS, links
-from genai_feature_assistants.routes import routes
+from genai_feature_assistants import genai_http_routes
 from peers.assistants_api import TEXT, Api, plain, serving
 from peers.openai_document import Document
 
@@ -38,7 +38,7 @@ def api(make_host: MakeHost, document: Document) -> Iterator[Api]:
 
 def own_routes() -> set[str]:
     """The routes of the Assistants, and those of files, which other APIs use, too."""
-    every = (*routes(), *genai_wire_openai.genai_http_routes())
+    every = (*genai_http_routes(), *genai_wire_openai.genai_http_routes())
     own = [each for each in every if each.path.removeprefix("/v1").startswith(OURS)]
     return {plain(each.key.replace(" /v1", " ")) for each in own}
 

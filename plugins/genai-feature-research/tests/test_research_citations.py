@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from genai_feature_research import text_views
+from genai_feature_research import reactions
 from genai_feature_research.prompts import NOTHING_LEFT
 from genai_feature_research.search import cited
 from hypothesis import given
@@ -85,11 +85,11 @@ def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> No
     ]
     kinds = [reaction["type"] for reaction in answer.reactions]
     assert kinds == ["sources", "warnings"]
-    assert [*text_views.sources(answer.reactions[0], 80)] == [
+    assert [*reactions.sources(answer.reactions[0], 80)] == [
         "[1] Rivers",
         "    https://rivers.example",
     ]
-    warned = [*text_views.warnings(answer.reactions[1], 30)]
+    warned = [*reactions.warnings(answer.reactions[1], 30)]
     assert " ".join(warned).startswith("! removed from the answer")
     assert len(warned) > 1
 

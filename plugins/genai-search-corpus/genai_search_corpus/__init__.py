@@ -42,6 +42,6 @@ def genai_commands() -> Iterable[Command]:
 
 
 def _tools(settings: Settings) -> Sequence[Tool]:
-    from genai_search_corpus.tools import CorpusTools
+    from genai_search_corpus.corpus import CorpusTools
 
     return CorpusTools(settings).tools()

@@ -1,4 +1,4 @@
-"""A searchable directory, with an index that is kept up to date.
+"""A searchable directory, with an index that is kept up to date, and the tool `corpus__search`.
 
 Corpus.search → _update (new, changed and removed documents)
 → _embed  (vectors, within a time limit)
@@ -7,19 +7,20 @@ Corpus.search → _update (new, changed and removed documents)
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import frozen
 
 from genai_host import paths
-from genai_host.api import well_formed
-from genai_host.errors import ConfigurationError
+from genai_host.api import Tool, ToolContext, tool, well_formed
+from genai_host.errors import ConfigurationError, ValidationError
 from genai_search_corpus import Settings
 from genai_search_corpus.documents import UnreadableDocument, files_in, read
 from genai_search_corpus.index import Index, OpenIndex, PassageMatch
@@ -33,6 +34,8 @@ FURTHEST = 0.18
 """Maximum cosine distance of similar texts with multilingual-e5; unrelated texts: 0.2 or more."""
 
 _CANDIDATES = 50
+_MOST = 50  # results
+_LONGEST_QUERY = 1000
 _RANK = 60  # damping of the first ranks; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion
 
 
@@ -191,3 +194,35 @@ def _file_of(settings: Settings) -> str:
     folder = os.path.realpath(os.path.expanduser(settings.folder))
     name = sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return os.path.join(paths.cache_dir(), "corpus", f"{name}.db")
+
+
+class CorpusTools:
+    """Provides the method `search` as a tool."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._corpus = Corpus(settings)
+
+    def tools(self) -> Sequence[Tool]:
+        return [tool(self.search, idempotent=True, timeout=120.0, available_when=self._applies)]
+
+    def search(
+        self,
+        query: Annotated[str, "what to search for: words, or a question"],
+        run: ToolContext,
+        region: Annotated[str, "ignored"] = "wt-wt",
+        limit: Annotated[int, f"maximum number of results, from 1 to {_MOST}"] = 10,
+    ) -> str:
+        """Search the user's own documents, by words and by meaning. The result is a JSON list of
+        passages, each with `title`, `link` and `text`, the best first."""
+        if not query.strip() or len(query) > _LONGEST_QUERY:
+            raise ValidationError(f"a query must have 1 to {_LONGEST_QUERY} characters")
+        if not 1 <= limit <= _MOST:
+            raise ValidationError(f"limit must be a number from 1 to {_MOST}")
+        found = self._corpus.search(query, limit, run.limits.check)
+        return json.dumps(
+            [{"title": each.title, "link": link, "text": each.text} for link, each in found],
+            ensure_ascii=False,
+        )
+
+    def _applies(self, context: Mapping[str, Any]) -> bool:
+        return self._corpus.is_named()
