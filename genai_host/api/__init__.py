@@ -6,6 +6,7 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 
 - `messages`: messages and their parts; token usage
 - `calls`: calls of a model and their results, independent of API formats; cost
+- `extra`: fields of API formats that the host does not interpret
 - `error_replies`: errors in the replies of services
 - `dialects`: `Dialect`, the codec of an API format, and helpers to write one
 - `server_settings`: hints for errors of self-hosted servers
@@ -52,6 +53,13 @@ from genai_host.api.calls import (
     TranscribeCall as TranscribeCall,
     ToolSchema as ToolSchema,
 )
+from genai_host.api.extra import (
+    extra_of as extra_of,
+    joined_extra as joined_extra,
+    merged_extra as merged_extra,
+    unknown_fields as unknown_fields,
+    with_extra as with_extra,
+)
 from genai_host.api.json_text import EncodedJson as EncodedJson
 from genai_host.api.provider_requests import (
     ProviderReply as ProviderReply,
@@ -97,6 +105,7 @@ from genai_host.api.dialects import (
     read_reply as read_reply,
     read_vector as read_vector,
     string_in as string_in,
+    system_parts as system_parts,
     system_texts as system_texts,
     text_in as text_in,
     unsupported as unsupported,

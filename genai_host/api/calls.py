@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
 
+from genai_host.api.extra import checked_extra
 from genai_host.api.json_text import EncodedJson
 from genai_host.api.messages import File, Message
 
@@ -71,12 +72,16 @@ class ToolSchema:
         description: Description for the model.
         parameters: JSON Schema of an object.
         strict: Whether the service must enforce the schema, if it can.
+        extra: See `Part`.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any] = field(factory=dict)
     strict: bool = False
+    extra: Mapping[str, Any] | None = field(
+        default=None, kw_only=True, hash=False, repr=False, converter=checked_extra
+    )
 
 
 @frozen(kw_only=True)

@@ -163,10 +163,9 @@ class Codec:
         )
 
         def write(message: Message) -> dict[str, Any]:
-            content = message.content
-            if len(content) == 1 and type(content[0]) is Text and not message.name:  # usually
-                text = {"type": Text.type, "text": content[0].text}
-                return {"role": message.role, "content": [text]}
+            text = message.plain_text
+            if text is not None:  # usually
+                return {"role": message.role, "content": [{"type": Text.type, "text": text}]}
             return write_message(message)
 
         return write

@@ -276,18 +276,23 @@ def picture_in_words(image: Image) -> Text:
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
-    """Texts of all system messages, for formats that send them separately.
+    """Texts of all system messages; see `system_parts`."""
+    return [part.text for part in system_parts(messages, dialect)]
+
+
+def system_parts(messages: Iterable[Message], dialect: str) -> list[Text]:
+    """Parts of all system messages, for formats that send them separately.
 
     Raises:
-        UnsupportedPart: A system message contains another part.
+        UnsupportedPart: A system message contains a part that is not text.
     """
-    texts: list[str] = []
+    texts: list[Text] = []
     for message in messages:
         if message.role != "system":
             continue
         for part in message.content:
             if isinstance(part, Text):
-                texts.append(part.text)
+                texts.append(part)
             elif not isinstance(part, (Reasoning, VendorPart)):
                 raise unsupported(part, "in a message of role system", dialect)
     return texts

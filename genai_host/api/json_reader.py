@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar, overload
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
@@ -61,7 +61,16 @@ class JsonReader:
         dropped: Collects the paths of ignored fields, including those of nested objects.
     """
 
-    __slots__ = ("_camel", "_names", "dropped", "path", "read", "value")
+    __slots__ = (
+        "_camel",
+        "_carrier",
+        "_inner_objects",
+        "_names",
+        "dropped",
+        "path",
+        "read",
+        "value",
+    )
 
     def __init__(
         self, value: Any, path: str, *, camel: bool = False, dropped: list[str] | None = None
@@ -72,6 +81,8 @@ class JsonReader:
         self.value: Mapping[str, Any] = value
         self.dropped = [] if dropped is None else dropped
         self._camel = camel
+        self._carrier: _Carrier | None = None
+        self._inner_objects: dict[str, Self] = {}  # by name
         self._names: dict[str, str] = {}  # original spelling; empty without `camel`
         self.read: set[str] = set()
         for written, each in value.items() if camel else ():
@@ -182,6 +193,16 @@ class JsonReader:
 
     def object(self, name: str) -> Self | None:
         value = self.raw(name)
+        if value is None:
+            return None
+        if name not in self._inner_objects:
+            self._inner_objects[name] = self._inner(value, self.at(name))
+        return self._inner_objects[name]
+
+    def peek(self, name: str) -> Self | None:
+        """An object that still counts as not read, so that `extra` returns it; None if it is
+        missing."""
+        value = self.value.get(self._names.get(name, name))
         return None if value is None else self._inner(value, self.at(name))
 
     def objects(self, name: str) -> Sequence[Self]:
@@ -208,6 +229,20 @@ class JsonReader:
             if self.raw(name):
                 raise ValidationError(f"{name} is not supported here", path=self.at(name))
 
+    def refuse_elsewhere(self, *names: str) -> None:
+        """Refuse fields like `refuse`, unless the service has this format: then `extra` returns
+        them.
+
+        Raises:
+            ValidationError: A field is present and has an effect.
+        """
+        carrier = self._carrier
+        for name in names:
+            if self.value.get(self._names.get(name, name)) and (
+                carrier is None or not carrier.is_sent()
+            ):
+                self.refuse(name)
+
     def drop(self, *names: str) -> None:
         """Ignore fields, if present: the reply is correct without them."""
         for name in names:
@@ -223,9 +258,60 @@ class JsonReader:
             self.dropped.append(path.removeprefix("$."))
 
     def drop_others(self) -> None:
-        """Ignore all fields not read so far. Formats grow, and an answer seldom depends on new
-        fields."""
+        """Ignore all fields not read so far, also of the objects read with `object`. Formats grow,
+        and an answer seldom depends on new fields."""
+        for inner in self._inner_objects.values():
+            inner.drop_others()
         self.drop(*(name for name, _ in self.names() if name not in self.read))
+
+    def carry(self, dialect: str, is_sent: Callable[[], bool]) -> None:
+        """Let `extra` return fields; this also applies to the objects in this one.
+
+        Args:
+            dialect: Name of the dialect of the format.
+            is_sent: Whether the service has this format, so that it receives the fields.
+        """
+        self._carrier = _Carrier(dialect, is_sent)
+
+    def extra(self, *neutral: str) -> Mapping[str, Any] | None:
+        """The fields not read so far, also of the objects read with `object`, for `extra` of the
+        part, message or tool that is read from this object. If the service has another format,
+        they are ignored and reported.
+
+        Args:
+            neutral: Names of fields that mean nothing to other services: they are not reported,
+                and left out if they are empty.
+
+        Returns:
+            The fields by dialect; None if there are none, or the service has another format.
+        """
+        carrier = self._carrier
+        self.read.update(name for name in neutral if not self.value.get(name))
+        found = self._unread()
+        if not found:
+            return None
+        if carrier is None or not carrier.is_sent():
+            self.read.update(neutral)
+            self.drop_others()
+            return None
+        self._read_all()
+        return {carrier.dialect: found}
+
+    def _read_all(self) -> None:
+        self.read.update(name for name, _ in self.names())
+        for inner in self._inner_objects.values():
+            inner._read_all()
+
+    def _unread(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, inner in self._inner_objects.items():
+            if unread := inner._unread():
+                found[self._names.get(name, name)] = unread
+        if not self.value.keys() <= self.read:
+            for name, written in self.names():
+                if name not in self.read:
+                    found[written] = self.value[written]
+        return found
 
     def nothing_else(self) -> None:
         """Check that all fields were read.
@@ -238,10 +324,19 @@ class JsonReader:
                 raise ValidationError(f"unknown field {short_repr(written)} here", path=self.path)
 
     def _inner(self, value: Any, path: str) -> Self:
-        return type(self)(value, path, camel=self._camel, dropped=self.dropped)
+        inner = type(self)(value, path, camel=self._camel, dropped=self.dropped)
+        inner._carrier = self._carrier
+        return inner
 
     def wrong(self, name: str, why: str) -> ValidationError:
         return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))
+
+
+class _Carrier(NamedTuple):
+    """See `JsonReader.carry`."""
+
+    dialect: str
+    is_sent: Callable[[], bool]
 
 
 _Reader = TypeVar("_Reader", bound=JsonReader)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from attrs import Attribute, field, frozen
 from attrs import validators as must
 
+from genai_host.api.extra import checked_extra
 from genai_host.api.json_text import check_numbers, well_formed, well_formed_object
 from genai_host.errors import ValidationError
 from genai_host.util.text import short_repr
@@ -28,9 +29,17 @@ _NOTHING: Any = object()
 @frozen
 class Part:
     """Base of all parts of a message. Lone surrogates in its texts, which UTF-8 cannot encode, are
-    replaced by U+FFFD."""
+    replaced by U+FFFD.
+
+    Attributes:
+        extra: Fields that only a dialect knows, by the name of the dialect, which sends them again;
+            other dialects leave them out. None for none.
+    """
 
     type: ClassVar[str]
+    extra: Mapping[str, Any] | None = field(
+        default=None, kw_only=True, hash=False, repr=False, converter=checked_extra
+    )
 
 
 def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
@@ -238,6 +247,7 @@ class Message:
             `Message("user", ["What is this?", image])`.
         name: Name of the speaker, which distinguishes participants of the same role. Dialects
             without such a field leave it out.
+        extra: See `Part`.
 
     Raises:
         ValidationError: The role is unknown, or the content is not made of parts.
@@ -246,12 +256,24 @@ class Message:
     role: Role = field(validator=_is_role)
     content: tuple[Part, ...] = field(converter=_parts)
     name: str = field(default="", kw_only=True)
+    extra: Mapping[str, Any] | None = field(
+        default=None, kw_only=True, hash=False, repr=False, converter=checked_extra
+    )
     _remembered: dict[Hashable, Any] = field(factory=dict, init=False, eq=False, repr=False)
 
     @property
     def text(self) -> str:
         """Its text parts, joined."""
         return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def plain_text(self) -> str | None:
+        """Its text, if it has nothing else, as most messages: one text, no name, no `extra`."""
+        content = self.content
+        if len(content) != 1 or self.name or self.extra is not None:
+            return None
+        text = content[0]
+        return text.text if type(text) is Text and text.extra is None else None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, TypeVar
 
 from attrs import evolve
 
 from genai_host.api.dialects import malformed
+from genai_host.api.extra import merged_extra
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import Part, ToolCall
 
 P = TypeVar("P", bound=Part)
 
 
-def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
+def read_tool_call(
+    id: str, name: str, arguments: Any, extra: Mapping[str, Any] | None = None
+) -> ToolCall:
     """A tool call. `arguments` is an object or its JSON text, which some services encode twice;
-    nothing, null and an empty list are an empty object. Anything else is stored as text."""
+    nothing, null and an empty list are an empty object. Anything else is stored as text. For
+    `extra`, see `Part`."""
     value = arguments
     for _ in range(2):
         if isinstance(value, str):
@@ -29,8 +33,8 @@ def read_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
     if value is None or value == []:
         value = {}
     if isinstance(value, dict):
-        return ToolCall(id, name, value)
-    return ToolCall(id, name, malformed=arguments_as_text(arguments))
+        return ToolCall(id, name, value, extra=extra)
+    return ToolCall(id, name, malformed=arguments_as_text(arguments), extra=extra)
 
 
 def arguments_as_text(arguments: Any) -> str:
@@ -115,8 +119,16 @@ class ToolCallAssembler:
         self._at_index: dict[int, _Call] = {}  # the last one
         self._by_id: dict[tuple[int | None, str], _Call] = {}
 
-    def add(self, *, index: int | None, id: str, name: str, arguments: str) -> None:
-        """Add a chunk.
+    def add(
+        self,
+        *,
+        index: int | None,
+        id: str,
+        name: str,
+        arguments: str,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add a chunk. For `extra`, see `Part`.
 
         Raises:
             MalformedReply: The chunk cannot be assigned to a call.
@@ -136,11 +148,15 @@ class ToolCallAssembler:
         if id:
             self._by_id.setdefault((index, id), call)
         call.add(id, name, arguments)
+        if extra is not None:
+            call.extra = merged_extra(call.extra or {}, extra)
 
     def calls(self) -> list[ToolCall]:
         """All calls so far, in order."""
         ordered = sorted(self._calls, key=lambda call: call.place)
-        return distinct_calls(read_tool_call(each.id, each.name, each.text()) for each in ordered)
+        return distinct_calls(
+            read_tool_call(each.id, each.name, each.text(), each.extra) for each in ordered
+        )
 
 
 def _name(call: _Call | None) -> str:
@@ -159,6 +175,7 @@ class _Call:
         self.place = place
         self.id = ""
         self.name = name
+        self.extra: Mapping[str, Any] | None = None
         self._pieces: list[str] = []
         self._size = 0
         self._scanned = 0  # pieces

@@ -465,10 +465,10 @@ def _results_in_words(message: Message) -> Message:
     """Replace images in tool results by text, for a model that accepts no images."""
     if not message.remember("needs", _needs)[1]:
         return message
-    return Message(
-        message.role,
-        [_in_words(part) if isinstance(part, ToolResult) else part for part in message.content],
-    )
+    content = [
+        _in_words(part) if isinstance(part, ToolResult) else part for part in message.content
+    ]
+    return evolve(message, content=content)
 
 
 def _in_words(result: ToolResult) -> ToolResult:

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-from genai_host.api import Message, Part, Step, Text
+from genai_host.api import Message, Part, Step
 from genai_host.api.messages import FORMER_USAGE, remember_each
 
 Label = Callable[[Any], str]
@@ -126,10 +126,10 @@ def _of_messages(messages: Iterable[Message], label: Label) -> str:
 
 
 def _of_message(message: Message, label: Label = _label) -> bytes:
-    content = message.content
-    if len(content) == 1 and type(content[0]) is Text and not message.name:  # in most cases
-        text = f"text\0{message.role}\0{content[0].text}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    text = message.plain_text
+    if text is not None:  # in most cases
+        plain = f"text\0{message.role}\0{text}"
+        return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).digest()
     return bytes.fromhex(digest(_fields(message, label), label))
 
 

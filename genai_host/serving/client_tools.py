@@ -21,6 +21,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
+from genai_host.api.extra import joined_extra
 from genai_host.api.json_reader import is_deep
 from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ValidationError
@@ -33,6 +34,7 @@ def offered_tool(
     path: str,
     *,
     strict: bool = False,
+    extra: Mapping[str, Any] | None = None,
 ) -> ToolSchema:
     """Validate a tool of a client.
 
@@ -45,6 +47,7 @@ def offered_tool(
         parameters: JSON Schema of its parameters; None for none.
         path: Location in the request.
         strict: See `ToolSchema`.
+        extra: See `ToolSchema`.
 
     Raises:
         ValidationError: The tool is invalid.
@@ -55,7 +58,7 @@ def offered_tool(
     if parameters.get("type", "object") != "object":
         raise ValidationError(f"the parameters of {name} are not an object", path=path)
     check_schema(parameters, path)
-    return ToolSchema(name, description, parameters, strict)
+    return ToolSchema(name, description, parameters, strict, extra=extra)
 
 
 _MOST_VALUES = 5000
@@ -92,9 +95,11 @@ class CallReader:
     def __init__(self) -> None:
         self._budget = ValueBudget()
 
-    def read(self, id: str, name: str, arguments: str) -> ToolCall:
+    def read(
+        self, id: str, name: str, arguments: str, extra: Mapping[str, Any] | None = None
+    ) -> ToolCall:
         """Read a call. Invalid arguments stay as the model wrote them, since it will see them
-        again.
+        again. For `extra`, see `Part`.
 
         Raises:
             ValidationError: The arguments of all calls have too many values.
@@ -104,8 +109,8 @@ class CallReader:
         except ValueError:
             value = None
         if not isinstance(value, dict) or is_deep(value):
-            return ToolCall(id, name, malformed=arguments)
-        return ToolCall(id, name, value)
+            return ToolCall(id, name, malformed=arguments, extra=extra)
+        return ToolCall(id, name, value, extra=extra)
 
 
 CHOICES = ("auto", "none", "required")
@@ -121,7 +126,11 @@ def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema]
 
 
 def result_and_files(
-    id: str, name: str, parts: Iterable[Part], error: bool = False
+    id: str,
+    name: str,
+    parts: Iterable[Part],
+    error: bool = False,
+    extra: Mapping[str, Any] | None = None,
 ) -> tuple[ToolResult, list[File]]:
     """The result of a tool, and its documents. A result contains text and images only; it mentions
     documents, which the user's message contains.
@@ -131,6 +140,7 @@ def result_and_files(
         name: Name of the tool.
         parts: Parts of the result.
         error: Whether the call failed.
+        extra: Further fields of the result; see `Part`.
 
     Raises:
         ValidationError: There is a part of another kind.
@@ -142,7 +152,7 @@ def result_and_files(
             files.append(part)
             part = Text(f"(the document {part.name or part.url or len(files)} follows)")
         content.append(part)
-    return ToolResult(id, name, content, error), files
+    return ToolResult(id, name, content, error, extra=extra), files
 
 
 MOST_TOOLS = 512
@@ -224,10 +234,11 @@ class Pairing:
 def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]:
     """Merge consecutive messages of the same role, for example the results of parallel calls."""
     found: list[Message] = []
-    for role, alike in groupby(messages, key=lambda message: message.role):
-        if role in roles:
+    for role, group in groupby(messages, key=lambda message: message.role):
+        alike = list(group)
+        if role in roles and len(alike) > 1:
             parts = chain.from_iterable(message.content for message in alike)
-            found.append(Message(role, parts))
+            found.append(Message(role, parts, extra=joined_extra(*alike)))
         else:
             found += alike
     return found

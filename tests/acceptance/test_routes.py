@@ -165,14 +165,19 @@ def test_item_10_each_parameter_of_its_own_is_sent_or_refused(
 ) -> None:
     """One that does not go with the others is an error before anything is sent. Some are of
     use beside tools alone."""
-    plain = sent(host, service, model, way, {}, "look")
+
+    def asked(parameters: dict[str, Any]) -> Any:
+        body = sent(host, service, model, way, parameters, "look")
+        return body, service.requests[-1].headers.get("anthropic-beta")
+
+    plain = asked({})
     own = {name: s for name, s in candidate(host, model, way).parameters.items()
            if name not in STANDARD}  # fmt: skip
     assert own
     for name, schema in own.items():
         value = OWN[name] if name in OWN else sample_of(schema)
         try:
-            changed = sent(host, service, model, way, {name: value}, "look")
+            changed = asked({name: value})
         except InvalidParameter as error:
             assert error.parameter, name
             assert not service.requests

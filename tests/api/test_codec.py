@@ -51,7 +51,8 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-texts = st.builds(Text, st.text())
+extras = st.none() | st.dictionaries(st.text(), st.dictionaries(st.text(), json_values))
+texts = st.builds(Text, st.text(), extra=extras)
 images = st.builds(Image, st.binary(min_size=1), st.text()) | st.builds(
     Image, url=st.text(min_size=1)
 )
@@ -67,7 +68,9 @@ parts: st.SearchStrategy[Part] = st.one_of(
     st.builds(Reasoning, st.text()),
     st.builds(VendorPart, st.text(), json_values),
 )
-messages = st.builds(Message, st.sampled_from(ROLES), st.lists(parts, max_size=4))
+messages = st.builds(
+    Message, st.sampled_from(ROLES), st.lists(parts, max_size=4), name=st.text(), extra=extras
+)
 
 _DETAIL = {"kind": "k", "title": "t"}
 

@@ -81,6 +81,32 @@ class TestFields:
         given.raw("c")
         given.nothing_else()
 
+    @pytest.mark.parametrize("is_sent", [True, False])
+    def test_fields_for_the_same_dialect(self, is_sent: bool) -> None:
+        value = {"a": 1, "b": {"c": 1, "d": 2}, "e": None, "mark": {"f": 1}, "new": [1], "no": []}
+        given = JsonReader({"given": value}, "$")
+        given.carry("mine", lambda: is_sent)
+        inner = given.object("given")
+        assert inner is not None
+        inner.raw("a")
+        b, mark = inner.object("b"), inner.peek("mark")
+        assert b is not None
+        assert mark is not None
+        b.raw("c")
+        mark.raw("f")
+        found = {"b": {"d": 2}, "mark": {"f": 1}, "new": [1]}
+        assert inner.extra("mark", "no") == ({"mine": found} if is_sent else None)
+        assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
+        assert inner.extra() is None
+        assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
+
+    def test_fields_without_a_dialect_are_dropped(self) -> None:
+        given = JsonReader({"a": 1, "b": 2}, "$")
+        with wrong(path="$.a"):
+            given.refuse_elsewhere("a")
+        assert given.extra() is None
+        assert given.dropped == ["b"]
+
     def test_base64_of_either_alphabet(self) -> None:
         given = JsonReader({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
         assert {given.data(name) for name in "abc"} == {b"\xfb\xff"}

@@ -279,6 +279,8 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
 )
 def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
     for name in [each.name for each in attrs.fields(type(part)) if getattr(part, each.name) == "a"]:
-        assert getattr(evolve(part, **{name: "a\ud800"}), name) == "a\ufffd"
+        mended: dict[str, Any] = {name: "a\ud800"}
+        assert getattr(evolve(part, **mended), name) == "a\ufffd"
+        wrong: dict[str, Any] = {name: 1}
         with pytest.raises(TypeError):
-            evolve(part, **{name: 1})
+            evolve(part, **wrong)

@@ -78,6 +78,8 @@ STEPS: list[Step[Any]] = [
     PROMPT,
     Prompt([Message("user", "ho")]),
     Prompt([Message("system", "hi")]),
+    Prompt([Message("user", "hi", extra={"mine": {"new": 1}})]),
+    Prompt([Message("user", Text("hi", extra={"mine": {"new": 1}}))]),
     Prompt([]),
     Prompt([Message("user", "hi"), Message("user", "hi")]),
     evolve(PROMPT, role="other"),

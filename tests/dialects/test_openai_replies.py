@@ -103,7 +103,8 @@ def stream(events: Sequence[StreamEvent]) -> tuple[list[Delta], Completion]:
         (said({"reasoning": {"a": 1}, "content": "hi"}, finish_reason="stop"),
          Completion(Message("assistant", "hi"), vendor_finish="stop")),
         (said({"reasoning_details": [{"type": "reasoning.text", "text": "hm"}], "content": "hi"}),
-         Completion(Message("assistant", [Reasoning("hm"), "hi"]))),
+         Completion(Message("assistant", [Reasoning("hm"), "hi"]), extra={"openai-chat": {
+             "message": {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}}})),
         (said({"reasoning_content": "hm", "content": "hi"}, finish_reason="stop"),
          Completion(Message("assistant", [Reasoning("hm"), "hi"]), vendor_finish="stop")),
         (said({"reasoning": "hm"}, finish_reason="stop"),
@@ -413,11 +414,21 @@ _VALUES = [
     {"name": "f", "arguments": "{}"},
     {"prompt_tokens": 1},
 ]
-_IN_CHUNK = ["choices", "error", "usage", "object", "type", "detail"]
-_IN_CHOICE = ["index", "delta", "message", "text", "error", "usage", "finish_reason", "logprobs"]
+_IN_CHUNK = ["choices", "error", "usage", "object", "type", "detail", "id", "new"]
+_IN_CHOICE = [
+    "index",
+    "delta",
+    "message",
+    "text",
+    "error",
+    "usage",
+    "finish_reason",
+    "logprobs",
+    "new",
+]
 _IN_DELTA = [
     *("role", "content", "refusal", "tool_calls", "function_call"),
-    *("reasoning", "reasoning_content", "reasoning_details"),
+    *("reasoning", "reasoning_content", "reasoning_details", "new"),
 ]
 
 

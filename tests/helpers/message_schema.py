@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin
 
 import attrs
 
-from genai_host.api.messages import PARTS, ROLES, Part
+from genai_host.api.messages import PARTS, ROLES, Message, Part
 from genai_host.api.schema import schema_of
 
 
@@ -19,6 +19,7 @@ def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:
         parts: Kinds of message part.
     """
     definitions = {part.type: _part_schema(part) for part in parts}
+    fields = attrs.fields_dict(attrs.resolve_types(Message))
     any_part = {"oneOf": [{"$ref": f"#/$defs/{tag}"} for tag in definitions]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -30,6 +31,7 @@ def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:
                 "anyOf": [{"type": "string"}, {"type": "array", "items": any_part}],
                 "description": "parts; a string stands for one text part",
             },
+            **{name: _field_schema(fields[name].type) for name in ("name", "extra")},
         },
         "required": ["role", "content"],
         "additionalProperties": False,
@@ -54,6 +56,8 @@ def _field_schema(form: Any) -> dict[str, Any]:
     members = get_args(form)
     if get_origin(form) is tuple:
         return {"type": "array", "items": _field_schema(members[0])}
-    if get_origin(form) in (Union, UnionType) and all(issubclass(m, Part) for m in members):
+    kinds = [member for member in members if isinstance(member, type)]
+    is_union = get_origin(form) in (Union, UnionType)
+    if is_union and len(kinds) == len(members) and all(issubclass(kind, Part) for kind in kinds):
         return {"oneOf": [{"$ref": f"#/$defs/{member.type}"} for member in members]}
     return schema_of(form)

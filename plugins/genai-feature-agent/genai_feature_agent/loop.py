@@ -134,19 +134,17 @@ def _marked(message: Message) -> Message:
     """Return a message with tags around its tool outputs."""
     if message.role != "tool":
         return message
-    return Message(
-        "tool",
-        [
-            evolve(part, content=[_marked_part(each) for each in part.content])
-            if isinstance(part, ToolResult)
-            else part
-            for part in message.content
-        ],
-    )
+    content = [
+        evolve(part, content=[_marked_part(each) for each in part.content])
+        if isinstance(part, ToolResult)
+        else part
+        for part in message.content
+    ]
+    return evolve(message, content=content)
 
 
 def _marked_part(part: Text | Image) -> Text | Image:
-    return Text(_between("tool-output", part.text)) if isinstance(part, Text) else part
+    return evolve(part, text=_between("tool-output", part.text)) if isinstance(part, Text) else part
 
 
 def _between(mark: str, text: str) -> str:

@@ -128,6 +128,7 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
             stream_path="/model/{model}/invoke-with-response-stream",
             omit_fields=["model", "stream"],
             extra_fields={**version, **({"anthropic_beta": [*betas]} if betas else {})},
+            parameters={"betas": False},  # a setting, since they are in the body
             variant={"cache": "blocks"},
             model_ids="*anthropic.claude-*",
         ),

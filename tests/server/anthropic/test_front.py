@@ -74,7 +74,7 @@ def test_thoughts_come_back_as_they_were_signed(
 
 
 def test_what_is_asked(api: Api, service: FakeService) -> None:
-    service.replies = [claude("so")]
+    service.replies = [claude("so"), claude("so")]
     cached = {"cache_control": {"type": "ephemeral"}}
     asked = {
         "max_tokens": 4096,
@@ -84,14 +84,13 @@ def test_what_is_asked(api: Api, service: FakeService) -> None:
         "output_config": {"effort": "low"},
         "temperature": 1,
     }
-    said(api, user({"type": "text", "text": "hi", **cached}), in_pieces=False, **asked)
-    body = service.requests[0].json()
-    assert body == {
-        "model": "claude-opus-4-6",
-        "messages": [HI],
-        "cache_control": {"type": "ephemeral", "ttl": "5m"},
-        **asked,
-    }
+    marked = user({"type": "text", "text": "hi", **cached})
+    said(api, marked, in_pieces=False, **asked)
+    said(api, HI, in_pieces=False, **asked, **cached)
+    first, second = (request.json() for request in service.requests)
+    assert first == {"model": "claude-opus-4-6", "messages": [marked], **asked}
+    ttl = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+    assert second == {"model": "claude-opus-4-6", "messages": [HI], **asked, **ttl}
 
 
 DISABLED, ADAPTIVE = {"type": "disabled"}, {"type": "adaptive"}

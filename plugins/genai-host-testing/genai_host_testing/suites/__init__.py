@@ -6,6 +6,7 @@
 - `EmbedDialectSuite`: an embedding dialect
 - `ModerateDialectSuite`: a moderation dialect
 - `TranscribeDialectSuite`: a dialect that converts speech to text
+- `WireSuite`: an API format, with its dialect and its HTTP routes
 - `ProviderSuite`: any provider
 - `HttpProviderSuite`: an HTTP provider, with all faults of a service
 - `ModelSuite`: models and offerings
@@ -22,7 +23,7 @@ import pytest
 
 _REWRITTEN = """
     base codec dialect executor feature http_provider http_replies http_stage http_streams
-    model other_dialects provider tool tool_source
+    model other_dialects provider tool tool_source wire
 """
 # before the imports, so that assertions show the compared values
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
@@ -47,6 +48,7 @@ from genai_host_testing.suites.sample_replies import (  # noqa: E402
 )
 from genai_host_testing.suites.tool import ToolSuite  # noqa: E402
 from genai_host_testing.suites.tool_source import ToolSourceSuite  # noqa: E402
+from genai_host_testing.suites.wire import WireSuite  # noqa: E402
 
 __all__ = [
     "AnthropicMessagesReplies",
@@ -66,5 +68,6 @@ __all__ = [
     "ToolSourceSuite",
     "ToolSuite",
     "TranscribeDialectSuite",
+    "WireSuite",
     "recommended",
 ]

@@ -67,6 +67,10 @@ class CodecSuite(Suite):
         """A call with all content that the dialect can write."""
         raise NotImplementedError
 
+    def written(self, call: Call) -> Any:
+        """The body written by the dialect, parsed, and the headers."""
+        return self.data(call), self.dialect.prepare_request(call).headers
+
     def data(self, call: Call) -> Any:
         """The body written by the dialect, parsed."""
         return json.loads(self.dialect.prepare_request(call).data())
@@ -98,10 +102,10 @@ class CodecSuite(Suite):
         )  # fmt: skip
 
     def test_each_parameter_is_written(self) -> None:
-        without = self.data(self.call())
+        without = self.written(self.call())
         for name in self.dialect.parameters:
             value = self.parameter_value(name)
-            written = self.data(evolve(self.call(), parameters={name: value}))
+            written = self.written(evolve(self.call(), parameters={name: value}))
             assert written != without, f"{name} is left out"
 
     def test_variants_that_nobody_chose_are_the_usual_ones(self) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import ne
 from typing import Any, Literal
@@ -46,10 +46,12 @@ from genai_host.api import (
     asked_in_words,
     fitting_id,
     held_form,
+    joined_extra,
     remember_each,
     standard_parameters,
-    system_texts,
+    system_parts,
     unsupported,
+    with_extra,
     write_json,
     write_long_json,
 )
@@ -64,6 +66,9 @@ from genai_wire_anthropic.dialect.replies import (
 
 ContentBlock = Mapping[str, Any]
 _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
+
+BETA = "anthropic-beta"
+"""Header with the beta features that a request uses."""
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
@@ -88,10 +93,9 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
     if mark and turns:
         role = turns[-1][0][1]
         blocks = b",".join(blocks for *_, blocks in turns[-1])
-        wires[-1] = _MESSAGE % (
-            role,
-            blocks[:-1] + b"," + mark + b"}",
-        )  # ends with an object
+        if mark[: mark.index(b":")] not in turns[-1][-1][2]:  # a client's own mark
+            blocks = blocks[:-1] + b"," + mark + b"}"  # ends with an object
+        wires[-1] = _message(role, blocks, [message for message, *_ in turns[-1]])
     return [EncodedJson(wire) for wire in wires]
 
 
@@ -100,20 +104,31 @@ def _turn(messages: list[Message]) -> bytes:
     if len(messages) == 1:
         return messages[0].remember(_WRITTEN, _write)
     encoded = [message.remember(NAME, _encoded) for message in messages]
-    return _MESSAGE % (encoded[0][0], b",".join(blocks for _, blocks in encoded))
+    return _message(encoded[0][0], b",".join(blocks for _, blocks in encoded), messages)
+
+
+def _message(role: bytes, blocks: bytes, messages: Sequence[Message]) -> bytes:
+    """A message, with the further fields of those it is made of."""
+    wire = _MESSAGE % (role, blocks)
+    extra = joined_extra(*messages)
+    if extra is None or NAME not in extra:
+        return wire
+    further = {name: value for name, value in extra[NAME].items() if name not in _IN_MESSAGE}
+    return wire[:-1] + b"," + write_json(further)[1:] if further else wire
 
 
 _WRITTEN = (NAME, "message")
+_IN_MESSAGE = ("role", "content")
 _MESSAGE = b'{"role":"%b","content":[%b]}'
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
 def _write(message: Message) -> bytes:
     role, blocks = message.remember(NAME, _encoded)
-    content = message.content
-    if role and len(content) == 1 and type(content[0]) is Text:  # in most cases
-        return _TEXT_MESSAGE % (role, write_long_json(content[0].text))
-    return _MESSAGE % (role, blocks) if role else b""
+    text = message.plain_text
+    if role and text is not None:  # in most cases
+        return _TEXT_MESSAGE % (role, write_long_json(text))
+    return _message(role, blocks, [message]) if role else b""
 
 
 def _encoded(message: Message) -> _Encoded:
@@ -135,10 +150,10 @@ def _blocks(message: Message) -> Iterator[ContentBlock]:
             citations = {"citations": part.data["citations"]}
         elif isinstance(part, Text) and message.role != "tool":
             if _shows(part):
-                yield {"type": "text", "text": part.text, **citations}
+                yield with_extra({"type": "text", "text": part.text, **citations}, part, NAME)
             citations = {}
         else:
-            yield _block(part, message)
+            yield with_extra(_block(part, message), part, NAME)
 
 
 def _is_of_text(data: Any) -> bool:
@@ -146,7 +161,7 @@ def _is_of_text(data: Any) -> bool:
     return isinstance(data, Mapping) and "citations" in data and "type" not in data
 
 
-def _block(part: Part, message: Message) -> ContentBlock:
+def _block(part: Part, message: Message) -> dict[str, Any]:
     role = message.role
     if role == "user" and isinstance(part, Image):
         return {"type": "image", "source": _source(part, "image/png")}
@@ -156,13 +171,13 @@ def _block(part: Part, message: Message) -> ContentBlock:
         given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
         return {"type": "tool_use", "id": wire_id(part.id), "name": part.name, "input": given}
     if role != "tool" and isinstance(part, VendorPart) and isinstance(part.data, Mapping):
-        return part.data
+        return dict(part.data)
     if role == "tool" and isinstance(part, ToolResult):
         return _tool_result(part)
     raise unsupported(part, f"in a message of role {role}", NAME)
 
 
-def _document(file: File) -> ContentBlock:
+def _document(file: File) -> dict[str, Any]:
     kind = file.media_type
     title = {"title": file.name} if file.name else {}
     if kind in ("", "application/pdf"):
@@ -190,21 +205,22 @@ def _source(part: Image | File, usual_type: str) -> ContentBlock:
     return {"type": "base64", "media_type": part.media_type or usual_type, "data": data}
 
 
-def _tool_result(result: ToolResult) -> ContentBlock:
+def _tool_result(result: ToolResult) -> dict[str, Any]:
     parts = [part for part in result.content if not isinstance(part, Text) or _shows(part)]
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id(result.id)}
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].extra is None:
         block["content"] = parts[0].text
     elif parts:
-        block["content"] = [
-            {"type": "text", "text": part.text}
-            if isinstance(part, Text)
-            else {"type": "image", "source": _source(part, "image/png")}
-            for part in parts
-        ]
+        block["content"] = [with_extra(_block_of_result(part), part, NAME) for part in parts]
     if result.error:
         block["is_error"] = True
     return block
+
+
+def _block_of_result(part: Text | Image) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return {"type": "image", "source": _source(part, "image/png")}
 
 
 def _shows(text: Text) -> bool:
@@ -217,16 +233,17 @@ def wire_id(id: str) -> str:
 
 def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """The system messages as blocks."""
-    return [{"type": "text", "text": text} for text in system_texts(messages, NAME) if text.strip()]
+    return [
+        with_extra({"type": "text", "text": part.text}, part, NAME)
+        for part in system_parts(messages, NAME)
+        if _shows(part)
+    ]
 
 
 def wire_tool(tool: ToolSchema) -> dict[str, Any]:
     described = {"description": tool.description} if tool.description else {}
-    return {
-        "name": tool.name,
-        **described,
-        "input_schema": {"type": "object", **tool.parameters},
-    }
+    schema = {"type": "object", **tool.parameters}
+    return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
@@ -243,7 +260,7 @@ def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | N
 
 _PLACED = frozenset(
     {
-        "max_tokens", "parallel_tool_calls", "prompt_cache", "reasoning_effort", "stop",
+        "betas", "max_tokens", "parallel_tool_calls", "prompt_cache", "reasoning_effort", "stop",
         "thinking_budget", "thinking_display",
     }
 )  # fmt: skip
@@ -298,6 +315,11 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
             "enum": ["5m", "1h"],
             "description": "how long the service caches the prompt",
         },
+        "betas": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "beta features of the service to use",
+        },
     }
     variant = {
         "max_tokens": 16_000,
@@ -332,7 +354,8 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
             body["output_config"] = output
         if call.stream:
             body["stream"] = True
-        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+        headers = {BETA: ",".join(given["betas"])} if given.get("betas") else {}
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream, headers)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_message(read_object(reply.body, "content"))
@@ -394,9 +417,9 @@ def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, An
         else:
             mark = b'"cache_control":' + write_json(control)
             for last in (*system[-1:], *tools[-1:]):
-                last["cache_control"] = control
+                last.setdefault("cache_control", control)
     if system:
-        is_plain = len(system) == 1 and not mark
+        is_plain = len(system) == 1 and len(system[0]) == len(("type", "text"))
         fields["system"] = system[0]["text"] if is_plain else system
     fields["messages"] = wire_messages(call, mark)
     if tools:
@@ -415,7 +438,7 @@ def _output(call: ChatCall, schema: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 _COUNTED = (
-    "parallel_tool_calls", "prompt_cache", "reasoning_effort", "thinking_budget",
+    "betas", "parallel_tool_calls", "prompt_cache", "reasoning_effort", "thinking_budget",
     "thinking_display",
 )  # fmt: skip
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     Completion,
     Delta,
@@ -26,6 +28,7 @@ from genai_host.api import (
     count_in,
     details_in,
     explain_reply,
+    extra_of,
     finish_word,
     id_in,
     index_in,
@@ -40,6 +43,7 @@ from genai_host.api import (
     read_tool_call,
     service_error,
     string_in,
+    unknown_fields,
     weightier,
     with_server_setting,
 )
@@ -64,6 +68,9 @@ _STATUS_OF_TYPE: Mapping[str, int] = {
 """Status of an error in a reply with status 200, or in a stream."""
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 """Types of deltas, with the field of the chunk."""
+_IN_EVENT = frozenset({"delta", "type", "usage"})
+_IN_DELTA_EVENT = frozenset({"delta", "index", "type"})
+_IN_DELTA = frozenset({"text", "thinking", "type"})
 _GROWING = ("text", "thinking")
 """Types of blocks that are streamed, with their fields."""
 
@@ -97,6 +104,21 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
     return with_server_setting(service_error(status, message, kind))
 
 
+_IN_MESSAGE = frozenset(
+    {"content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage"}
+)
+_IN_TEXT = frozenset({"citations", "text", "type"})
+_IN_CALL = frozenset({"id", "input", "name", "type"})
+_IN_USAGE = frozenset(
+    {
+        "cache_creation", "cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens",
+        "output_tokens", "output_tokens_details",
+    }
+)  # fmt: skip
+"""Fields of objects in replies. Others are passed on to clients, in `extra`."""
+_DIRECT = {"type": "direct"}  # the usual caller of a tool
+
+
 def read_message(data: Mapping[str, Any]) -> Completion:
     """Read a complete reply.
 
@@ -125,7 +147,15 @@ def read_message(data: Mapping[str, Any]) -> Completion:
         finish,
         _read_usage(details_in(data, "usage")),
         vendor_finish=reason,
+        extra=extra_of(NAME, _unknown(data)) or {},
     )
+
+
+def _unknown(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The unknown fields of a message, and those of its usage."""
+    usage = unknown_fields(details_in(message, "usage"), _IN_USAGE)
+    unknown = unknown_fields(message, _IN_MESSAGE)
+    return {**unknown, "usage": usage} if usage else unknown
 
 
 _Place = tuple[int, int]  # the index of a block, and its number among all
@@ -164,6 +194,8 @@ class MessageDecoder:
             delta = object_in(data, "delta")
             self._message.update(delta)
             self._finish = weightier(self._finish, finish_word(delta.get("stop_reason")))
+            further = {name: value for name, value in data.items() if name not in _IN_EVENT}
+            self._message.update(further)
             known = {name: value for name, value in details_in(data, "usage").items() if value}
             self._message["usage"] = {**details_in(self._message, "usage"), **known}
         elif kind == "message_stop":
@@ -197,7 +229,9 @@ class MessageDecoder:
             return ()
         place = self._newest[index] = (index, len(self._blocks))
         self._blocks[place] = block
-        return self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
+        shown = self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
+        unknown = unknown_fields(block, _IN_TEXT) if kind == "text" else {}
+        return [Delta(extra={NAME: {"block": unknown}}), *shown] if unknown else shown
 
     def _place(self, data: Mapping[str, Any]) -> _Place | None:
         return self._newest.get(index_in(data, "index") or 0)
@@ -222,7 +256,7 @@ class MessageDecoder:
             growing = name in _GROWING
             piece = string_in(delta, name) if growing else arguments_as_text(delta.get(name))
             self._pieces.setdefault((place, name), []).append(piece)
-            return self._shown(place, name, piece) if growing else ()
+            return _with_unknown(self._shown(place, name, piece), data, delta) if growing else ()
         return ()
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
@@ -261,6 +295,18 @@ class MessageDecoder:
         return string_in(self._blocks[place], name) + "".join(pieces)
 
 
+def _with_unknown(
+    shown: Sequence[Delta], data: Mapping[str, Any], delta: Mapping[str, Any]
+) -> Sequence[Delta]:
+    """The chunk with the unknown fields of its event and of the delta in it."""
+    if not shown or (data.keys() <= _IN_DELTA_EVENT and delta.keys() <= _IN_DELTA):
+        return shown
+    unknown = unknown_fields(data, _IN_DELTA_EVENT)
+    if inner := unknown_fields(delta, _IN_DELTA):
+        unknown["delta"] = inner
+    return [evolve(each, extra=extra_of(NAME, {"event": unknown})) for each in shown]
+
+
 def _json_in(text: str) -> Any:
     """The input of a server tool."""
     try:
@@ -278,7 +324,7 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
         if text and list_in(block, "citations"):
             yield VendorPart(NAME, {"citations": block["citations"]})
         if text:
-            yield Text(text)
+            yield Text(text, extra=extra_of(NAME, unknown_fields(block, _IN_TEXT)))
     elif kind == "tool_use":
         yield _read_tool_use(block, at)
     elif kind == "thinking":
@@ -295,7 +341,10 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
     id = id_in(block, "id") or f"call_{at}"
-    return read_tool_call(id, string_in(block, "name"), block.get("input"))
+    unknown = unknown_fields(block, _IN_CALL)
+    if unknown.get("caller") == _DIRECT:
+        del unknown["caller"]
+    return read_tool_call(id, string_in(block, "name"), block.get("input"), extra_of(NAME, unknown))
 
 
 def _read_usage(data: Mapping[str, Any]) -> Usage:

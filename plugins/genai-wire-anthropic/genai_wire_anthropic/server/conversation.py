@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     File,
     Image,
@@ -33,13 +35,15 @@ _TTLS = ("5m", "1h")
 def ttl_in(given: JsonReader) -> tuple[str, ...]:
     """Return the cache lifetime of a marked block; empty if it is not marked. Raises
     `ValidationError`."""
-    control = given.object("cache_control")
+    control = given.peek("cache_control")  # the mark stays where it is
     if control is None:
         return ()
     control.choice("type", ("ephemeral",))
-    found = control.choice("ttl", _TTLS, _TTLS[0])
-    control.drop_others()
-    return (found,)
+    return (control.choice("ttl", _TTLS, _TTLS[0]),)
+
+
+NEUTRAL = ("cache_control", "caller", "toolset_name", "transformations")
+"""Fields of blocks and tools that mean nothing to other services."""
 
 
 def longest(ttls: Iterable[str]) -> str | None:
@@ -52,10 +56,9 @@ _PDF, _TEXT = "application/pdf", "text/plain"
 
 def image(block: JsonReader) -> Image:
     """Read an image. Raises `ValidationError`."""
-    changes = block.object("transformations")
+    changes = block.peek("transformations")
     if changes is not None:
         changes.choice("oversized_image", ("downsize",))
-        changes.drop_others()
     source = _source(block)
     kind = source.text("type")
     if kind == "url":
@@ -67,17 +70,15 @@ def image(block: JsonReader) -> Image:
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _source_not_taken(source)
-    source.drop_others()
-    block.drop_others()
-    return found
+    return evolve(found, extra=block.extra(*NEUTRAL))
 
 
 def document(block: JsonReader) -> File:
     """Read a document: a PDF or a text. Raises `ValidationError`."""
-    citations = block.object("citations")
+    citations = block.peek("citations")
     if citations is not None:
-        citations.refuse("enabled")
-    block.refuse("context")
+        citations.refuse_elsewhere("enabled")
+    block.refuse_elsewhere("context")
     title = block.text("title")
     source = _source(block)
     kind = source.text("type")
@@ -93,9 +94,7 @@ def document(block: JsonReader) -> File:
         found = _of_text(source, _joined(source), title)
     else:
         raise _source_not_taken(source)
-    source.drop_others()
-    block.drop_others()
-    return found
+    return evolve(found, extra=block.extra(*NEUTRAL, "citations"))
 
 
 def _source(block: JsonReader) -> JsonReader:
@@ -119,6 +118,7 @@ def _joined(source: JsonReader) -> str:
         if each.text("type") != "text":
             raise ValidationError("only text blocks are supported in a document", path=each.path)
         texts.append(each.text("text"))
+        each.drop_others()
     return "\n".join(texts)
 
 
@@ -146,6 +146,9 @@ def _source_not_taken(source: JsonReader) -> ValidationError:
 
 OWN = "anthropic-messages"
 """The dialect of this format. Only it can read these signatures and blocks."""
+
+DIRECT = {"type": "direct"}
+"""The usual caller of a tool: the model, not code at the service."""
 
 MALFORMED = "INVALID_JSON"
 """The only argument of a call whose arguments are not an object; its value is their text."""
@@ -202,12 +205,12 @@ class _Reader:
             parts = [
                 part for block in self._blocks(given, "content") for part in self._answered(block)
             ]
-            yield Message("assistant", parts)
+            yield Message("assistant", parts, extra=given.extra())
         elif role == "system":
             yield from self.system(given, "content")
+            given.drop_others()  # it becomes a part of the system prompt
         else:
             raise ValidationError("invalid or missing role", path=given.at("role"))
-        given.drop_others()
 
     def _of_user(self, given: JsonReader) -> Iterator[Message]:
         """Yield the tool results before other content."""
@@ -220,10 +223,11 @@ class _Reader:
                 parts += files
             else:
                 parts.append(_part(block))
+        extra = given.extra()
         if results:
-            yield Message("tool", results)
+            yield Message("tool", results, extra=extra)
         if parts or not results:
-            yield Message("user", parts or [Text("")])
+            yield Message("user", parts or [Text("")], extra=None if results else extra)
 
     def _answered(self, block: JsonReader) -> Iterator[Part]:
         """Read a block of an answer, which may have further fields."""
@@ -231,7 +235,7 @@ class _Reader:
         if kind == "text":
             if block.values("citations"):
                 yield VendorPart(OWN, {"citations": block.raw("citations")})
-            yield Text(block.text("text"))
+            yield Text(block.text("text"), extra=block.extra(*NEUTRAL))
         elif kind == "tool_use":
             yield self._call(block)
         elif kind == "thinking":
@@ -239,6 +243,8 @@ class _Reader:
                 yield Reasoning(block.text("thinking"))
             if block.text("signature"):
                 yield VendorPart(OWN, dict(block.value))
+            else:
+                block.drop_others()  # the service accepts no thoughts without a signature
         elif kind in _OF_ITS_SERVICE:
             yield VendorPart(OWN, dict(block.value))
         else:
@@ -251,9 +257,12 @@ class _Reader:
         self._names[id] = name
         given: Mapping[str, Any] = block.mapping("input") or {}
         malformed = given.get(MALFORMED)
+        if block.raw("caller") != DIRECT:
+            block.read.discard("caller")
+        extra = block.extra(*NEUTRAL)
         if len(given) == 1 and isinstance(malformed, str) and malformed:
-            return ToolCall(id, name, malformed=malformed)
-        return ToolCall(id, name, given)
+            return ToolCall(id, name, malformed=malformed, extra=extra)
+        return ToolCall(id, name, given, extra=extra)
 
     def _result(self, block: JsonReader) -> tuple[ToolResult, list[File]]:
         id = block.text("tool_use_id")
@@ -261,9 +270,8 @@ class _Reader:
             raise ValidationError("no tool call has this id", path=block.at("tool_use_id"))
         content = [_part_of_result(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
-        block.raw("toolset_name")
-        block.drop_others()
-        return result_and_files(id, self._names[id], content, is_error)
+        extra = block.extra(*NEUTRAL)
+        return result_and_files(id, self._names[id], content, is_error, extra)
 
     def _blocks(self, given: JsonReader, name: str) -> Iterator[JsonReader]:
         """The blocks of a field; a string is one text block."""
@@ -306,10 +314,9 @@ def _part(block: JsonReader) -> Part:
 
 
 def _text(block: JsonReader) -> Text:
-    found = Text(block.text("text"))
+    text = block.text("text")
     block.refuse("citations")
-    block.drop_others()
-    return found
+    return Text(text, extra=block.extra(*NEUTRAL))
 
 
 def _not_taken(block: JsonReader) -> ValidationError:

@@ -37,6 +37,7 @@ from genai_host.serving import (
     value_of,
     whole,
 )
+from genai_wire_anthropic.dialect.messages import BETA
 from genai_wire_anthropic.server.replies import (
     NO_THREADS,
     PING,
@@ -62,7 +63,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     if "thread" in body:
         return problem_reply(NO_THREADS)
-    wanted = read(body, host)
+    wanted = read(body, host, request.headers.get(BETA, ""))
     del body  # its values take memory while the service answers
     asked = wanted.asked
     if "max_tokens" not in asked.parameters:
@@ -94,7 +95,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         dialect="anthropic-messages",
         parameters=frozenset(used),
         neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
-        headers=("anthropic-beta",),
+        headers=(BETA,),
         write_event=named_sse_of,
         write_error=error_event,
         writer=MessageWriter(model, shows_thoughts=True),
@@ -105,7 +106,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:
     """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
-    asked = read(body_of(request), host).asked
+    asked = read(body_of(request), host, request.headers.get(BETA, "")).asked
     if asked.model is not None and asked.model.startswith(FEATURE):
         raise ValidationError(
             f"{asked.model} is a feature: only models can count tokens", path="$.model"

@@ -26,12 +26,14 @@ from genai_host.api import (
     Usage,
     VendorPart,
     json_response,
+    merged_extra,
     sse_event,
+    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
-from genai_wire_anthropic.server.conversation import MALFORMED, OWN
+from genai_wire_anthropic.server.conversation import DIRECT, MALFORMED, OWN
 
 _OVERLOADED = 529
 _TYPES: Mapping[int, str] = {
@@ -95,7 +97,7 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
         if own is not None:
             yield own
         elif isinstance(part, Text):
-            yield {**_EMPTY, "text": part.text, **citations}
+            yield with_extra({**_EMPTY, "text": part.text, **citations}, part, OWN)
             citations = {}
         elif isinstance(part, ToolCall):
             yield wire_call(part)
@@ -126,13 +128,10 @@ def thoughts(text: str) -> ReplyBlock:
 
 def wire_call(call: ToolCall) -> ReplyBlock:
     given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
-    return {
-        "type": "tool_use",
-        "id": call.id,
-        "name": call.name,
-        "input": given,
-        "caller": {"type": "direct"},
-    }
+    block = with_extra(
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": given}, call, OWN
+    )
+    return {"caller": DIRECT, **block}
 
 
 def _signs(part: Part | None) -> bool:
@@ -164,8 +163,14 @@ class Stream:
         self._open = ""  # type of the open block
         self._text = self._thought = False  # whether there was any
         self._calls = self._own = 0
+        self._further: Mapping[str, Any] = {}  # fields of the next delta
 
     def add(self, delta: Delta) -> Iterator[bytes]:
+        own = delta.extra.get(OWN, {}) if delta.extra else {}
+        if "block" in own:
+            self._text = True
+            yield from self._begin({**_EMPTY, **own["block"]})
+        self._further = own.get("event", {})
         if delta.reasoning:
             yield from self._think(delta.reasoning)
         if delta.text:
@@ -173,9 +178,9 @@ class Stream:
             yield from self._grow("text", "text_delta", delta.text)
         if delta.tool_call is not None:
             yield from self._call(delta.tool_call)
-        own = own_block(delta.opaque)
-        if own is not None:
-            yield from self._vendors(own)
+        block = own_block(delta.opaque)
+        if block is not None:
+            yield from self._vendors(block)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield the parts that were not streamed, and the end of the last block."""
@@ -238,8 +243,9 @@ class Stream:
         yield event("content_block_start", {"index": self._index, "content_block": block})
 
     def _piece(self, kind: str, name: str, value: Any) -> bytes:
-        delta = {"type": kind, name: value}
-        return event("content_block_delta", {"index": self._index, "delta": delta})
+        data = {"index": self._index, "delta": {"type": kind, name: value}}
+        further, self._further = self._further, {}
+        return event("content_block_delta", merged_extra(data, further) if further else data)
 
     def _close(self) -> Iterator[bytes]:
         if self._open:
@@ -293,7 +299,7 @@ class MessageWriter:
             **self._head(),
             "content": list(wire_blocks(content, shows_thoughts=self._shows_thoughts)),
             **self._end(completion),
-            "usage": _usage(completion.usage),
+            "usage": _whole_usage(completion),
         }
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
@@ -307,7 +313,7 @@ class MessageWriter:
             for delta in answering:
                 yield from stream.add(delta)
             completion = answering.completion
-            end = {"delta": self._end(completion), "usage": _usage(completion.usage)}
+            end = {"delta": self._end(completion), "usage": _whole_usage(completion)}
         except GenaiError as error:
             yield error_event(error)
             return
@@ -322,7 +328,9 @@ class MessageWriter:
         vendor_reason = completion.vendor_finish
         exact = _MORE_EXACT.get(vendor_reason) == completion.finish
         reason = vendor_reason if exact else api_finish_reason(completion, _FINISHES)
-        return _end(reason, self._stop if reason == "stop_sequence" else None)
+        end = _end(reason, self._stop if reason == "stop_sequence" else None)
+        further = completion.extra.get(OWN, {})
+        return {**end, **{name: value for name, value in further.items() if name != "usage"}}
 
 
 def _end(reason: str | None, sequence: str | None = None) -> _Wire:
@@ -333,6 +341,11 @@ def _end(reason: str | None, sequence: str | None = None) -> _Wire:
         "stop_details": None,
         "container": None,
     }
+
+
+def _whole_usage(completion: Completion) -> _Wire:
+    """The usage of an answer, with fields that only the client knows."""
+    return {**_usage(completion.usage), **completion.extra.get(OWN, {}).get("usage", {})}
 
 
 def _usage(usage: Usage) -> _Wire:

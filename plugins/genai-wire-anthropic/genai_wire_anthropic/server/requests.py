@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host import Host
-from genai_host.api import JsonReader, ToolSchema
+from genai_host.api import EXTRA_BODY, JsonReader, ToolSchema, merged_parameters
 from genai_host.errors import ValidationError
 from genai_host.serving import (
     ChatRequest,
@@ -27,7 +27,7 @@ from genai_host.serving import (
     offered_tool,
     one_of,
 )
-from genai_wire_anthropic.server.conversation import longest, messages_in, ttl_in
+from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"
@@ -91,7 +91,7 @@ def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
 
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
-_NEUTRAL_IN_TOOLS = ("eager_input_streaming", "strict")
+_NEUTRAL_IN_TOOLS = (*NEUTRAL, "eager_input_streaming", "strict")
 _DIRECT = "direct"
 
 
@@ -134,30 +134,27 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
             path=given.at("type"),
         )
     ttls.update(ttl_in(given))
-    given.drop("defer_loading", "input_examples")
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")
-    for neutral in _NEUTRAL_IN_TOOLS:
-        given.raw(neutral)
     schema, description = given.mapping("input_schema"), given.text("description")
-    given.drop_others()
     if schema is None:
         raise ValidationError("this field is required", path=given.at("input_schema"))
-    return offered_tool(name, description, schema, given.at("input_schema"))
+    extra = given.extra(*_NEUTRAL_IN_TOOLS)
+    return offered_tool(name, description, schema, given.at("input_schema"), extra=extra)
 
 
 _NEUTRAL = (
     "diagnostics",
     "metadata",
-    "model",
     "service_tier",
     "speed",
-    "stream",
     "user_profile_id",
     "workspace_id",
 )
-"""Fields that do not change an answer, or that are read elsewhere."""
+"""Fields that do not change an answer."""
+_READ = ("model", "stream")
+"""Fields that are read elsewhere."""
 
 _REFUSED = ("container", "inference_geo", "mcp_servers")
 _Taken = Callable[[], Mapping[str, Any]]
@@ -175,28 +172,39 @@ class MessagesRequest:
     shows_thoughts: bool
 
 
-def read(body: JsonReader, host: Host) -> MessagesRequest:
-    """Read a request. Raises `ValidationError`."""
+def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
+    """Read a request. Raises `ValidationError`.
+
+    Args:
+        body: The request.
+        host: The host.
+        betas: The header `anthropic-beta`, which a service needs for further fields.
+    """
     model = body.text("model")
     if not model:
         raise ValidationError("this field is required", path="$.model")
+    can = cache(lambda: capabilities(host, model))
+    is_own = cache(lambda: can().dialect == OWN and "betas" in can().parameters)
+    body.carry(OWN, is_own)
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
-    taken = cache(lambda: capabilities(host, model).parameters)
+    taken = cache(lambda: can().parameters)
     parameters = {
         "max_tokens": body.whole("max_tokens"),
         "temperature": _unless_usual(body, "temperature", taken),
         "top_p": _unless_usual(body, "top_p", taken),
         "top_k": body.whole("top_k"),
         "stop": list(body.texts("stop_sequences")) or None,
-        "prompt_cache": _cache(body, {*cached, *cached_tools}, taken),
+        "prompt_cache": _cache(body, {*cached, *cached_tools}, taken, is_own),
         **thinking_in(body, taken),
     }
     if at_once is not None and "parallel_tool_calls" in taken():
         parameters["parallel_tool_calls"] = at_once
     elif at_once is False and (given := body.object("tool_choice")) is not None:
         given.drop("disable_parallel_tool_use")
+    if betas and is_own():
+        parameters["betas"] = [name.strip() for name in betas.split(",") if name.strip()]
     asked = ChatRequest(
         model=model,
         messages=messages,
@@ -205,7 +213,7 @@ def read(body: JsonReader, host: Host) -> MessagesRequest:
         schema=_schema(body),
         parameters={
             name: value
-            for name, value in {**parameters, **_others(body, taken)}.items()
+            for name, value in merged_parameters(parameters, _others(body, taken, is_own)).items()
             if value is not None
         },
         stream=bool(body.flag("stream")),
@@ -219,10 +227,20 @@ def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | N
     return None if value == _USUAL and name not in taken() else value
 
 
-def _cache(body: JsonReader, ttls: set[str], taken: _Taken) -> str | None:
-    """The longest cache lifetime of all marked blocks; None if the model has no such parameter."""
-    kept = longest({*ttls, *ttl_in(body)})
-    return kept if kept and "prompt_cache" in taken() else None
+def _cache(
+    body: JsonReader, ttls: set[str], taken: _Taken, is_own: Callable[[], bool]
+) -> str | None:
+    """The longest cache lifetime of all marked blocks, or only that of the whole request for a
+    service of this format, which receives the marks; None if the model has no such parameter."""
+    whole = ttl_in(body)
+    control = body.object("cache_control")
+    if control is not None:
+        control.raw("type")
+        control.raw("ttl")
+        control.drop_others()
+    if not (ttls or whole) or "prompt_cache" not in taken():
+        return None
+    return longest(whole if is_own() else {*ttls, *whole})
 
 
 def _schema(body: JsonReader) -> Mapping[str, Any] | None:
@@ -246,14 +264,20 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
     return schema
 
 
-def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
-    """Parameters of the model that are not part of the format."""
+def _others(body: JsonReader, taken: _Taken, is_own: Callable[[], bool]) -> dict[str, Any]:
+    """Parameters of the model that are not part of the format, and other fields for a service of
+    this format."""
     body.refuse(*_REFUSED)
+    body.read.update(_READ)
     found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for name, _ in body.names():
-        if name not in body.read and name not in _NEUTRAL and name in taken():
+        if name in body.read:
+            continue
+        if name not in _NEUTRAL and name in taken():
             found[name] = body.raw(name)
-    for name in _NEUTRAL:
-        body.raw(name)
+        elif is_own() and EXTRA_BODY in taken():
+            extra[name] = body.raw(name)
+    body.read.update(_NEUTRAL)
     body.drop_others()
-    return found
+    return merged_parameters({EXTRA_BODY: extra}, found) if extra else found

@@ -37,11 +37,13 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    joined_extra,
     standard_parameters,
+    with_extra,
     write_long_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
-from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
+from genai_wire_openai.dialect.chat_replies import NAME, ChatDecoder, read_completion
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
     UnwrappingDecoder,
@@ -78,7 +80,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
       none
     """
 
-    name = "openai-chat"
+    name = NAME
     endpoint = DialectEndpoint(path="/chat/completions")
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
@@ -171,8 +173,9 @@ def _with_joined_results(call: ChatCall) -> ChatCall:
     messages: list[Message] = []
     for role, alike in groupby(call.messages, key=lambda message: message.role):
         if role == "tool":
-            parts = [part for message in alike for part in message.content]
-            messages.append(Message(role, parts))
+            together = list(alike)
+            parts = [part for message in together for part in message.content]
+            messages.append(Message(role, parts, extra=joined_extra(*together)))
         else:
             messages += alike
     return evolve(call, messages=messages)
@@ -201,15 +204,10 @@ class _Form(NamedTuple):
     reasoning: str
 
     def write(self, message: Message) -> bytes:
-        content = message.content
-        if (
-            len(content) == 1
-            and type(content[0]) is Text
-            and message.role != "tool"
-            and not message.name
-        ):
+        text = message.plain_text
+        if text is not None and message.role != "tool":
             role = self.system_role if message.role == "system" else message.role
-            return _TEXT_MESSAGE % (role.encode(), write_long_json(content[0].text))
+            return _TEXT_MESSAGE % (role.encode(), write_long_json(text))
         return b",".join(write_long_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
@@ -219,7 +217,8 @@ class _Form(NamedTuple):
             for part in message.content:
                 if not isinstance(part, ToolResult):
                     raise _unsupported(part, "in a tool message")
-                yield {"role": "tool", "tool_call_id": part.id, "content": _result_text(part)}
+                wire = {"role": "tool", "tool_call_id": part.id, "content": self._result(part)}
+                yield with_extra(wire, part, NAME)
                 pictures = [each for each in part.content if isinstance(each, Image)]
                 if pictures:
                     name = f"the tool {part.name}" if part.name else "a tool"
@@ -234,7 +233,8 @@ class _Form(NamedTuple):
             parts = [
                 part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
             ]
-            yield {"role": role, **_name(message), "content": self._content(parts, message)}
+            wire = {"role": role, **_name(message), "content": self._content(parts, message)}
+            yield with_extra(wire, message, NAME)
 
     def _assistant_message(self, message: Message) -> dict[str, Any]:
         calls = [_wire_tool_call(call) for call in message.tool_calls]
@@ -250,12 +250,21 @@ class _Form(NamedTuple):
         thoughts = [part.text for part in message.content if isinstance(part, Reasoning)]
         if self.reasoning and thoughts:
             wire[self.reasoning] = "".join(thoughts)
-        return wire
+        return with_extra(wire, message, NAME)
 
     def _content(self, parts: list[Part], message: Message) -> Any:
-        if len(parts) == 1 and isinstance(parts[0], Text):
+        if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].extra is None:
             return parts[0].text
-        return [self._part(part, message) for part in parts]
+        return [with_extra(self._part(part, message), part, NAME) for part in parts]
+
+    def _result(self, result: ToolResult) -> Any:
+        """A text; a list of texts if they have further fields."""
+        texts = [part for part in result.content if isinstance(part, Text)]
+        failed = "error: " if result.error else ""
+        if all(text.extra is None for text in texts):
+            return failed + "".join(text.text for text in texts)
+        parts = [with_extra({"type": "text", "text": each.text}, each, NAME) for each in texts]
+        return [{"type": "text", "text": failed}, *parts] if failed else parts
 
     def _part(self, part: Part, message: Message) -> dict[str, Any]:
         if isinstance(part, Text):
@@ -285,20 +294,12 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
     }
     if fitted.strict:
         function["strict"] = True
-    return {"type": "function", "function": function}
+    return with_extra({"type": "function", "function": function}, tool, NAME)
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments_text(call)},
-    }
-
-
-def _result_text(result: ToolResult) -> str:
-    text = "".join(part.text for part in result.content if isinstance(part, Text))
-    return f"error: {text}" if result.error else text
+    function = {"name": call.name, "arguments": arguments_text(call)}
+    return with_extra({"id": call.id, "type": "function", "function": function}, call, NAME)
 
 
 def _unsupported(part: Part, where: str) -> UnsupportedPart:
@@ -306,7 +307,7 @@ def _unsupported(part: Part, where: str) -> UnsupportedPart:
     return UnsupportedPart(
         f"openai-chat does not support a part of {what} {where}",
         part=part.type,
-        dialect=OpenAIChat.name,
+        dialect=NAME,
     )
 
 

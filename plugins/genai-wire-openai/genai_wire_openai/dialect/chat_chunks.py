@@ -1,7 +1,8 @@
 """Chunks of OpenAI's chat completions that have only text, as most have.
 
 They are decoded into structs, in a third of the time of the reader for all chunks, which is used
-for any other. A field that must be missing or null is declared as None; other fields are skipped.
+for any other. A field that must be missing or null is declared as None; fields of type `Any` are
+skipped, and unknown ones are left to the other reader.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import Decoder
 
 
-class _TextDelta(Struct, gc=False):
+class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
+    role: Any = None
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -22,15 +24,23 @@ class _TextDelta(Struct, gc=False):
     function_call: None = None
 
 
-class _TextChoice(Struct, gc=False):
+class _TextChoice(Struct, gc=False, forbid_unknown_fields=True):
     delta: _TextDelta
+    index: Any = None
+    logprobs: Any = None
     error: None = None
     finish_reason: None = None
     usage: None = None
 
 
-class _TextChunk(Struct, gc=False):
+class _TextChunk(Struct, gc=False, forbid_unknown_fields=True):
     choices: tuple[_TextChoice]
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    system_fingerprint: Any = None
+    service_tier: Any = None
+    obfuscation: Any = None
     error: None = None
     object: Any = None
     type: Any = None

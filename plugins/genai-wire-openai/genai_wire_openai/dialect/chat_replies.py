@@ -10,7 +10,7 @@ in fields that are not part of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from genai_host.api import (
@@ -28,6 +28,7 @@ from genai_host.api import (
     arguments_as_text,
     details_in,
     distinct_calls,
+    extra_of,
     finish_word,
     id_in,
     index_in,
@@ -38,6 +39,7 @@ from genai_host.api import (
     read_tool_call,
     string_in,
     text_in,
+    unknown_fields,
     weightier,
 )
 from genai_host.errors import GenerationError, IncompleteReply
@@ -46,6 +48,41 @@ from genai_wire_openai.dialect.common import error_in, read_event_object, read_o
 _THOUGHTS = ("thinking", "reasoning")
 """Types of parts with reasoning, and their fields."""
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+
+NAME = "openai-chat"
+
+_KNOWN: Mapping[str, frozenset[str]] = {
+    "reply": frozenset(
+        {"choices", "created", "error", "id", "model", "object", "system_fingerprint", "type",
+            "usage",}
+    ),
+    "choice": frozenset(
+        {"delta", "error", "finish_reason", "index", "logprobs", "message", "text", "usage"}
+    ),
+    "message": frozenset(
+        {
+            "content", "function_call", "reasoning", "reasoning_content", "refusal", "role",
+            "tool_calls",
+        }
+    ),
+    "usage": frozenset(
+        {
+            "completion_tokens", "completion_tokens_details", "prompt_tokens",
+            "prompt_tokens_details", "total_tokens",
+        }
+    ),
+}  # fmt: skip
+"""Fields of objects in replies. Others are passed on to clients, in `extra`."""
+_IN_CALL = frozenset({"function", "id", "index", "type"})
+_IN_FUNCTION = frozenset({"arguments", "name"})
+_IN_DETAILS = frozenset(
+    {
+        "accepted_prediction_tokens", "audio_tokens", "cached_tokens", "reasoning_tokens",
+        "rejected_prediction_tokens",
+    }
+)  # fmt: skip
+_NOT_IN_CHUNKS = frozenset({"obfuscation", "service_tier"})
+"""Fields of chunks that are repeated in each of them, or that mean nothing."""
 
 
 def read_completion(body: bytes, answers: int = 1) -> Completion:
@@ -66,7 +103,9 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
     if choice.get("message") is None and choice.get("text") is None:
         raise malformed("a choice has no message")
     content = _read_content(_message_in(choice))
-    calls = [read_tool_call(each.id, each.name, each.arguments) for each in content.calls]
+    calls = [
+        read_tool_call(each.id, each.name, each.arguments, each.extra) for each in content.calls
+    ]
     return _completion(
         text=content.text,
         refused=content.refused,
@@ -74,8 +113,33 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
         usage=read_usage(data.get("usage") or choice.get("usage")),
-        extra={**(_extra_in(choice) or {}), **({"choices": others} if others else {})},
+        extra={
+            **(_extra_in(choice) or {}),
+            **({"choices": others} if others else {}),
+            **(_unknown(data, choice, _message_in(choice)) or {}),
+        },
     )
+
+
+def _unknown(
+    data: Mapping[str, Any],
+    choice: Mapping[str, Any],
+    message: Mapping[str, Any],
+    *,
+    neutral: Set[str] = frozenset(),
+) -> Mapping[str, Any] | None:
+    """The unknown fields of a reply or a chunk, by the name of the object; None for none."""
+    usage = details_in(data, "usage")
+    objects = {"reply": data, "choice": choice, "message": message, "usage": usage}
+    found = {
+        name: fields
+        for name, each in objects.items()
+        if (fields := unknown_fields(each, _KNOWN[name] | neutral))
+    }
+    for name in ("completion_tokens_details", "prompt_tokens_details"):
+        if fields := unknown_fields(details_in(usage, name), _IN_DETAILS):
+            found["usage"] = {**found.get("usage", {}), name: fields}
+    return extra_of(NAME, found)
 
 
 class ChatDecoder:
@@ -102,6 +166,7 @@ class ChatDecoder:
         self._finish = ""
         self._usage = NO_USAGE
         self._logprobs: dict[str, Any] | None = {} if logprobs else None
+        self._unknown_usage: Mapping[str, Any] = {}
         self._answers = answers
         self.done = False
 
@@ -126,11 +191,16 @@ class ChatDecoder:
         usage = data.get("usage") or choice.get("usage")
         if usage:
             self._usage = read_usage(usage)
+        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
+        message = _message_in(choice) if is_whole else object_in(choice, "delta")
+        unknown = _unknown(data, choice, message, neutral=_NOT_IN_CHUNKS)
+        if unknown is not None:
+            further.append(Delta(extra=unknown))
+            self._unknown_usage = unknown[NAME].get("usage", self._unknown_usage)
         if not choice:
             return further
         self._is_answered = True
-        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
-        content = _read_content(_message_in(choice) if is_whole else object_in(choice, "delta"))
+        content = _read_content(message)
         self._has_begun = self._has_begun or bool(content.calls)
         self._refused = self._refused or content.refused
         for call in content.calls:
@@ -139,6 +209,7 @@ class ChatDecoder:
                 id=call.id,
                 name=call.name,
                 arguments=arguments_as_text(call.arguments),
+                extra=call.extra,
             )
         finish = choice.get("finish_reason")
         if finish is not None:
@@ -182,7 +253,10 @@ class ChatDecoder:
             calls=self._calls.calls(),
             finish=self._finish,
             usage=self._usage,
-            extra={"logprobs": self._logprobs} if self._logprobs else {},
+            extra={
+                **({"logprobs": self._logprobs} if self._logprobs else {}),
+                **({NAME: {"usage": self._unknown_usage}} if self._unknown_usage else {}),
+            },
         )
 
 
@@ -234,6 +308,7 @@ class _WireCall(NamedTuple):
     id: str
     name: str
     arguments: Any
+    extra: Mapping[str, Any] | None = None
 
 
 class _Content(NamedTuple):
@@ -303,11 +378,17 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
         if not isinstance(call, dict):
             raise malformed("a tool call is not an object")
         function = call if "name" in call else object_in(call, "function")
+        unknown = unknown_fields(
+            call, _IN_CALL if function is not call else _IN_CALL | _IN_FUNCTION
+        )
+        if inner := unknown_fields(function, _IN_FUNCTION) if function is not call else None:
+            unknown["function"] = inner
         yield _WireCall(
             index_in(call, "index"),
             id_in(call, "id"),
             string_in(function, "name"),
             function.get("arguments"),
+            extra_of(NAME, unknown),
         )
     function = object_in(message, "function_call")  # legacy form with a single call
     if function:

@@ -10,6 +10,7 @@ import base64
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from genai_host import Host
@@ -48,7 +49,7 @@ from genai_host.serving import (
     whole,
 )
 from genai_wire_openai.dialect.common import named_schema
-from genai_wire_openai.server.replies import CompletionWriter, error_event
+from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -64,9 +65,6 @@ NEUTRAL = frozenset(
     }
 )
 """Fields that do not change an answer; ignored."""
-
-_DIALECT = "openai-chat"
-"""Name of the dialect of this format."""
 
 _REFUSED = ("audio", "web_search_options")
 
@@ -88,14 +86,17 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     model = body.text("model")
     if not model:
         raise ValidationError("model is missing", path="$.model")
+    body.carry(DIALECT, cache(lambda: capabilities(host, model).dialect == DIALECT))
     tools, choice = chosen(body, tools_in(body))
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
+    if options is not None:
+        options.drop_others()
     schema, strict = schema_in(body)
     asked = ChatRequest(
         model=model,
-        messages=messages_in(body, lambda: capabilities(host, model).dialect == _DIALECT),
+        messages=messages_in(body, lambda: capabilities(host, model).dialect == DIALECT),
         tools=tools,
         tool_choice=choice,
         schema=schema,
@@ -137,7 +138,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     limits = {"max_tokens", "max_completion_tokens"} & fields.keys()
     has_system = b'"system"' in fields["messages"].data  # the role has another name for some
     passing = PassingFormat(
-        dialect=_DIALECT,
+        dialect=DIALECT,
         neutral=_NEUTRAL_OPTIONS.union(
             () if limits else {"max_tokens"}, () if has_system else {"system_role"}
         ),
@@ -178,6 +179,12 @@ def schema_in(body: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     form = body.object("response_format")
     if form is None:
         return None, False
+    found = _schema(form)
+    form.drop_others()
+    return found
+
+
+def _schema(form: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     kind = form.choice("type", ("text", "json_object", "json_schema"))
     if kind == "json_object":  # some clients and services have a schema here
         schema = form.mapping("schema")
@@ -220,7 +227,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     at_once = body.flag("parallel_tool_calls")
     if body.raw("functions"):
         at_once = False  # the answer has one call
-    others = [name for name, _ in body.names() if name not in body.read and name not in NEUTRAL]
+    others = [name for name, _ in body.names() if name not in body.read]
     if others or effort or at_once is not None:
         can = capabilities(host, model)
         if "reasoning_effort" in can.parameters:
@@ -239,9 +246,9 @@ def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[
     format. Other fields are dropped."""
     found = {name: body.raw(name) for name in names if name in can.parameters}
     others = [name for name in names if name not in found]
-    if can.dialect != _DIALECT or EXTRA_BODY not in can.parameters:
+    if can.dialect != DIALECT or EXTRA_BODY not in can.parameters:
         body.refuse(*(name for name in others if name in _ONLY_PASSED))
-        body.drop(*others)
+        body.drop(*(name for name in others if name not in NEUTRAL))
     elif others:
         extra = {name: body.raw(name) for name in others}
         found = merged_parameters({EXTRA_BODY: extra}, found)

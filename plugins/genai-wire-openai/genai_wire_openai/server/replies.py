@@ -20,10 +20,15 @@ from genai_host.api import (
     ToolCall,
     Usage,
     json_response,
+    merged_extra,
+    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
+
+DIALECT = "openai-chat"
+"""Name of the dialect of this format."""
 
 _TYPES: Mapping[int, str] = {
     401: "authentication_error",
@@ -102,22 +107,24 @@ class CompletionWriter:
         thought = _thoughts(completion)
         if thought:
             message["reasoning_content"] = thought
+        extra = completion.extra.get(DIALECT, {})
+        message |= extra.get("message", {})
         if calls and self._with_functions:
             message["function_call"] = calls[0]["function"]
         elif calls:
             message["tool_calls"] = calls
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": completion.extra.get("logprobs"),
+            "finish_reason": self._finish(completion),
+            **extra.get("choice", {}),
+        }
         return {
             **self._head("chat.completion"),
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "logprobs": completion.extra.get("logprobs"),
-                    "finish_reason": self._finish(completion),
-                },
-                *completion.extra.get("choices", ()),
-            ],
-            "usage": usage_object(completion.usage),
+            "choices": [choice, *completion.extra.get("choices", ())],
+            "usage": _usage(completion),
+            **extra.get("reply", {}),
         }
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
@@ -144,6 +151,8 @@ class CompletionWriter:
                 for choice in delta.extra.get("choices", ()) if delta.extra else ():
                     head = self._head("chat.completion.chunk")
                     yield _event(write_json({**head, "choices": [_as_delta(choice)]}))
+                if delta.extra and DIALECT in delta.extra:
+                    yield from self._further(delta.extra[DIALECT])
                 if wire or logprobs:
                     yield before + write_json(wire) + between + write_json(logprobs) + end
             completion = answering.completion
@@ -157,6 +166,15 @@ class CompletionWriter:
         for number, call in enumerate(completion.tool_calls[calls:], calls):
             yield before + write_json(self._call_delta(number, call)) + after
         yield from self._end(completion, finish)
+
+    def _further(self, extra: Mapping[str, Mapping[str, Any]]) -> Iterator[bytes]:
+        """A chunk with fields that only the client knows. Those of the usage are sent with it."""
+        if extra.keys() == {"usage"}:
+            return
+        choice = {"index": 0, "delta": extra.get("message", {}), "finish_reason": None}
+        choices = [{**choice, **extra.get("choice", {})}]
+        head = self._head("chat.completion.chunk")
+        yield _event(write_json({**head, "choices": choices, **extra.get("reply", {})}))
 
     def _call_delta(self, number: int, call: ToolCall) -> _Wire:
         if self._with_functions:
@@ -173,9 +191,7 @@ class CompletionWriter:
         ended = {**head, "choices": [{**choice, "finish_reason": finish}]}
         if self._with_usage:
             yield _event(write_json({**ended, "usage": None}))
-            yield _event(
-                write_json({**head, "choices": [], "usage": usage_object(completion.usage)})
-            )
+            yield _event(write_json({**head, "choices": [], "usage": _usage(completion)}))
         else:
             yield _event(write_json(ended))
         yield b"data: [DONE]\n\n"
@@ -211,11 +227,8 @@ def _event(data: bytes) -> bytes:
 
 def _call(call: ToolCall) -> _Wire:
     arguments = call.malformed or write_json(call.arguments).decode()
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
-    }
+    function = {"name": call.name, "arguments": arguments}
+    return with_extra({"id": call.id, "type": "function", "function": function}, call, DIALECT)
 
 
 def _as_delta(choice: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -228,6 +241,12 @@ def _as_delta(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 def _thoughts(completion: Completion) -> str:
     parts = completion.message.content
     return "".join(part.text for part in parts if isinstance(part, Reasoning))
+
+
+def _usage(completion: Completion) -> _Wire:
+    """The usage of an answer, with fields that only the client knows."""
+    unknown = completion.extra.get(DIALECT, {}).get("usage", {})
+    return merged_extra(usage_object(completion.usage), unknown)
 
 
 def usage_object(usage: Usage) -> _Wire:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
 
+from attrs import evolve
+
 from genai_host.api import (
     File,
     Image,
@@ -20,6 +22,7 @@ from genai_host.api import (
     Message,
     Part,
     Reasoning,
+    Role,
     Text,
     ToolCall,
     ToolSchema,
@@ -37,6 +40,9 @@ from genai_host.serving import (
     result_and_files,
 )
 
+NEUTRAL = ("annotations", "cache_control", "id")
+"""Fields of messages, parts and tools that mean nothing to services of other formats."""
+
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
 
@@ -47,7 +53,7 @@ def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
         return []
     if isinstance(content, str):
         return [Text(content)] if content else []
-    return [_part(each) for each in given.objects(name)]
+    return [evolve(_part(each), extra=each.extra(*NEUTRAL)) for each in given.objects(name)]
 
 
 def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
@@ -155,16 +161,20 @@ class _MessageReader:
     def _message(self, given: JsonReader) -> Message:
         role = given.choice("role", _ROLES)
         if role == "user":
-            return Message("user", parts_in(given) or [Text("")], name=self._name(given))
+            return self._made("user", parts_in(given) or [Text("")], given)
         if role in ("system", "developer"):
-            return Message("system", texts_in(given) or [Text("")], name=self._name(given))
+            return self._made("system", texts_in(given) or [Text("")], given)
         if role == "assistant":
-            return Message("assistant", list(self._answer(given)), name=self._name(given))
+            return self._made("assistant", list(self._answer(given)), given)
         if role == "tool":
             return self._result(given, given.text("tool_call_id"), "tool_call_id")
         if role == "function":
             return self._result(given, self._functions.get(given.text("name"), ""), "name")
         raise ValidationError("invalid or missing role", path=given.at("role"))
+
+    def _made(self, role: Role, parts: Sequence[Part], given: JsonReader) -> Message:
+        name = self._name(given)
+        return Message(role, parts, name=name, extra=given.extra(*NEUTRAL))
 
     def _name(self, given: JsonReader) -> str:
         name = given.text("name")
@@ -177,13 +187,17 @@ class _MessageReader:
         if id not in self._tools:
             what = "id" if field == "tool_call_id" else "name"
             raise ValidationError(f"no tool call has this {what}", path=given.at(field))
-        result, found = result_and_files(id, self._tools[id], parts_in(given))
+        parts = parts_in(given)
+        given.text("name")  # of the tool, which is known
+        extra = given.extra(*NEUTRAL)
+        result, found = result_and_files(id, self._tools[id], parts, extra=extra)
         self._files += found
         return Message("tool", [result])
 
     def _answer(self, given: JsonReader) -> Iterator[Part]:
         given.refuse("audio")
-        thought = given.text("reasoning_content") or given.text("reasoning")
+        thoughts = (given.text("reasoning_content"), given.text("reasoning"))
+        thought = next(filter(None, thoughts), "")
         if thought:
             yield Reasoning(thought)
         yield from texts_in(given)
@@ -205,7 +219,9 @@ class _MessageReader:
         id = next(id for id in ids if id not in self._tools)
         self._tools[id] = name
         self._functions[name] = id
-        return self._calls.read(id, name, function.text("arguments"))
+        arguments = function.text("arguments")
+        function.drop_others()  # it is sent as the call of a tool
+        return self._calls.read(id, name, arguments)
 
 
 def _call(given: JsonReader, calls: CallReader) -> ToolCall:
@@ -218,8 +234,11 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
         )
     arguments = function.raw("arguments")
     if isinstance(arguments, dict):  # sent by some clients
-        return calls.read(id, name, write_json(arguments).decode())
-    return calls.read(id, name, function.text("arguments"))
+        text = write_json(arguments).decode()
+    else:
+        text = function.text("arguments")
+    given.raw("index")  # of a streamed call
+    return calls.read(id, name, text, given.extra())
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
@@ -228,8 +247,15 @@ def tools_in(body: JsonReader) -> list[ToolSchema]:
     if tools and functions:
         raise ValidationError("functions cannot be combined with tools", path=body.at("functions"))
     if functions:
-        return each_once(map(_function, functions), body.at("functions"))
+        return each_once(map(_old_function, functions), body.at("functions"))
     return each_once(map(_tool, tools), body.at("tools"))
+
+
+def _old_function(given: JsonReader) -> ToolSchema:
+    """A function that is not in a tool; it is sent as a tool."""
+    function = _function(given)
+    given.drop_others()
+    return function
 
 
 def chosen(
@@ -251,6 +277,7 @@ def chosen(
         return _allowed(given, tools)
     function = given if field == "function_call" else given.object("function")
     name = "" if function is None else function.text("name")
+    given.drop_others()
     _must_be_offered(name, {tool.name for tool in tools}, body.at(field))
     return one_of(tools, name)
 
@@ -265,9 +292,12 @@ def _allowed(
     offered, names = {tool.name for tool in tools}, set()
     for each in allowed.objects("tools"):
         function = each.object("function")
+        each.raw("type")
         name = "" if function is None else function.text("name")
         _must_be_offered(name, offered, each.path)
+        each.drop_others()
         names.add(name)
+    given.drop_others()
     if not names:
         raise ValidationError("no tools are allowed", path=allowed.at("tools"))
     return [tool for tool in tools if tool.name in names], mode
@@ -287,7 +317,7 @@ def _tool(given: JsonReader) -> ToolSchema:
     function = given.object("function")
     if function is None:
         raise ValidationError("function is missing", path=given.path)
-    return _function(function)
+    return evolve(_function(function), extra=given.extra(*NEUTRAL))
 
 
 def _function(given: JsonReader) -> ToolSchema:

@@ -1,0 +1,375 @@
+"""Suite of API formats that are read and written on both sides: by a dialect, for services, and by
+HTTP routes, for clients.
+
+It tests four properties with a host between a client and a service of the same format:
+
+- What the dialect writes of a call is read as that call.
+- A field that the format does not know today survives where it was, or is named as dropped.
+- A stream that arrives in other pieces gives the same answer.
+- The usage of a reply that passes through is that of a reply that is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from genai_host import Host
+from genai_host.api import (
+    Cancellation,
+    CancelToken,
+    ChatCall,
+    Completion,
+    Dialect,
+    DialectEndpoint,
+    Model,
+    NoSettings,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    RouteRequest,
+    Services,
+    StreamEvent,
+    Usage,
+    hookimpl,
+)
+from genai_host.api.dialects import CAPABILITIES
+from genai_host.config import Config, ServerConfig
+from genai_host.http.stream_parsers import FRAMINGS
+from genai_host.serving import HttpRoutes
+from genai_host.serving.router import DROPPED
+from genai_host_testing.plugins import InlinePlugin
+from genai_host_testing.suites.base import PluginSuite
+
+Json = Any
+Path = tuple[str | int, ...]
+
+TOMORROW = "x_tomorrow"
+VALUE = {"a": 1}
+_MODEL = "tested"
+_SSE = "text/event-stream"
+
+
+class _Service(InlinePlugin):
+    """A service of the format, in this process.
+
+    Attributes:
+        reply: Body of its replies.
+        events: Events of its streams.
+        bodies: Bodies of its requests.
+        usage: Usage of the answers.
+    """
+
+    def __init__(self, dialect: str) -> None:
+        service = ProviderType("service", NoSettings, self._open, automatic=True)
+        model = Model(
+            _MODEL, dialects=[dialect], capabilities=set(CAPABILITIES), at={"service": "m-1"}
+        )
+        super().__init__(providers=[service], models=[model])
+        self.dialect = dialect
+        self.reply: Json = {}
+        self.events: Sequence[StreamEvent] = ()
+        self.bodies: list[Json] = []
+        self.usage: list[Usage] = []
+
+    def _open(self, settings: NoSettings, services: Services) -> Provider:
+        return _ServiceProvider(self)
+
+    @hookimpl
+    def genai_on_call_end(self, result: Any) -> None:
+        if isinstance(result, Completion):
+            self.usage.append(result.usage)
+
+
+class _ServiceProvider(Provider):
+    extra_body = {}
+
+    def __init__(self, service: _Service) -> None:
+        self._service = service
+        self.serves = {service.dialect: DialectEndpoint()}
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        self._service.bodies.append(json.loads(request.data()))
+        return ProviderReply(json.dumps(self._service.reply).encode())
+
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
+        self._service.bodies.append(json.loads(request.data()))
+        return _Events(self._service.events)
+
+
+class _Events:
+    def __init__(self, events: Iterable[StreamEvent]) -> None:
+        self._events = events
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return iter(self._events)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class WireSuite(PluginSuite):
+    """Suite for an API format with a chat dialect and HTTP routes.
+
+        class TestMyFormat(WireSuite):
+            plugin = my_plugin
+            dialect = MyDialect()
+            path = "/v1/my-chat"
+            request = {"model": "tested", "messages": [{"role": "user", "content": "hi"}]}
+            reply = {"said": "hello there", "tokens": [3, 2]}
+            stream = [{"piece": "hello there"}, {"tokens": [3, 2]}]
+
+    Attributes:
+        plugin: Module with the hooks, or an object with them.
+        dialect: The dialect.
+        path: Path of the route for chat. The model is named `tested`, in the path or the request.
+        stream_path: Path for streams, if it is another one.
+        streaming: Fields of a request for a stream.
+        request: Fields of a request, with all kinds of content.
+        reply: A reply of the service, with all kinds of content.
+        stream: Data of the events of a stream: JSON values, or strings for other data.
+        stream_type: Media type of streams.
+        lost: Places of a reply where further fields are lost, for example `choices.message`, each
+            with the reason.
+        lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
+            `message_start: message`.
+        moved: Places of the request whose objects are written elsewhere by the dialect.
+        new: Names of fields that differ for each reply, such as ids.
+    """
+
+    dialect: Dialect[ChatCall, Completion]
+    path: str
+    stream_path: str = ""
+    streaming: Mapping[str, Any] = {"stream": True}
+    request: Mapping[str, Any]
+    reply: Mapping[str, Any]
+    stream: Sequence[Json]
+    stream_type: str = _SSE
+    lost: Mapping[str, str] = {}
+    lost_in_streams: Mapping[str, str] = {}
+    moved: Collection[str] = ()
+    new: Collection[str] = ("created", "created_at", "id")
+
+    def call(self) -> ChatCall:
+        """A call with all content that both sides can express; that of the request by default."""
+        return self._read(self.request)
+
+    @pytest.fixture(autouse=True)
+    def _calls_are_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._calls: list[ChatCall] = []
+        kind = type(self.dialect)
+        prepare = kind.prepare_request
+
+        def seen(dialect: Any, call: ChatCall) -> ProviderRequest:
+            self._calls.append(call)
+            return prepare(dialect, call)
+
+        monkeypatch.setattr(kind, "prepare_request", seen)
+
+    @contextmanager
+    def _serving(self, *, passing: bool = False) -> Iterator[tuple[_Service, _Client]]:
+        service = _Service(self.dialect.name)
+        service.reply = self.reply
+        service.events = [_event(each) for each in self.stream]
+        config = Config(server=ServerConfig(pass_through=passing, record_api_calls=False))
+        host = Host(config=config, discovery=self.plugins(service=service))
+        routes = HttpRoutes(host)
+        try:
+            yield service, _Client(routes)
+        finally:
+            routes.close()
+            host.close()
+
+    def _read(self, request: Mapping[str, Any]) -> ChatCall:
+        """The call that the routes make of a request."""
+        with self._serving() as (_, client):
+            client.post(self.path, request)
+        return self._calls[-1]
+
+    # requests
+
+    def test_what_is_written_is_read_as_it_was(self) -> None:
+        call = self.call()
+        written = self._fields_of(call)
+        again = self._read(written)
+        assert list(again.messages) == list(call.messages)
+        assert list(again.tools) == list(call.tools)
+        assert again.tool_choice == call.tool_choice
+        assert again.schema == call.schema
+        assert self._fields_of(again) == written
+
+    def _fields_of(self, call: ChatCall) -> Json:
+        named = evolve(call, model_id=_MODEL, stream=False)
+        return json.loads(self.dialect.prepare_request(named).data())
+
+    def test_a_field_of_tomorrow_in_a_request_survives_or_is_named(self) -> None:
+        lost = []
+        with self._serving() as (service, client):
+            client.post(self.path, self.request)
+            usual = service.bodies[-1]
+            for place, request in with_tomorrow(self.request):
+                status, headers, text = client.send(self.path, request)
+                where = shown(place)
+                if status >= 400:
+                    assert TOMORROW in text.decode(), f"{where}: {text.decode()}"
+                elif TOMORROW not in headers.get(DROPPED, ""):
+                    body = service.bodies[-1]
+                    is_there = TOMORROW in _at(body, place, {}) or where in self.moved
+                    if not is_there or TOMORROW not in json.dumps(body):
+                        lost.append(where)
+                    assert without_tomorrow(body) == without_tomorrow(usual), where
+        assert not lost, f"lost in requests: {', '.join(sorted(set(lost)))}"
+
+    # replies
+
+    def test_a_field_of_tomorrow_in_a_reply_survives(self) -> None:
+        lost = set()
+        with self._serving() as (service, client):
+            usual = self._stable(json.loads(client.post(self.path, self.request)))
+            for place, service.reply in with_tomorrow(self.reply):
+                answer = self._stable(json.loads(client.post(self.path, self.request)))
+                if TOMORROW not in json.dumps(answer):
+                    lost.add(shown(place))
+                assert without_tomorrow(answer) == without_tomorrow(usual), shown(place)
+        assert lost == self.lost.keys(), f"lost: {', '.join(sorted(lost ^ self.lost.keys()))}"
+
+    def test_a_field_of_tomorrow_in_a_stream_survives(self) -> None:
+        lost = set()
+        with self._serving() as (service, client):
+            whole = list(self.stream)
+            for at, each in enumerate(whole):
+                for place, event in with_tomorrow(each) if isinstance(each, dict) else ():
+                    service.events = [_event(e) for e in [*whole[:at], event, *whole[at + 1 :]]]
+                    answer = client.post(*self._for_stream())
+                    if TOMORROW not in answer.decode():
+                        lost.add(_in_stream(each, place))
+        differing = sorted(lost ^ self.lost_in_streams.keys())
+        assert lost == self.lost_in_streams.keys(), f"lost: {', '.join(differing)}"
+
+    def _stable(self, value: Json) -> Json:
+        """A reply without what differs each time."""
+        if isinstance(value, dict):
+            return {
+                name: self._stable(each) for name, each in value.items() if name not in self.new
+            }
+        return [self._stable(each) for each in value] if isinstance(value, list) else value
+
+    # streams
+
+    def test_a_stream_in_other_pieces_gives_the_same(self) -> None:
+        """In two pieces, cut at any byte, and in pieces of few bytes."""
+        call = evolve(self.call(), stream=True)
+        text = b"".join(_framed(_event(each), self.stream_type) for each in self.stream)
+        cuts = [[text[:at], text[at:]] for at in range(len(text))]
+        cuts += [[text[at : at + n] for at in range(0, len(text), n)] for n in (1, 2, 3, 7)]
+        expected = self._decoded(call, [text])
+        assert expected[1].usage != Usage(), "give a stream with its usage"
+        for pieces in cuts:
+            assert self._decoded(call, pieces) == expected, pieces[0][-40:]
+
+    def _decoded(self, call: ChatCall, pieces: Sequence[bytes]) -> tuple[Json, Completion]:
+        decoder = self.dialect.decoder(call)
+        assert decoder is not None
+        parse = FRAMINGS[self.stream_type]
+        deltas = [delta for event in parse(iter(pieces)) for delta in decoder.feed(event)]
+        return deltas, decoder.finish()
+
+    # usage
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_the_usage_of_what_passes_through_is_that_of_what_is_read(self, stream: bool) -> None:
+        found = []
+        for passing in (True, False):
+            with self._serving(passing=passing) as (service, client):
+                path, request = self._for_stream() if stream else (self.path, self.request)
+                client.post(path, request)
+                found.append(service.usage)
+        assert found[0] == found[1] != [Usage()], "give replies with their usage"
+
+    def _for_stream(self) -> tuple[str, Mapping[str, Any]]:
+        return self.stream_path or self.path, {**self.request, **self.streaming}
+
+
+class _Client:
+    def __init__(self, routes: HttpRoutes) -> None:
+        self._routes = routes
+
+    def send(self, path: str, body: Json) -> tuple[int, Mapping[str, str], bytes]:
+        path, _, query = path.partition("?")
+        given = dict(pair.split("=", 1) for pair in query.split("&") if pair)
+        headers = {"content-type": "application/json"}
+        text = json.dumps(body).encode()
+        request = RouteRequest("POST", path, {}, given, headers, text, limits=Cancellation())
+        reply = self._routes.answer(request)
+        answer = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+        return reply.status, reply.headers, answer
+
+    def post(self, path: str, body: Json) -> bytes:
+        status, _, text = self.send(path, body)
+        assert status < 400, text.decode()
+        return text
+
+
+def with_tomorrow(value: Json) -> Iterator[tuple[Path, Json]]:
+    """Copies of a JSON value, each with a further field in another one of its objects, and the
+    place of that object."""
+    for place in _objects(value):
+        copy = json.loads(json.dumps(value))
+        _at(copy, place)[TOMORROW] = VALUE
+        yield place, copy
+
+
+def without_tomorrow(value: Json) -> Json:
+    """A JSON value without the further field. A list with a text is a text: some formats have both
+    forms."""
+    if isinstance(value, dict):
+        return {name: without_tomorrow(each) for name, each in value.items() if name != TOMORROW}
+    if not isinstance(value, list):
+        return value
+    items = [without_tomorrow(each) for each in value]
+    is_text = len(items) == 1 and isinstance(items[0], dict) and items[0].keys() == {"type", "text"}
+    return items[0]["text"] if is_text else items
+
+
+def _objects(value: Json, place: Path = ()) -> Iterator[Path]:
+    if isinstance(value, dict):
+        yield place
+        pairs: Iterable[tuple[str | int, Json]] = value.items()
+    else:
+        pairs = enumerate(value) if isinstance(value, list) else ()
+    for name, each in pairs:
+        yield from _objects(each, (*place, name))
+
+
+def _at(value: Json, place: Path, usual: Json = None) -> Json:
+    for name in place:
+        try:
+            value = value[name]
+        except (KeyError, IndexError, TypeError):
+            return usual
+    return value
+
+
+def shown(place: Path) -> str:
+    """A place without the numbers of items: `messages.content`."""
+    return ".".join(name for name in place if isinstance(name, str)) or "$"
+
+
+def _in_stream(event: Json, place: Path) -> str:
+    kind = event.get("type")
+    return f"{kind}: {shown(place)}" if isinstance(kind, str) else shown(place)
+
+
+def _event(value: Json) -> StreamEvent:
+    return StreamEvent((value if isinstance(value, str) else json.dumps(value)).encode())
+
+
+def _framed(event: StreamEvent, kind: str) -> bytes:
+    return b"data: %b\n\n" % event.data if kind == _SSE else event.data + b"\n"
