@@ -40,6 +40,7 @@ class Codec:
     def __init__(self, parts: Iterable[type[Part]] = PARTS) -> None:
         self._converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
         self._parts = {part.type: part for part in parts}
+        self._tags: dict[Any, list[str]] = {}  # of the parts that a type accepts
         self._part_readers: dict[str, Callable[[Any, Any], Any]] = {}
         self._part_writers: dict[type[Part], Callable[[Part], dict[str, Any]]] = {}
         self._register_plain_values()
@@ -193,7 +194,11 @@ class Codec:
         if not isinstance(data, Mapping):
             raise TypeError(f"expected an object, not {_name(type(data))}")
         tag = data.get("type")
-        known = [k for k, part in self._parts.items() if issubclass(part, get_args(form) or form)]
+        known = self._tags.get(form)
+        if known is None:
+            kinds = get_args(form) or form
+            known = [tag for tag, part in self._parts.items() if issubclass(part, kinds)]
+            self._tags[form] = known
         if tag not in known:
             raise ValidationError(f"unknown part {tag!r}: known are {', '.join(known)}")
         fields = {name: value for name, value in data.items() if name != "type"}

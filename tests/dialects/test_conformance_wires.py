@@ -9,6 +9,7 @@ import genai_wire_openai
 import pytest
 from genai_wire_anthropic.dialect.messages import AnthropicMessages
 from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.responses import OpenAIResponses
 
 from genai_host_testing.suites import WireSuite
 
@@ -200,4 +201,85 @@ class TestAnthropicMessages(WireSuite):
         "content_block_stop: $": place,
         "message_start: $": place,
         "message_stop: $": place,
+    }
+
+
+class TestOpenAIResponses(WireSuite):
+    plugin = genai_wire_openai
+    dialect = OpenAIResponses()
+    path = "/v1/responses"
+    called = {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "weather",
+        "arguments": '{"city":"Oslo"}',
+        "status": "completed",
+    }
+    request = {
+        "model": "tested",
+        "store": False,
+        "input": [
+            {"role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "What is this?"},
+                    {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                    {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
+                ],
+            },
+            {
+                "type": "message",
+                "role": "assistant",
+                "phase": "commentary",
+                "content": [{"type": "output_text", "text": "so:"}],
+            },
+            called,
+            {
+                "type": "function_call_output",
+                "call_id": "call_1",
+                "output": [{"type": "input_text", "text": "3 degrees"}],
+            },
+            {"role": "user", "content": "and?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "name": "weather",
+                "description": "of a city",
+                "parameters": SCHEMA,
+                "strict": False,
+            }
+        ],
+        "tool_choice": {"type": "function", "name": "weather"},
+        "text": {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA}},
+        "reasoning": {"effort": "low"},
+    }
+    used = {
+        "input_tokens": 3,
+        "output_tokens": 2,
+        "input_tokens_details": {"cached_tokens": 1},
+    }
+    text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": []}
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
+    reply = {"id": "resp_1", "status": "completed", "output": [said, called], "usage": used}
+    stream = [
+        {"type": "response.created", "response": {"id": "resp_1", "output": []}},
+        {
+            "type": "response.output_text.delta",
+            "output_index": 0,
+            "content_index": 0,
+            "delta": '{"city": "Oslo"}',
+        },
+        {"type": "response.output_item.done", "output_index": 1, "item": called},
+        {"type": "response.completed", "response": reply},
+    ]
+    place = "the host begins and ends responses and items itself"
+    lost_in_streams = {
+        "response.completed: $": place,
+        "response.created: $": place,
+        "response.created: response": place,
+        "response.output_item.done: $": place,
+        "response.output_text.delta: $": place,
     }

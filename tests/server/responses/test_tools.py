@@ -232,7 +232,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of tools that are checked."""
     names = []
 
-    def check(name: str, *given: Any) -> ToolSchema:
+    def check(name: str, *given: Any, **more: Any) -> ToolSchema:
         names.append(name)
         return ToolSchema(name, "", {})
 

@@ -26,6 +26,7 @@ from genai_host.api import (
     arguments_as_text,
     count_in,
     details_in,
+    extra_of,
     finish_word,
     id_in,
     list_in,
@@ -34,11 +35,34 @@ from genai_host.api import (
     read_finish,
     read_tool_call,
     string_in,
+    unknown_fields,
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
 from genai_wire_openai.dialect.common import error_in, read_event_object
 
 NAME = "openai-responses"
+
+_IN_RESPONSE = frozenset(
+    {
+        "background", "completed_at", "conversation", "created_at", "error", "frequency_penalty",
+        "id", "incomplete_details", "instructions", "max_output_tokens", "max_tool_calls",
+        "metadata", "model", "object", "output", "output_text", "parallel_tool_calls",
+        "presence_penalty", "previous_response_id", "prompt_cache_key", "prompt_cache_retention",
+        "reasoning", "safety_identifier", "service_tier", "status", "store", "temperature",
+        "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "usage", "user",
+    }
+)  # fmt: skip
+_IN_USAGE = frozenset(
+    {
+        "input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details",
+        "total_tokens",
+    }
+)  # fmt: skip
+_IN_DETAILS = frozenset({"cache_write_tokens", "cached_tokens", "reasoning_tokens"})
+_IN_MESSAGE = frozenset({"content", "id", "phase", "role", "status", "type"})
+_IN_TEXT = frozenset({"logprobs", "refusal", "text", "type"})
+_IN_CALL = frozenset({"arguments", "call_id", "id", "name", "status", "type"})
+"""Fields of objects in replies. Others are passed on to clients, in `extra`."""
 
 _ENDS = {
     "response.completed": "completed",
@@ -92,7 +116,19 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         finish,
         _read_usage(data.get("usage")),
         vendor_finish=why or string_in(data, "status"),
+        extra=extra_of(NAME, _unknown(data)) or {},
     )
+
+
+def _unknown(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The unknown fields of a response, and those of its usage."""
+    unknown = unknown_fields(response, _IN_RESPONSE)
+    usage = details_in(response, "usage")
+    in_usage = unknown_fields(usage, _IN_USAGE)
+    for name in ("input_tokens_details", "output_tokens_details"):
+        if fields := unknown_fields(details_in(usage, name), _IN_DETAILS):
+            in_usage[name] = fields
+    return {**unknown, "usage": in_usage} if in_usage else unknown
 
 
 class ResponseDecoder:
@@ -233,13 +269,20 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
     if kind == "message":
         phase = item.get("phase")
         text = "".join(map(_text_of, _pieces_in(item, "content")))
-        if phase and isinstance(phase, str) and text:  # a comment or the answer
-            yield VendorPart(NAME, {"phase": phase})
+        fields = unknown_fields(item, _IN_MESSAGE)
+        if phase and isinstance(phase, str):  # a comment or the answer
+            fields["phase"] = phase
+        if fields and text:
+            yield VendorPart(NAME, fields)
         if text:
-            yield Text(text)
+            extra: dict[str, Any] = {}
+            for each in _pieces_in(item, "content"):
+                extra |= unknown_fields(each, _IN_TEXT)
+            yield Text(text, extra=extra_of(NAME, extra))
     elif kind == "function_call":
         id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
-        yield read_tool_call(id, string_in(item, "name"), item.get("arguments"))
+        unknown = extra_of(NAME, unknown_fields(item, _IN_CALL))
+        yield read_tool_call(id, string_in(item, "name"), item.get("arguments"), unknown)
     elif kind == "reasoning":
         thoughts = [*_pieces_in(item, "summary"), *_pieces_in(item, "content")]
         text = "\n\n".join(filter(None, map(_text_of, thoughts)))

@@ -35,8 +35,10 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    merged_extra,
     standard_parameters,
     unsupported,
+    with_extra,
     write_long_json,
 )
 from genai_host.errors import GenaiError
@@ -166,12 +168,13 @@ class _Form(NamedTuple):
             parts = [
                 part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
             ]
-            yield {"role": role, "content": self._content(parts, message.role)}
+            wire = {"role": role, "content": self._content(parts, message.role)}
+            yield with_extra(wire, message, NAME)
 
     def _content(self, parts: list[Part], role: str) -> Any:
-        if len(parts) == 1 and isinstance(parts[0], Text):
+        if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].extra is None:
             return parts[0].text
-        return [self._part(part, role) for part in parts]
+        return [with_extra(self._part(part, role), part, NAME) for part in parts]
 
     def _part(self, part: Part, role: str) -> dict[str, Any]:
         if isinstance(part, Text):
@@ -190,14 +193,16 @@ class _Form(NamedTuple):
         raise unsupported(part, f"in a message of role {role}", NAME)
 
     def _tool_output(self, result: ToolResult) -> dict[str, Any]:
-        text = "".join(part.text for part in result.content if isinstance(part, Text))
-        text = f"error: {text}" if result.error else text
-        pictures: list[Part] = [part for part in result.content if not isinstance(part, Text)]
-        output: Any = text
-        if pictures:
-            parts = [Text(text), *pictures] if text else pictures
-            output = [self._part(part, "tool") for part in parts]
-        return {"type": "function_call_output", "call_id": result.id, "output": output}
+        texts = [part for part in result.content if isinstance(part, Text)]
+        if all(part.extra is None for part in texts):
+            texts = [Text("".join(part.text for part in texts))]
+        if result.error:
+            texts = [Text(f"error: {texts[0].text}", extra=texts[0].extra), *texts[1:]]
+        pictures = [part for part in result.content if not isinstance(part, Text)]
+        shown = [part for part in texts if part.text]
+        output: Any = self._content([*shown, *pictures], "tool") or ""
+        wire = {"type": "function_call_output", "call_id": result.id, "output": output}
+        return with_extra(wire, result, NAME)
 
 
 def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
@@ -205,18 +210,18 @@ def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
     followed it, and omitted if they are missing, since the service refuses it alone. llama.cpp
     requires the type of a message."""
     thoughts: list[Mapping[str, Any]] = []
-    texts: list[str] = []
-    phase: dict[str, Any] = {}
+    texts: list[Text] = []
+    fields: Mapping[str, Any] = {}
     for part in (*message.content, None):
         if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
         if isinstance(part, Text):
-            texts.append(part.text)
+            texts.append(part)
             continue
         if texts:
             yield from thoughts
-            yield {"type": "message", "role": "assistant", "content": "".join(texts), **phase}
-            thoughts, texts, phase = [], [], {}
+            yield _message_item(texts, fields)
+            thoughts, texts, fields = [], [], {}
         if isinstance(part, ToolCall):
             yield from thoughts
             yield _wire_tool_call(part)
@@ -225,29 +230,40 @@ def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
             if "type" in part.data:
                 thoughts.append(part.data)
             else:
-                phase = dict(part.data)
+                fields = part.data
         elif part is not None:
             raise unsupported(part, "in a message of role assistant", NAME)
 
 
+def _message_item(texts: list[Text], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    content: Any = "".join(text.text for text in texts)
+    if any(text.extra is not None for text in texts):
+        content = [
+            with_extra({"type": "output_text", "text": text.text}, text, NAME) for text in texts
+        ]
+    return merged_extra({"type": "message", "role": "assistant", "content": content}, fields)
+
+
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
     fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
-    return {
+    wire = {
         "type": "function",
         "name": tool.name,
         "description": tool.description,
         "parameters": fitted.schema,
         "strict": fitted.strict,  # always sent, since the default is true
     }
+    return with_extra(wire, tool, NAME)
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    return {
+    wire = {
         "type": "function_call",
         "call_id": call.id,
         "name": call.name,
         "arguments": arguments_text(call),
     }
+    return with_extra(wire, call, NAME)
 
 
 def _wire_choice(name: str) -> dict[str, Any]:

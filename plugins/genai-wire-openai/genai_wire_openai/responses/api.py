@@ -18,13 +18,14 @@ import hmac
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from attrs import frozen
 
 from genai_host import Host
 from genai_host.api import (
+    EXTRA_BODY,
     CancelToken,
     Completion,
     RouteRequest,
@@ -45,6 +46,7 @@ from genai_host.serving import (
     warn_unrecorded,
     whole,
 )
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.compaction import compacted, summary_request
 from genai_wire_openai.responses.fields import (
     Fields,
@@ -361,11 +363,18 @@ class ResponsesApi:
     ) -> tuple[ResponsesRequest, ResponseHead, list[Item], list[Item]]:
         """The request, its reply, its items, and all items with previous ones."""
         find_previous = partial(self._context.before, request.user)
-        wanted = read_request(fields_of(request), self._unseal(request), find_previous)
+        given = fields_of(request)
+        given.carry(NAME, cache(partial(self._takes_unknown_fields, given)))
+        wanted = read_request(given, self._unseal(request), find_previous)
         before = wanted.previous_items
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
+
+    def _takes_unknown_fields(self, given: Fields) -> bool:
+        """Whether the service has this format."""
+        can = capabilities(self._host, given.text_or_none("model"))
+        return can.dialect == NAME and EXTRA_BODY in can.parameters
 
     def _reader(self, request: RouteRequest) -> tuple[_Writer, ChatRequest]:
         """The writer of the reply to a request, and the request, read."""

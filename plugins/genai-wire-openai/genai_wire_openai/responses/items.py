@@ -17,9 +17,10 @@ from typing import Any
 
 from genai_host.api import bytes_of
 from genai_host.errors import ValidationError
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.compaction import read_compaction
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
-from genai_wire_openai.responses.tools import Item, read_tool_list
+from genai_wire_openai.responses.tools import EXTRA, Item, read_tool_list
 
 Unseal = Callable[[str], list[Any] | None]
 """Returns the data of a sealed text; None if it was not sealed by this host."""
@@ -89,7 +90,29 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
             path=item.at("type"),
         )
     read = readers[kind](item)
-    return {"id": item.value["id"] if is_id(item.text("id")) else "", **read}
+    id = item.value["id"] if is_id(item.text("id")) else ""
+    if kind not in _CARRYING:
+        item.drop_others()  # they are not sent as they are
+    return with_unknown(item, {"id": id, **read})
+
+
+_CARRYING = frozenset(
+    {
+        "custom_tool_call", "custom_tool_call_output", "function_call", "function_call_output",
+        "message",
+    }
+)  # fmt: skip
+"""Types of items that are sent as they are to services of this format."""
+
+
+def with_unknown(given: Fields, item: Item) -> Item:
+    """Add unknown fields to an item or a part, for a service of this format."""
+    extra = given.extra(*_NEUTRAL)
+    return {**item, EXTRA: extra[NAME]} if extra else item
+
+
+_NEUTRAL = ("annotations", "id", "logprobs", "status")
+"""Fields that mean nothing to services of other formats."""
 
 
 def _message(role: str, content: Sequence[Item], status: str = "completed") -> Item:
@@ -105,7 +128,7 @@ def _read_message(item: Fields) -> Item:
         kind = "output_text" if role == "assistant" else "input_text"
         parts = [_text_part(kind, item.text("content"))]
     elif "content" in item:
-        parts = [read_part(part) for part in item.objects("content")]
+        parts = [with_unknown(part, read_part(part)) for part in item.objects("content")]
     else:
         raise item.must_be("content", "a string or a list of parts")
     if not parts and role != "assistant":
@@ -210,7 +233,7 @@ def _read_output(item: Fields) -> Item:
     call = item.needed("call_id")
     output = item.raw("output")
     if isinstance(output, list):
-        output = [_read_part(part) for part in item.objects("output")]
+        output = [with_unknown(part, _read_part(part)) for part in item.objects("output")]
     elif not isinstance(output, str):
         raise item.must_be("output", "a string or a list of parts")
     return {"type": item.text("type"), "call_id": call, "output": output, "status": _status(item)}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from genai_host.api import (
     File,
@@ -29,17 +29,21 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
     bytes_of,
+    extra_of,
+    merged_extra,
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import inline, is_inline
 from genai_wire_openai.responses.tools import (
+    EXTRA,
     ClientTool,
     Item,
     MakeItemId,
     call_of,
     names_in,
+    unknown_of,
 )
 
 DIALECT = "openai-responses"
@@ -52,6 +56,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
     """Return the messages of items. Raises `ValidationError` if a result has no call, or a call has
     no result."""
     role_parts: list[tuple[Role, Part]] = []
+    extras: dict[int, Mapping[str, Any]] = {}  # of messages, by their first part
     ends: list[int] = []  # each is the end of a separate message
     pending: dict[str, str] = {}
     files: list[File] = []
@@ -61,6 +66,8 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
             role_parts += [("user", file) for file in files]
             ends.append(len(role_parts))
             files.clear()
+        if EXTRA in item and item["type"] == "message" and item["role"] != "assistant":
+            extras[len(role_parts)] = {DIALECT: item[EXTRA]}
         for role, part in _parts(item, files, calls):
             if isinstance(part, ToolCall):
                 pending[part.id] = part.name
@@ -73,17 +80,19 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
     for id in pending:
         raise ValidationError(f"function call {id!r} has no output", path=_INPUT)
     messages = [] if instructions is None else [Message("system", instructions)]
-    return messages + _joined(role_parts, ends)
+    return messages + _joined(role_parts, ends, extras)
 
 
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
     """The result with the name of the called tool."""
     if result.id not in pending:
         raise ValidationError(f"no function call with id {result.id!r} for the output", path=_INPUT)
-    return ToolResult(result.id, pending.pop(result.id), result.content)
+    return evolve(result, name=pending.pop(result.id))
 
 
-def _joined(role_parts: list[tuple[Role, Part]], ends: list[int]) -> list[Message]:
+def _joined(
+    role_parts: list[tuple[Role, Part]], ends: list[int], extras: Mapping[int, Mapping[str, Any]]
+) -> list[Message]:
     messages: list[Message] = []
     marks = set(ends)
     number = 0
@@ -91,8 +100,11 @@ def _joined(role_parts: list[tuple[Role, Part]], ends: list[int]) -> list[Messag
     for at, (role, part) in enumerate(role_parts):
         number += at in marks
         keyed.append((number, role, part))
+    at = 0
     for (_, role), parts in groupby(keyed, key=lambda each: each[:2]):
-        messages.append(Message(role, [part for _, _, part in parts]))
+        content = [part for _, _, part in parts]
+        messages.append(Message(role, content, extra=extras.get(at)))
+        at += len(content)
     return messages
 
 
@@ -104,7 +116,7 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
     if call is not None:
         yield "assistant", call
     elif kind in _OUTPUTS:
-        result, found = result_and_files(item["call_id"], "", _output(item))
+        result, found = result_and_files(item["call_id"], "", _output(item), extra=_extra(item))
         files += found
         yield "tool", result
     elif kind == "additional_tools":
@@ -120,14 +132,21 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
     elif kind == "image_generation_call":
         yield "assistant", Image(bytes_of(item["result"], _INPUT))
     elif item["role"] == "assistant":
-        if item.get("phase"):
-            yield "assistant", VendorPart(DIALECT, {"phase": item["phase"]})
+        phase = {"phase": item["phase"]} if item.get("phase") else {}
+        fields = {**item.get(EXTRA, {}), **phase}
+        if fields:
+            yield "assistant", VendorPart(DIALECT, fields)
         for part in item["content"]:
-            yield "assistant", Text(part["refusal" if part["type"] == "refusal" else "text"])
+            text = part["refusal" if part["type"] == "refusal" else "text"]
+            yield "assistant", Text(text, extra=_extra(part))
     else:
         role: Role = "user" if item["role"] == "user" else "system"
         for part in item["content"]:
             yield role, _part(part)
+
+
+def _extra(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return extra_of(DIALECT, item.get(EXTRA, {}))
 
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output")
@@ -141,16 +160,17 @@ def _output(item: Item) -> list[Part]:
     return [Text(output)] if isinstance(output, str) else [_part(part) for part in output]
 
 
-def _part(part: Mapping[str, str]) -> Part:
+def _part(part: Mapping[str, Any]) -> Part:
+    extra = _extra(part)
     if part["type"] == "input_text":
-        return Text(part["text"])
+        return Text(part["text"], extra=extra)
     if part["type"] == "input_image":
-        return _image(part["image_url"])
+        return evolve(_image(part["image_url"]), extra=extra)
     name = part.get("filename", "")
     if "file_url" in part:
-        return File(url=part["file_url"], name=name)
+        return File(url=part["file_url"], name=name, extra=extra)
     data, media_type = inline(part["file_data"], _INPUT, bare=True)
-    return File(data, media_type or mimetypes.guess_type(name)[0] or "", name)
+    return File(data, media_type or mimetypes.guess_type(name)[0] or "", name, extra=extra)
 
 
 def _image(url: str) -> Image:
@@ -167,16 +187,19 @@ class Group:
     Attributes:
         kind: Type of the item.
         texts: Texts of a message, or paragraphs of reasoning.
+        extra: Unknown fields of the text.
         opaque: Data that only its own dialect can read.
         apart: Whether the text is not part of the streamed text.
-        phase: Phase of a message: commentary or final answer; empty if unknown.
+        fields: Further fields of a message: its phase, which is commentary or final answer, and
+            unknown fields.
     """
 
     kind: str
     texts: list[str] = field(factory=list)
+    extra: Mapping[str, Any] = field(factory=dict)
     opaque: list[Item] = field(factory=list)
     apart: bool = False
-    phase: str = ""
+    fields: Mapping[str, Any] = field(factory=dict)
     call: ToolCall | None = None
     picture: Image | None = None
 
@@ -185,7 +208,7 @@ def groups_of(message: Message) -> list[Group]:
     """Group the parts of an answer by item. An image with a URL becomes a message with the URL;
     other parts, for example documents, are omitted."""
     groups: list[Group] = []
-    phase = ""
+    fields: Mapping[str, Any] = {}
     for part in message.content:
         last = groups[-1] if groups else Group("")
         if isinstance(part, Image) and part.data:
@@ -193,15 +216,16 @@ def groups_of(message: Message) -> list[Group]:
         elif isinstance(part, Image):
             groups.append(Group("message", [part.url], apart=True))
         elif isinstance(part, Text):
-            if last.kind != "message" or last.apart or phase:
-                last = Group("message", phase=phase)
+            if last.kind != "message" or last.apart or fields:
+                last = Group("message", fields=fields)
                 groups.append(last)
-                phase = ""
+                fields = {}
             last.texts.append(part.text)
+            last.extra = {**last.extra, **(part.extra or {}).get(DIALECT, {})}
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
-        elif isinstance(part, VendorPart) and _phase_of(part):
-            phase = _phase_of(part)
+        elif isinstance(part, VendorPart) and _fields_of(part):
+            fields = _fields_of(part)
         elif isinstance(part, (Reasoning, VendorPart)):
             if last.kind != "reasoning":
                 last = Group("reasoning")
@@ -213,11 +237,11 @@ def groups_of(message: Message) -> list[Group]:
     return groups
 
 
-def _phase_of(part: VendorPart) -> str:
-    if part.dialect != DIALECT or not isinstance(part.data, Mapping) or len(part.data) != 1:
-        return ""
-    phase = part.data.get("phase")
-    return phase if isinstance(phase, str) else ""
+def _fields_of(part: VendorPart) -> Mapping[str, Any]:
+    """The fields of the message that follows; empty for an item."""
+    data = part.data
+    is_of_message = part.dialect == DIALECT and isinstance(data, Mapping) and "type" not in data
+    return data if is_of_message else {}
 
 
 def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientTool]) -> Item:
@@ -226,20 +250,31 @@ def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientT
     if group.picture is not None:
         return picture_item(group.picture, new_id)
     if group.kind == "message":
-        return message_item("".join(group.texts), new_id, group.phase)
+        return _with_fields(message_item("".join(group.texts), new_id), group)
     item = reasoning_item(group.texts, new_id)
     return {**item, "opaque": group.opaque} if group.opaque else item
 
 
-def message_item(text: str, new_id: MakeItemId, phase: str = "") -> Item:
-    item = {
+def message_item(text: str, new_id: MakeItemId) -> Item:
+    return {
         "id": new_id("msg"),
         "type": "message",
         "status": "completed",
         "role": "assistant",
         "content": [text_part(text)],
     }
-    return {**item, "phase": phase} if phase else item
+
+
+def _with_fields(item: Item, group: Group) -> Item:
+    """Add the further fields of a message and of its text to its item."""
+    fields = dict(group.fields)
+    if "phase" in fields:
+        item["phase"] = fields.pop("phase")
+    if fields:
+        item[EXTRA] = fields
+    if group.extra:
+        item["content"][0][EXTRA] = group.extra
+    return item
 
 
 def text_part(text: str) -> Item:
@@ -291,8 +326,10 @@ def joined(
         found = next((item for item in left if _is_of(item, group)), None)
         if found is not None:
             left.remove(found)
-            if group.phase:
-                found["phase"] = group.phase
+            if found["type"] == "message":
+                _with_fields(found, group)
+            elif group.call is not None:
+                found.update(unknown_of(group.call))
             if group.opaque:
                 found["opaque"] = group.opaque
             ordered.append(found)
@@ -313,7 +350,17 @@ def _is_of(item: Item, group: Group) -> bool:
 
 def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:
     """Return an item as shown to clients: opaque data is sealed, or omitted without `seal`."""
+    seen = with_extra_fields(item)
+    for name in ("content", "output"):
+        if isinstance(seen.get(name), list):
+            seen = {**seen, name: [with_extra_fields(part) for part in seen[name]]}
     if "opaque" not in item:
-        return item
-    seen = {name: value for name, value in item.items() if name != "opaque"}
+        return seen
+    seen = {name: value for name, value in seen.items() if name != "opaque"}
     return seen if seal is None else {**seen, "encrypted_content": seal(item["opaque"])}
+
+
+def with_extra_fields(item: Mapping[str, Any]) -> Item:
+    """Return an item, a part or a tool with its unknown fields where they were."""
+    own = {name: value for name, value in item.items() if name != EXTRA}
+    return merged_extra(own, item.get(EXTRA, {}))

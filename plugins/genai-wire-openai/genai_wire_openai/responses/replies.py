@@ -13,9 +13,19 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Completion, Delta, FinishReason, HttpProblem, ToolCall, Usage, sse_event
+from genai_host.api import (
+    Completion,
+    Delta,
+    FinishReason,
+    HttpProblem,
+    ToolCall,
+    Usage,
+    merged_extra,
+    sse_event,
+)
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.messages import (
     call_item,
     joined,
@@ -104,12 +114,14 @@ class ResponseHead:
         status, why = _STATUS[completion.finish]
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = status
+        further = completion.extra.get(NAME, {})
         return {
             **self.unfinished(status, output),
             "completed_at": now if status == "completed" else None,
             "incomplete_details": why,
-            "usage": _usage(completion.usage),
             **self._model(completion),
+            **further,
+            "usage": merged_extra(_usage(completion.usage), further.get("usage", {})),
         }
 
     def compacted(self, summary: Completion, output: Sequence[Item]) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_host.api import EXTRA_BODY
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema
 from genai_wire_openai.dialect.common import named_schema
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import (
     Fields,
     MissingParameter,
@@ -112,7 +114,6 @@ def read_request(
         PreviousNotFound: The id of the previous response is malformed.
     """
     _refuse(given)
-    given.drop(*_left_out(given))
     items = read_items(given, "input", unseal)
     previous, conversation = _read_ids(given)
     previous_items = find_previous(previous, conversation)
@@ -132,6 +133,10 @@ def read_request(
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
         **{name: value or None for name, value in penalties.items()},
     }
+    given.read.update(name for name in given.value if name not in _left_out(given))
+    unknown = given.extra()
+    if unknown:
+        parameters[EXTRA_BODY] = unknown[NAME]
     instructions = given.text_or_none("instructions")
     repeated = {
         "instructions": instructions,
@@ -194,8 +199,8 @@ def _or_default(value: float | None, default: float) -> float:
 
 def _read_neutral(given: Fields) -> dict[str, str | None]:
     """Fields that do not change the answer, for the response."""
-    given.object("stream_options")
-    given.object("prompt_cache_options")
+    given.mapping("stream_options")
+    given.mapping("prompt_cache_options")
     given.choice("service_tier", _TIERS)
     given.choice("prompt_cache_retention", ("in_memory", "in-memory", "24h"))
     user = {"user": given.text("user")} if "user" in given else {}
@@ -249,12 +254,20 @@ def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
         return None, None
     summary = reasoning.choice("summary", _SUMMARIES)
     older = reasoning.choice("generate_summary", _SUMMARIES)
-    return reasoning.choice("effort", _EFFORTS) or None, summary or older or None
+    effort = reasoning.choice("effort", _EFFORTS)
+    reasoning.drop_others()
+    return effort or None, summary or older or None
 
 
 def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
     """The schema of the answer, and `text` for the response."""
     text = given.object("text") or Fields({}, given.at("text"))
+    read = _read_format(text)
+    text.drop_others()
+    return read
+
+
+def _read_format(text: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
     repeated: dict[str, Any] = {
         "format": {"type": "text"},
         "verbosity": text.choice("verbosity", _VERBOSITIES) or None,

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from genai_host.api import ToolCall, ToolSchema, write_json
+from genai_host.api import ToolCall, ToolSchema, extra_of, merged_extra, write_json
 from genai_host.errors import ValidationError
 from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
 
 Item = dict[str, Any]
@@ -34,6 +35,10 @@ MakeItemId = Callable[[str], str]
 """Returns a new item id with the given prefix."""
 RepeatedTool = Mapping[str, Any]
 """A tool or a tool choice, as repeated in the response and stored in items."""
+
+EXTRA = "extra"
+"""Field of an item, a part or a tool with unknown fields, which are shown where they were. They are
+apart from the fields of the host, so that clients cannot set these."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _IGNORED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
@@ -65,6 +70,7 @@ class ClientTool:
     def item(self, call: ToolCall, new_id: MakeItemId) -> Item:
         """The item of a call."""
         item: Item = {"status": "completed", "call_id": call.id}
+        item |= unknown_of(call)
         if self.kind == "function":
             arguments = call.malformed or write_json(call.arguments).decode()
             item |= {"id": new_id("fc"), "type": "function_call", "arguments": arguments}
@@ -76,6 +82,12 @@ class ClientTool:
             return {**item, "arguments": {**query, **call.arguments}}
         item["name"] = self.name
         return {**item, "namespace": self.namespace} if self.namespace else item
+
+
+def unknown_of(call: ToolCall) -> Item:
+    """The unknown fields of a call, for its item."""
+    unknown = (call.extra or {}).get(NAME)
+    return {EXTRA: unknown} if unknown else {}
 
 
 def function_name(name: str, namespace: str = "") -> str:
@@ -97,19 +109,20 @@ def _input_of(call: ToolCall) -> str:
     return call.malformed or write_json(call.arguments).decode()
 
 
-def call_of(item: Item, read: Callable[[str, str, str], ToolCall]) -> ToolCall | None:
+def call_of(item: Item, read: Callable[..., ToolCall]) -> ToolCall | None:
     """The call in an item; None if it is not a call.
 
     Args:
         item: The item.
-        read: Reads a call from its id, its name and its arguments as JSON.
+        read: Reads a call from its id, its name, its arguments as JSON, and `extra`.
     """
     kind = item["type"]
     name = function_name(item.get("name", _SEARCH), item.get("namespace", ""))
+    extra = extra_of(NAME, item.get(EXTRA, {}))
     if kind == "function_call":
-        return read(item["call_id"], name, item["arguments"])
+        return read(item["call_id"], name, item["arguments"], extra)
     if kind == "custom_tool_call":
-        return ToolCall(item["call_id"], name, {_INPUT: item["input"]})
+        return ToolCall(item["call_id"], name, {_INPUT: item["input"]}, extra=extra)
     if kind == "tool_search_call":
         return ToolCall(item["call_id"], name, item["arguments"])
     return None
@@ -163,14 +176,21 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         given = request.object("tool_choice")
         assert given is not None
         allowed, choice, chosen = _read_choice(given, client_tools)
+        given.drop_others()
     else:
         choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
     if choice == "required" and not allowed:
         raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
-    repeated = [tool for tool, _ in read]
+    repeated = [_as_given(tool) for tool, _ in read]
     return Tools(offered, choice if offered else None, client_tools, repeated, chosen)
+
+
+def _as_given(tool: RepeatedTool) -> RepeatedTool:
+    """A tool with its unknown fields where they were."""
+    own = {name: value for name, value in tool.items() if name != EXTRA}
+    return merged_extra(own, tool.get(EXTRA, {}))
 
 
 def check_tools(items: Sequence[Item], path: str) -> None:
@@ -200,7 +220,12 @@ def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
                 f"unsupported tool type {kind!r}: choose from {', '.join(_READERS)}",
                 path=tool.at("type"),
             )
-        found.append((reader(tool), tool.path))
+        read = reader(tool)
+        if kind == "function":
+            extra = tool.extra()
+            read = {**read, EXTRA: extra[NAME]} if extra else read
+        tool.drop_others()
+        found.append((read, tool.path))
     return found
 
 
@@ -276,16 +301,20 @@ class _Function(NamedTuple):
         description: Its description.
         parameters: JSON Schema of its parameters; None for none.
         path: Its place in the request.
+        extra: Unknown fields; see `ToolSchema`.
     """
 
     tool: ClientTool
     description: str
     parameters: Mapping[str, Any] | None
     path: str
+    extra: Mapping[str, Any] | None = None
 
     @property
     def schema(self) -> ToolSchema:
-        return ToolSchema(self.tool.function, self.description, self.parameters or {})
+        return ToolSchema(
+            self.tool.function, self.description, self.parameters or {}, extra=self.extra
+        )
 
 
 def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_Function]:
@@ -309,7 +338,8 @@ def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_
             description += f"\n\nThe input follows this {form['syntax']} grammar:\n"
             description += form["definition"]
     client_tool = ClientTool(kind, tool.get("name", _SEARCH), namespace)
-    yield _Function(client_tool, description, parameters, f"{path}.parameters")
+    extra = extra_of(NAME, tool.get(EXTRA, {}))
+    yield _Function(client_tool, description, parameters, f"{path}.parameters", extra)
 
 
 _TEXT_INPUT: Mapping[str, Any] = {
@@ -340,7 +370,9 @@ def _checked(
     """Check functions one after the other, and add their tools to `client_tools`."""
     for each in functions:
         client_tools[each.tool.function] = each.tool
-        yield offered_tool(each.tool.function, each.description, each.parameters, each.path)
+        yield offered_tool(
+            each.tool.function, each.description, each.parameters, each.path, extra=each.extra
+        )
 
 
 def _read_choice(
@@ -371,6 +403,8 @@ _CHOSEN = ("function", "custom")
 def _named(where: Fields, client_tools: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
     """The name of a chosen tool for the model, and the choice for the response."""
     name, namespace = where.needed("name"), where.text("namespace")
+    where.raw("type")
+    where.drop_others()
     function = function_name(name, namespace)
     client = client_tools.get(function)
     kind = where.choice("type", _CHOSEN)  # in `allowed_tools` it may be missing
