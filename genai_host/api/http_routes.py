@@ -220,6 +220,9 @@ class RouteResponse:
         begin: Called before the body is iterated. If it raises, the error becomes the reply; if it
             returns a reply, that is sent instead. If it takes more than a second, the headers are
             sent meanwhile, and the body has to report the outcome (`StreamedBody` does).
+        suspends: Whether the server may iterate over the body in its event loop, without a thread:
+            the iteration waits only within calls of the host. It has no effect for routes of third
+            parties.
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -233,6 +236,7 @@ class RouteResponse:
     begin: Callable[[], RouteResponse | None] | None = field(
         default=None, kw_only=True, repr=False, eq=False
     )
+    suspends: bool = field(default=False, kw_only=True)
 
 
 def json_response(

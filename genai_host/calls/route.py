@@ -38,6 +38,7 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.http_provider import HttpProvider
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.api.tool_calls import distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
@@ -123,6 +124,17 @@ class Route:
         dialect = PassThrough(self._dialect, request)
         return Route(
             self.candidate, dialect, self._instances, self._observers, self._clock, self._prices
+        )
+
+    @property
+    def suspends(self) -> bool:
+        """Whether its provider streams replies by the host's HTTP client alone, so that reading
+        them needs no thread."""
+        provider = self._instances[self.info.provider].look()
+        return (
+            isinstance(provider, HttpProvider)
+            and type(provider).stream is HttpProvider.stream
+            and provider.framings is HttpProvider.framings
         )
 
     def is_priced(self) -> bool:

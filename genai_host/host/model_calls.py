@@ -16,6 +16,7 @@ from genai_host.api import (
     Message,
     Moderate,
     ModerationResult,
+    Operation,
     Prompt,
     TokenCount,
     ToolSchema,
@@ -188,6 +189,26 @@ class ModelCalls(HostParts):
     ) -> Generator[Any, None, Completion]:
         with self._until(limits) as until:
             return (yield from agent.pass_through(routes, request, until))
+
+    def suspends(self, model: str | None, operation: Operation = "chat") -> bool:
+        """Whether a streamed answer of a model can be read in an event loop: no code of a third
+        party takes part, which could block, and the providers wait in the host's HTTP client.
+
+        Args:
+            model: Name of the model; see `open`.
+            operation: Kind of call.
+
+        Raises:
+            NoRoute: The model is unknown or cannot run.
+        """
+        registry = self.registry
+        if self.observers.plugins & registry.third_parties:
+            return False
+        agent = self._routing.agent("main", operation, model, {})
+        return all(
+            route.suspends and not registry.is_of_third_party("dialect", route.info.dialect)
+            for route in agent.routes
+        )
 
     def embed(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from genai_host.errors import MalformedReply
+from genai_host.util.waiting import receive
 
 _BLOCK = 64 << 10  # bytes per read of a large reply
 _SMALL = 2 << 10  # bytes per other read: the buffer of a waiting read
@@ -91,7 +92,7 @@ class Response:
         self._parser = None
 
     def _receive(self) -> bytes:
-        data = self._socket.recv(self._room)
+        data = receive(self._socket, self._room)
         self._room = _SMALL if len(data) < _SMALL else _BLOCK
         return data
 

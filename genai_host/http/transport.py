@@ -42,6 +42,7 @@ from genai_host.errors import (
 from genai_host.http.connections import Adapter, Address, HttpExchange, proxy_hint
 from genai_host.http.response import Response
 from genai_host.http.stream_parsers import FRAMINGS, detect_parser
+from genai_host.util import waiting
 from genai_host.util.names import __version__
 
 ACCEPTED = "gzip, deflate"
@@ -268,6 +269,7 @@ class _Loan:
     def end(self) -> None:
         """Return the connection to its pool if the reply is complete, or else close it."""
         if self.connection.exchange is self.exchange:
+            waiting.release(self.connection.sock)
             self.pool.take_back(self.connection, clean=self.response.clean)
         self.response.close()
 

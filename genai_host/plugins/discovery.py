@@ -11,6 +11,7 @@ import logging
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import ModuleType
 from typing import Literal, Protocol
 
 import pluggy
@@ -23,7 +24,7 @@ from genai_host.plugins.contributions import Contributions, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.registry import Registry
-from genai_host.util.names import API_VERSION, APP, GROUP, third_parties
+from genai_host.util.names import API_VERSION, APP, GROUP, normal_name, third_parties
 from genai_host.util.text import close_matches, describe_exception, message_of, short_repr, shorten
 
 _log = logging.getLogger(__name__)
@@ -191,7 +192,10 @@ class StaticPlugins:
         self._plugins = dict(plugins)
 
     def find(self) -> Sequence[InstalledPlugin]:
-        return [InstalledPlugin(name, "", "given") for name in self._plugins]
+        return [
+            InstalledPlugin(name, "", _our_distribution(plugin) or "given")
+            for name, plugin in self._plugins.items()
+        ]
 
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         return {}
@@ -204,6 +208,13 @@ class StaticPlugins:
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Do nothing, because the plugins are not installed."""
+
+
+def _our_distribution(plugin: object) -> str:
+    """The distribution of this project that a module belongs to; empty if there is none."""
+    package = plugin.__name__.partition(".")[0] if isinstance(plugin, ModuleType) else ""
+    name = normal_name(package)
+    return "" if third_parties([name]) else name
 
 
 class Plugins:
@@ -232,7 +243,9 @@ class Plugins:
         left_out = discovery.left_out([each for each in found if not blocked[each.key]])
         results = [_look(loader, each, blocked[each.key], left_out) for each in found]
         self.manager: pluggy.PluginManager = loader.manager
-        self.results = self._admit_all(results)
+        strange = third_parties({each.distribution for each in found})
+        self.registry.third_parties = frozenset(e.name for e in found if e.distribution in strange)
+        self.results = self._admit_all(results, strange)
         for result in self.results:
             if isinstance(result, LoadedPlugin):
                 self.registry.add(result.declared)
@@ -251,11 +264,12 @@ class Plugins:
     def broken(self) -> list[BrokenPlugin]:
         return [result for result in self.results if isinstance(result, BrokenPlugin)]
 
-    def _admit_all(self, results: Sequence[PluginResult]) -> list[PluginResult]:
+    def _admit_all(
+        self, results: Sequence[PluginResult], strange: Collection[str]
+    ) -> list[PluginResult]:
         """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
         here: list[LoadedPlugin] = []
-        strange = third_parties({each.found.distribution for each in results})
         for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1], strange)):
             if isinstance(result, LoadedPlugin):
                 admitted[number] = self._admit(result, here)

@@ -95,13 +95,17 @@ class Observers:
 
     Attributes:
         watchdog: For other code of plugins.
+        plugins: Names of the plugins that observe.
     """
 
     def __init__(
         self, manager: pluggy.PluginManager | None = None, watchdog: Watchdog | None = None
     ) -> None:
         self.watchdog = watchdog or Watchdog()
-        self._hooks = None if manager is None else _guarded(manager, self.watchdog)
+        guarded = None if manager is None else _guarded(manager, self.watchdog)
+        self._hooks: pluggy.HookRelay | None = None if guarded is None else guarded.hook
+        names = () if guarded is None else (name for name, _ in guarded.list_name_plugin())
+        self.plugins = frozenset(names)
         self._callers: dict[str, Callable[..., Any] | None] = {}
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
@@ -241,8 +245,9 @@ class _Guard:
     """A plugin with guarded hooks as attributes, which never raise."""
 
 
-def _guarded(manager: pluggy.PluginManager, watchdog: Watchdog) -> pluggy.HookRelay | None:
-    """Guarded observer hooks, of the same plugins in the same order; None if there are none.
+def _guarded(manager: pluggy.PluginManager, watchdog: Watchdog) -> HookManager | None:
+    """A manager of guarded observer hooks, of the same plugins in the same order; None if there are
+    none.
 
     pluggy stops at the first hook that raises, but an observer must not affect other code.
     """
@@ -258,8 +263,7 @@ def _guarded(manager: pluggy.PluginManager, watchdog: Watchdog) -> pluggy.HookRe
     for name, guard in guards.items():
         if vars(guard):
             guarded.register(guard, name)
-    hooks: pluggy.HookRelay = guarded.hook
-    return hooks
+    return guarded
 
 
 def _implementation(hook: str, found: pluggy.HookImpl, watchdog: Watchdog) -> Callable[..., Any]:

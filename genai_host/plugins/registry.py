@@ -31,6 +31,9 @@ class Registry:
     its contributions are added, and gets all of them or none.
 
     It has an attribute for each of `KINDS`; the annotations are for type checkers.
+
+    Attributes:
+        third_parties: Names of the plugins that are not part of this project.
     """
 
     providers: dict[str, ProviderType[Any]]
@@ -50,6 +53,7 @@ class Registry:
     def __init__(self) -> None:
         for name, kind in KINDS.items():
             setattr(self, name, kind.registered())
+        self.third_parties: frozenset[str] = frozenset()
         self._owners: dict[Claim, str] = {}
         self._owners.update((("message part", part.type), APP) for part in PARTS)
         self._owners.update((("command", name), APP) for name in (*COMMANDS, *FORMER_COMMANDS))
@@ -88,6 +92,10 @@ class Registry:
     def owner(self, kind: str, name: str) -> str:
         """The plugin that declared a name; empty if none did."""
         return self._owners.get((kind, name), "")
+
+    def is_of_third_party(self, kind: str, name: str) -> bool:
+        """Whether a plugin that is not part of this project declared a name."""
+        return self.owner(kind, name) in self.third_parties
 
 
 def _which_to_disable(plugin: str, owner: str) -> str:

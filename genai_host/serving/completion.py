@@ -55,6 +55,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
+from genai_host.util import waiting
 
 
 @contextmanager
@@ -111,10 +112,17 @@ class CompletionStream:
     `begin` waits for the first chunk. It raises an error that occurs before it, so that the reply
     can have its status; if the headers are already sent, the iteration raises it again. `close`, or
     closing the reply, cancels the answer.
+
+    Args:
+        answer: Generates the answer.
+        suspends: See `RouteResponse`.
     """
 
-    def __init__(self, answer: Generator[Delta, None, Completion]) -> None:
+    def __init__(
+        self, answer: Generator[Delta, None, Completion], *, suspends: bool = False
+    ) -> None:
         self._answer = answer
+        self.suspends = suspends
         self._first: Delta | None = None
         self._whole: Completion | None = None
         self._failed: GenaiError | None = None
@@ -172,7 +180,16 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
     """
     if asked.model is not None and asked.model.startswith(FEATURE):
         return CompletionStream(_of_feature(host, asked, request))
-    return CompletionStream(_of_model(host, asked, request))
+    suspends = asked.stream and suspends_for(host, asked.model)
+    return CompletionStream(_of_model(host, asked, request), suspends=suspends)
+
+
+def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -> bool:
+    """See `Host.suspends`; False for a model that cannot run, which is reported by its call."""
+    try:
+        return host.suspends(model, operation)
+    except GenaiError:
+        return False
 
 
 def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
@@ -232,7 +249,13 @@ def streamed(
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
-    return RouteResponse(body, headers=headers, keepalive=silence, begin=answering.begin)
+    return RouteResponse(
+        body,
+        headers=headers,
+        keepalive=silence,
+        begin=answering.begin,
+        suspends=answering.suspends,
+    )
 
 
 class _Body:
@@ -277,7 +300,7 @@ def _of_model(
     )
     if is_kept:
         try:
-            _keep(host, asked, completion, request.user)
+            waiting.call(_keep, host, asked, completion, request.user)
         except StoreError as error:  # does not prevent the answer
             warn_unrecorded(error)
     return completion

@@ -26,7 +26,14 @@ from genai_host.api.http_routes import reported
 from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
-from genai_host.serving.completion import COMMENT, FEATURE, CompletionStream, capabilities, streamed
+from genai_host.serving.completion import (
+    COMMENT,
+    FEATURE,
+    CompletionStream,
+    capabilities,
+    streamed,
+    suspends_for,
+)
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _EMPTY = (b"null", b'""', b"[]", b"{}")
@@ -176,7 +183,7 @@ def pass_through(
         return None
     if answer is None:
         return None
-    answering = CompletionStream(answer)
+    answering = CompletionStream(answer, suspends=stream and suspends_for(host, model))
     if stream:
         return streamed(answering, lambda each: _events(each, form), silence=form.keepalive)
     for _ in answering:

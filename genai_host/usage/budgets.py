@@ -22,6 +22,7 @@ from genai_host.calls.route import Route
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
+from genai_host.util import waiting
 from genai_host.util.text import short_repr
 
 EVERYBODY = "*"
@@ -160,7 +161,7 @@ class Budgets:
         if spent.unknown:
             self._warn_of_unknown_cost(route.candidate.name)
         try:
-            self._kept().spend(_accounts(bounds, now), spent)
+            waiting.call(self._kept().spend, _accounts(bounds, now), spent)
         except StoreError as error:  # the answer is valid; the next call will be refused
             _log.warning("the cost of a call was not added to any budget: %s", error)
 

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pytest
+from genai_wire_openai.dialect.chat import OpenAIChat
 
 from genai_host import Host
-from genai_host.api import Cancellation, Completion, Delta, Message, Prompt, ToolCall, ToolSchema
+from genai_host.api import (
+    Cancellation,
+    CancelToken,
+    Completion,
+    Delta,
+    DialectEndpoint,
+    HttpProvider,
+    Message,
+    Model,
+    NoSettings,
+    Prompt,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    Services,
+    ToolCall,
+    ToolSchema,
+    hookimpl,
+)
 from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
-from genai_host_testing import FakeModel
+from genai_host.http.stream_parsers import read_sse
+from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
 
 MakeHost = Callable[..., Host]
@@ -82,3 +104,60 @@ def test_texts_become_vectors_and_are_judged(make_host: MakeHost) -> None:
     assert first == third != second
     assert host.moderate("so bad", model="fake-moderate").flagged
     assert not host.moderate("so good", model="fake-moderate").flagged
+
+
+class _OwnStream(HttpProvider):
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
+        return super().stream(request, limits)
+
+
+class _OwnFraming(HttpProvider):
+    framings = MappingProxyType({"application/x-own": read_sse})
+
+
+class _Observing(InlinePlugin):
+    @hookimpl
+    def genai_on_call_end(self) -> None:
+        pass
+
+
+def _provider(base: type[HttpProvider]) -> InlinePlugin:
+    class Opened(base):  # type: ignore[valid-type, misc]  # made for each test
+        serves: ClassVar = {"openai-chat": DialectEndpoint(), "own": DialectEndpoint()}
+
+        def __init__(self, settings: Any, services: Services) -> None:
+            super().__init__(services, "http://127.0.0.1:9")
+
+    return InlinePlugin(
+        providers=[ProviderType("own", NoSettings, Opened)],
+        models=[
+            Model("usual", dialects=["openai-chat"], at={"own": "usual"}),
+            Model("strange", dialects=["own"], at={"own": "strange"}),
+        ],
+    )
+
+
+class _OwnDialect(OpenAIChat):
+    name = "own"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "model", "suspends"),
+    [
+        ({"own": _provider(HttpProvider)}, "usual", True),
+        ({"own": _provider(_OwnStream)}, "usual", False),
+        ({"own": _provider(_OwnFraming)}, "usual", False),
+        ({"own": _provider(HttpProvider), "observing": _Observing()}, "usual", False),
+        (
+            {"own": _provider(HttpProvider), "dialect": InlinePlugin(dialects=[_OwnDialect()])},
+            "strange",
+            False,
+        ),
+        ({}, "mock", False),
+    ],
+    ids=["http", "own stream", "own framing", "observer", "dialect of a third party", "no http"],
+)
+def test_streams_are_read_in_an_event_loop_if_no_code_of_third_parties_can_block_it(
+    make_host: MakeHost, plugins: Mapping[str, Any], model: str, suspends: bool
+) -> None:
+    assert make_host(**plugins).suspends(model) is suspends

@@ -3,17 +3,22 @@
     RequestHandler.run → _ask → _body → _enter → [a thread: _answer → ResponseBuffer] → _send
 
 The function that answers a request may block, so it runs in a thread. The event loop reads the
-request and sends the response.
+request and sends the response. It also generates the chunks of a reply that suspends
+(`RouteResponse.suspends`), once the reply has begun.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
 from typing import Any, Protocol
+
+from attrs import frozen
 
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
@@ -30,9 +35,11 @@ from genai_server.heads import (
     read_head,
     request_id_of,
 )
+from genai_server.keepalive import Keepalive
 from genai_server.response_buffer import Broken, ResponseBuffer
 from genai_server.settings import AccessLogEntry
 from genai_server.state import ServerState
+from genai_server.suspendable import SuspendableCall
 
 AsgiMessage = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[AsgiMessage]]
@@ -90,6 +97,21 @@ class _Gone(Exception):
     """The client has disconnected."""
 
 
+@frozen
+class _Rest:
+    """A reply that suspends, after its first chunk.
+
+    Attributes:
+        reply: The reply.
+        found: Its route.
+        ends: Releases what belongs to the reply.
+    """
+
+    reply: RouteResponse
+    found: RouteMatch | HttpProblem
+    ends: contextlib.ExitStack
+
+
 class RequestHandler:
     """Handler of one request. Its methods run in the loop, except `_answer` and its callees."""
 
@@ -117,6 +139,11 @@ class RequestHandler:
         self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
         self._begun: RouteResponse | None = None
+        self._context = contextvars.copy_context()
+        self._rest: _Rest | None = None
+        self._call: SuspendableCall | None = None
+        self._unsent = bytearray()
+        self._iterating: asyncio.Task[Any] | None = None
         self._held = 0
         self._has_begun = False
         self._is_gone = False
@@ -135,6 +162,8 @@ class RequestHandler:
             self._is_over = True
             self._connection.end()
             self._outbox.close()
+            if self._outbox.is_handed_over and self._rest is not None and self._call is None:
+                await self._suspendable(self._rest.ends.close).run()
             self._shared.bodies.give_back(self._held)
             self._shared.log(self._answered)
 
@@ -164,6 +193,9 @@ class RequestHandler:
             self._outbox.put_reply(self._shared.error_reply(path, headers, STOPPING, self._id))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
+        iterating, self._iterating = self._iterating, None
+        if iterating is not None:
+            iterating.cancel()
 
     def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
@@ -203,7 +235,7 @@ class RequestHandler:
             request_id=self._id,
         )
         try:
-            shared.workers.submit(partial(self._answer, request, found))
+            shared.workers.submit(partial(self._work, request, found))
         except RuntimeError as error:
             self._leave()
             _log.warning("cannot answer a request: %s", error)
@@ -279,18 +311,28 @@ class RequestHandler:
             self._turn.cancel()
         self._shared.cancel(self._limits)
 
-    def _answer(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> None:
-        """In a thread: write the reply into the buffer, and release the slot."""
-        try:
-            with self._shared.watching(request, found) as watched:
-                self._reply(request, found, watched)
-        finally:
-            self._outbox.end(is_broken=True)  # has no effect if the reply is complete
-            self._shared.errands.put(self._leave)
+    def _work(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> None:
+        """In a thread: answer the request, up to where the loop can continue."""
+        self._rest = rest = self._context.run(self._answer, request, found)
+        if rest is not None and not self._outbox.hand_over():
+            self._context.run(rest.ends.close)
+
+    def _answer(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> _Rest | None:
+        """Write the reply into the buffer and release the slot, or return the rest for the loop."""
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._shared.errands.put, self._leave)
+            ends.callback(self._outbox.end, is_broken=True)  # no effect on a complete reply
+            watched = ends.enter_context(self._shared.watching(request, found))
+            reply = self._reply(request, found, watched)
+            if reply is None:
+                return None
+            ends.callback(self._close_body, reply, found)
+            return _Rest(reply, found, ends.pop_all())
 
     def _reply(
         self, request: RouteRequest, found: RouteMatch | HttpProblem, watched: Observation
-    ) -> None:
+    ) -> RouteResponse | None:
+        """Write the reply, or return it for the loop."""
         self._is_answering = True
         reply = self._sendable(self._shared.answer(request, found, self._begins), request)
         self._is_answering = False
@@ -299,8 +341,17 @@ class RequestHandler:
         if self._begun is not None and self._begun is not reply:
             _close(self._begun)
         watched.status = reply.status
-        if not isinstance(reply.body, bytes):
-            self._write(reply, found, wanted=wanted and self._wants_body())
+        if isinstance(reply.body, bytes):
+            return None
+        wanted = wanted and self._wants_body()
+        if wanted and self._shared.suspends(reply, found):
+            return reply
+        try:
+            if not wanted or self._write(reply, found, self._outbox.put):
+                self._outbox.end()
+        finally:
+            self._close_body(reply, found)
+        return None
 
     def _begins(self, reply: RouteResponse) -> None:
         """Send the head early if the reply is slow: clients and proxies have timeouts."""
@@ -332,25 +383,27 @@ class RequestHandler:
         return bool(self._scope["method"] != "HEAD")
 
     def _write(
-        self, reply: RouteResponse, found: RouteMatch | HttpProblem, *, wanted: bool
-    ) -> None:
-        """Write the chunks of a reply as they are generated."""
+        self, reply: RouteResponse, found: RouteMatch | HttpProblem, put: Callable[[bytes], bool]
+    ) -> bool:
+        """Write the chunks of a reply as they are generated; False if it was interrupted."""
         try:
-            pieces: Iterable[Any] = reply.body if wanted else ()
+            pieces: Iterable[Any] = reply.body
             with self._shared.watched(found, "body", self._limits) as watched:
                 for piece in pieces:
                     watched.pause()  # while the client reads
-                    if not self._outbox.put(piece):
+                    if not put(piece):
                         break
                     watched.resume()
-            self._outbox.end()
+            return True
         except GenaiError as error:
             _log.info("a reply was interrupted: %s", error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("a reply was interrupted")
-        finally:
-            with self._shared.watched(found, "close"):
-                _close(reply)
+        return False
+
+    def _close_body(self, reply: RouteResponse, found: RouteMatch | HttpProblem) -> None:
+        with self._shared.watched(found, "close"):
+            _close(reply)
 
     async def _refuse(self, problem: HttpProblem) -> None:
         head = self._head
@@ -401,8 +454,64 @@ class RequestHandler:
         seconds = self._shared.settings.silence if silence else 0
         while (piece := await self._outbox.take(seconds or None)) is not None:
             await self._send_piece(piece or silence, is_last=False)
+        if self._outbox.is_handed_over and self._rest is not None:
+            await self._iterate(self._rest, silence)
         if not self._is_gone:
             await self._send_piece(b"", is_last=True)
+
+    async def _iterate(self, rest: _Rest, silence: bytes) -> None:
+        """Send the chunks of a reply that suspends, as they are generated."""
+        seconds = self._shared.settings.silence if silence else math.inf
+        self._iterating = asyncio.current_task()
+        with Keepalive(
+            self._loop, seconds, partial(self._send_keepalive, silence)
+        ) as self._keepalive:
+            try:
+                await self._suspendable(partial(self._write_rest, rest)).run()
+            except asyncio.CancelledError:
+                if self._iterating is None:  # it was abandoned
+                    raise Broken from None
+                raise
+        if self._is_broken:
+            raise Broken
+
+    async def _send_keepalive(self, silence: bytes) -> None:
+        with contextlib.suppress(_Gone):
+            await self._send_piece(silence, is_last=False)
+
+    def _suspendable(self, function: Callable[[], None]) -> SuspendableCall:
+        submit = self._shared.workers.submit
+        self._call = SuspendableCall(self._loop, submit, self._context, function, self._flush)
+        return self._call
+
+    def _write_rest(self, rest: _Rest) -> None:
+        """In the suspendable call: send the chunks, and release what belongs to the reply."""
+        self._is_broken = True
+        with rest.ends:
+            self._is_broken = not self._write(rest.reply, rest.found, self._put)
+            self._flush()
+
+    def _put(self, piece: bytes) -> bool:
+        """In the suspendable call: send a chunk before the call waits for the next one. Return
+        whether the client wants more."""
+        self._unsent += piece
+        if len(self._unsent) >= _SLICE:
+            self._flush()
+        return not self._is_gone
+
+    def _flush(self) -> None:
+        """In the suspendable call: send the chunks that have not been sent."""
+        if not self._unsent or self._is_gone:
+            return
+        assert self._call is not None
+        sent, self._unsent = bytes(self._unsent), bytearray()
+        try:
+            with self._keepalive.paused() as sending:
+                if sending is not None:
+                    self._call.wait_for(sending)
+                self._call.wait_for(self._send_piece(sent, is_last=False), at_once=self._is_own)
+        except _Gone:
+            self._is_gone = True
 
     async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
         await self._emit({"type": "http.response.body", "body": piece, "more_body": not is_last})

@@ -67,6 +67,9 @@ class ResponseBuffer:
         loop: The event loop of the coroutine.
         errands: Wakes the loop when data is available. The end does not wake the loop, so the
             caller must schedule another callback.
+
+    Attributes:
+        is_handed_over: Whether the coroutine generates the rest of the reply itself.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, errands: LoopCallbacks) -> None:
@@ -77,6 +80,7 @@ class ResponseBuffer:
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._has_ended = False
+        self.is_handed_over = False
         self._is_broken = False
         self._is_closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -120,6 +124,17 @@ class ResponseBuffer:
                 self._has_ended = True
                 self._is_broken = is_broken
                 self._wake()
+
+    def hand_over(self) -> bool:
+        """End the writing: the coroutine generates the rest of the reply itself. Return whether the
+        client still wants it."""
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._has_ended = self.is_handed_over = True
+            self._wake()
+        self._errands.wake()
+        return True
 
     # called in the event loop
 

@@ -340,6 +340,13 @@ class ServerState:
         route = found[0].key if isinstance(found, tuple) else ""
         return self._host.observers.watchdog.watch("HTTP route", route, method, limits=limits)
 
+    def suspends(self, reply: RouteResponse, found: RouteMatch | HttpProblem) -> bool:
+        """Whether the body of a reply may be iterated in the event loop. Code of third parties may
+        not, since it could block."""
+        if not reply.suspends or not isinstance(found, tuple):
+            return False
+        return not self._host.registry.is_of_third_party("HTTP route", found[0].key)
+
     def plugin_of(self, found: RouteMatch | HttpProblem | None) -> str:
         """The plugin with a route; empty for the server's own."""
         route = found[0] if isinstance(found, tuple) else None

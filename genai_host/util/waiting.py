@@ -1,0 +1,50 @@
+"""Waiting in code that also runs in an event loop.
+
+Code that waits for a service or the store blocks its thread. Where a server runs it in an event
+loop, `WAITS` has another way to wait, which suspends the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Waits(Protocol):
+    """How code in an event loop waits."""
+
+    def receive(self, sock: Any, size: int) -> bytes:
+        """As `socket.recv`."""
+
+    def release(self, sock: Any) -> None:
+        """The code waits no longer for a socket, which may be closed."""
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in a thread."""
+
+
+WAITS: ContextVar[Waits | None] = ContextVar("genai_host_waits", default=None)
+"""How the current code waits; None in a thread, which it may block."""
+
+
+def receive(sock: Any, size: int) -> bytes:
+    """Wait for data from a socket, and return at most `size` bytes."""
+    waits = WAITS.get()
+    data: bytes = sock.recv(size) if waits is None else waits.receive(sock, size)
+    return data
+
+
+def release(sock: Any) -> None:
+    """Release a socket that is no longer waited for, before it is closed or used elsewhere."""
+    waits = WAITS.get()
+    if waits is not None:
+        waits.release(sock)
+
+
+def call(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may block its thread."""
+    waits = WAITS.get()
+    return function(*arguments) if waits is None else waits.call(function, *arguments)

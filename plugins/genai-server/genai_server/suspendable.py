@@ -1,0 +1,210 @@
+"""Runs code in the event loop that is written for threads.
+
+The code runs in a greenlet. Where it waits (`genai_host.util.waiting`), it switches back to the
+event loop, as in the asyncio extension of SQLAlchemy. It continues as soon as its socket can be
+read, without a task in between. A thread for each streamed reply would cost more memory, and of a
+thousand threads each would wait for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future
+from contextvars import Context
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from greenlet import greenlet
+
+from genai_host.util.waiting import WAITS
+
+T = TypeVar("T")
+
+_SOCKET: Any = object()  # instead of an awaitable: the code waits for its socket
+_MOST_READS = 16  # without waiting; then others have their turn
+
+
+class SuspendableCall:
+    """A call of a function in the event loop, which it does not block where it waits. It is the
+    `Waits` of the function; its sockets become non-blocking.
+
+    Args:
+        loop: The event loop.
+        submit: Runs a function in a thread.
+        context: Context variables of the function. No other code runs in it.
+        function: The function.
+        before_waiting: Called in the function before it waits, except by `wait_for`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        submit: Callable[[Callable[[], None]], None],
+        context: Context,
+        function: Callable[[], None],
+        before_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._loop = loop
+        self._submit = submit
+        self._before_waiting = before_waiting
+        self._greenlet = greenlet(function)
+        context.run(WAITS.set, self)
+        self._greenlet.gr_context = context
+        self._watched: socket.socket | None = None
+        self._file = -1
+        self._is_waiting = False
+        self._reads = 0
+        self._resumed: asyncio.Future[Any] | None = None
+
+    async def run(self) -> None:
+        """Call the function."""
+        found = self._greenlet.switch()
+        try:
+            while not self._greenlet.dead:
+                try:
+                    if found is _SOCKET:
+                        self._resumed = self._loop.create_future()
+                        found = await self._resumed
+                        continue
+                    result = await found
+                except BaseException as error:
+                    if self._greenlet.dead:
+                        raise
+                    self._is_waiting = False
+                    found = self._greenlet.throw(error)
+                else:
+                    found = self._greenlet.switch(result)
+        finally:
+            self._unwatch()
+
+    # called in the function
+
+    def receive(self, sock: Any, size: int) -> bytes:
+        if not isinstance(sock, socket.socket):  # TLS within the TLS of a proxy
+            received: bytes = self.call(sock.recv, size)
+            return received
+        if sock.gettimeout() != 0.0:
+            sock.setblocking(False)
+        self._reads += 1
+        if self._reads > _MOST_READS:
+            self._reads = 0
+            self._before_waiting()
+            self.wait_for(asyncio.sleep(0))
+        while True:
+            try:
+                return sock.recv(size)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                self._before_waiting()
+                self._watch(sock)
+                self._is_waiting = True
+                self._switch(_SOCKET)
+                self._reads = 0
+            except ssl.SSLWantWriteError:  # the peer renegotiates keys and reads slowly
+                self._switch(_until_writable(self._loop, sock))
+
+    def release(self, sock: Any) -> None:
+        if sock is self._watched:
+            self._unwatch()
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        self._before_waiting()
+        done: Future[T] = Future()
+        self._submit(partial(_work, done, function, *arguments))
+        return self.wait_for(asyncio.wrap_future(done, loop=self._loop))
+
+    def wait_for(self, awaitable: Awaitable[T], *, at_once: bool = False) -> T:
+        """Wait for an awaitable.
+
+        Args:
+            awaitable: The awaitable.
+            at_once: Whether it is a coroutine that may start outside of a task, for speed, as it
+                usually ends at once.
+        """
+        if at_once:
+            coroutine: Any = awaitable
+            try:
+                awaitable = _Started(coroutine, coroutine.send(None))
+            except StopIteration as end:
+                return cast("T", end.value)
+        return cast("T", self._switch(awaitable))
+
+    def _switch(self, awaitable: Awaitable[Any]) -> Any:
+        loop = self._greenlet.parent
+        assert loop is not None
+        return loop.switch(awaitable)
+
+    # called in the event loop
+
+    def _watch(self, sock: socket.socket) -> None:
+        if sock is not self._watched:
+            self._unwatch()
+            self._watched, self._file = sock, sock.fileno()
+            self._loop.add_reader(self._file, self._on_readable)
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            self._watched = None
+            self._loop.remove_reader(self._file)
+
+    def _on_readable(self) -> None:
+        if not self._is_waiting:  # for this socket; it can be read again
+            self._unwatch()
+            return
+        self._is_waiting = False
+        resumed = self._resumed
+        assert resumed is not None
+        try:
+            found = self._greenlet.switch()
+        except BaseException as error:  # noqa: BLE001 - raised by `run`
+            if not resumed.done():
+                resumed.set_exception(error)
+        else:
+            if found is not _SOCKET and not resumed.done():
+                resumed.set_result(found)
+
+
+def _work(done: Future[T], function: Callable[..., T], *arguments: Any) -> None:
+    try:
+        result = function(*arguments)
+    except BaseException as error:  # noqa: BLE001 - raised where it was called
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
+class _Started:
+    """Awaits the rest of a coroutine that was started.
+
+    Args:
+        coroutine: The coroutine.
+        future: What it waits for.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], future: Any) -> None:
+        self._coroutine = coroutine
+        self._future = future
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        try:
+            while True:
+                try:
+                    result = yield self._future
+                except BaseException as error:  # noqa: BLE001 - raised in the coroutine
+                    self._future = self._coroutine.throw(error)
+                else:
+                    self._future = self._coroutine.send(result)
+        except StopIteration as end:
+            return end.value
+
+
+async def _until_writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    writable = asyncio.Event()
+    file = sock.fileno()
+    loop.add_writer(file, writable.set)
+    try:
+        await writable.wait()
+    finally:
+        loop.remove_writer(file)

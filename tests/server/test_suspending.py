@@ -1,0 +1,192 @@
+"""Streamed replies that need no thread while the service is silent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fronts import DELTA, FRONTS, WORD, Front, Place, place, raw
+from talking import dial, heard, until
+
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, hookimpl
+from genai_host.config import BudgetConfig, BudgetsConfig
+from genai_host.host import Host
+from genai_host.store import Store
+from genai_host.util import waiting
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import HANG, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import served, wait_until
+
+pytestmark = pytest.mark.part
+
+_OF_MODELS = [front for front in FRONTS if front.name != "native"]
+_USAGE = (
+    b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}'
+)
+
+
+class Observing(InlinePlugin):
+    """An observer of a third party."""
+
+    @hookimpl
+    def genai_on_call_start(self, id: str) -> None:
+        pass
+
+
+def workers() -> int:
+    return sum(thread.name.startswith("genai-host-server-") for thread in threading.enumerate())
+
+
+def streaming(here: Place, front: Front, stack: ExitStack, count: int) -> None:
+    """Open streams one after another, each of which has begun and is silent."""
+    for _ in range(count):
+        here.service.replies = [sse_reply([DELTA, HANG])]
+        client = stack.enter_context(dial(here.url))
+        client.sendall(here.raw(front, stream=True))
+        until(client, WORD.encode())
+
+
+@pytest.mark.parametrize("front", _OF_MODELS, ids=str)
+def test_silent_streams_take_no_threads(make_host: MakeHost, tmp_path: Path, front: Front) -> None:
+    with place(make_host, tmp_path) as here, ExitStack() as stack:
+        streaming(here, front, stack, 12)
+        assert workers() < 6
+
+
+def test_an_observer_of_a_third_party_is_called_in_threads(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    """It may block."""
+    with (
+        place(make_host, tmp_path, plugins={"observing": Observing()}) as here,
+        ExitStack() as stack,
+    ):
+        streaming(here, FRONTS[0], stack, 12)
+        assert workers() >= 12
+
+
+def test_the_cost_of_a_stream_is_stored_in_a_thread(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may lock the store meanwhile."""
+    budgets = BudgetsConfig(user=BudgetConfig(day_tokens=100))
+    with place(make_host, tmp_path, config={"budgets": budgets}) as here:
+        store = here.host.store
+        assert isinstance(store, Store)
+        spend, threads = store.ledger.spend, []
+
+        def noted(*given: Any) -> None:
+            threads.append(threading.current_thread().name)
+            spend(*given)
+
+        monkeypatch.setattr(store.ledger, "spend", noted)
+        here.service.replies = [sse_reply([DELTA, _USAGE, b"[DONE]"])]
+        assert WORD.encode() in here.ask(FRONTS[0], stream=True).content
+        wait_until(lambda: bool(threads))
+        assert threads[0] != "genai-host-server"
+        assert [budget.spent for budget in here.host.budgets.states()] == [2]
+
+
+def of_host(host: Host) -> Host:
+    """A host that takes inline plugins for those of this project."""
+    host.registry.third_parties = frozenset()
+    return host
+
+
+class Pieces:
+    """A body that notes the threads in which it is used."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.threads: list[str] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.threads.append(threading.current_thread().name)
+            yield piece
+            if piece == b"fails":
+                raise LookupError("no")
+            if piece == b"hangs":
+                waiting.call(threading.Event().wait, 60)
+
+    def close(self) -> None:
+        self.threads.append(f"closed in {threading.current_thread().name}")
+
+
+_BODIES: dict[str, Pieces] = {}
+
+
+def answer(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(_BODIES[request.body.decode()], suspends=True)
+
+
+_PLUGIN = InlinePlugin(http_routes=[HttpRoute("POST", "/api/pieces", f"{__name__}:answer")])
+
+
+@pytest.fixture
+def pieces() -> Iterator[dict[str, Pieces]]:
+    yield _BODIES
+    _BODIES.clear()
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_a_body_of_a_third_party_is_iterated_in_a_thread(
+    make_host: MakeHost, pieces: dict[str, Pieces], is_ours: bool
+) -> None:
+    """Whatever it says about itself."""
+    host = make_host(pieces=_PLUGIN)
+    pieces["all"] = body = Pieces(b"a", b"b", b"", b"c")
+    with served(of_host(host) if is_ours else host) as server, dial(server.url) as client:
+        client.sendall(raw("/api/pieces", b"all"))
+        until(client, b"c\r\n0\r\n\r\n")
+    wait_until(lambda: len(body.threads) == 5)
+    assert all((name == "genai-host-server") == is_ours for name in body.threads[:4])
+    assert body.threads[4].startswith("closed")
+
+
+def test_a_reply_that_fails_does_not_seem_complete(
+    make_host: MakeHost, pieces: dict[str, Pieces], caplog: pytest.LogCaptureFixture
+) -> None:
+    host = of_host(make_host(pieces=_PLUGIN))
+    pieces["some"] = body = Pieces(b"a", b"fails")
+    with served(host) as server, dial(server.url) as client:
+        client.sendall(raw("/api/pieces", b"some"))
+        received = heard(client)
+    assert received.endswith(b"afails\r\n")
+    assert "a reply was interrupted" in caplog.text
+    assert body.threads[-1].startswith("closed")
+
+
+def test_a_server_that_stops_does_not_wait_for_one_that_hangs(
+    make_host: MakeHost, pieces: dict[str, Pieces]
+) -> None:
+    host = of_host(make_host(pieces=_PLUGIN))
+    pieces["none"] = body = Pieces(b"hangs")
+    with served(host) as server, dial(server.url) as client:
+        client.sendall(raw("/api/pieces", b"none"))
+        until(client, b"hangs")
+        server.stop()
+        assert not heard(client).endswith(b"0\r\n\r\n")
+    assert body.threads[-1].startswith("closed")
+
+
+def test_a_client_that_reads_nothing_holds_up_the_body(
+    make_host: MakeHost, pieces: dict[str, Pieces]
+) -> None:
+    host = of_host(make_host(pieces=_PLUGIN))
+    pieces["many"] = body = Pieces(*[bytes(1 << 20)] * 200)
+    with served(host) as server:
+        with dial(server.url) as client:
+            client.sendall(raw("/api/pieces", b"many"))
+            until(client, b"200 OK")
+            with dial(server.url) as other:
+                other.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                until(other, b'"ok"')
+        wait_until(lambda: bool(body.threads) and body.threads[-1].startswith("closed"))
+    assert len(body.threads) < 100
