@@ -23,7 +23,7 @@ from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.servers import served
+from genai_host_testing.internal.servers import served, wait_until
 
 pytestmark = pytest.mark.part
 
@@ -330,6 +330,7 @@ class TestConnections:
     def test_beyond_the_limit_answer_health_checks(self, host: Host, root: str) -> None:
         """Health checks are answered even if clients use all connections, including the reserve."""
         with served(host, connections=3, root_path=root) as server, ExitStack() as stack:
+            wait_until(lambda: requests.head(f"{server.url}/ready", timeout=30).ok)
             filled(server, stack, 3)
             idle = [stack.enter_context(dial(server.url)) for _ in range(40)]
             for path in ("/health", "/ready", f"{root}/health?deep=1"):
