@@ -75,6 +75,9 @@ from genai_host.serving.completion import (
     streamed as streamed,
 )
 from genai_host.serving.completion import (
+    suspends_for as suspends_for,
+)
+from genai_host.serving.completion import (
     text_completions as text_completions,
 )
 from genai_host.serving.completion import (

@@ -185,7 +185,14 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
 
 
 def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -> bool:
-    """See `Host.suspends`; False for a model that cannot run, which is reported by its call."""
+    """Whether the server may read a streamed answer of a model in its event loop; see
+    `Host.suspends`. False for a model that cannot run, which is reported by its call.
+
+    Args:
+        host: The host.
+        model: Name of the model; None for the default model.
+        operation: Kind of call.
+    """
     try:
         return host.suspends(model, operation)
     except GenaiError:

@@ -139,7 +139,7 @@ class RequestHandler:
         self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
         self._begun: RouteResponse | None = None
-        self._context = contextvars.copy_context()
+        self._context = contextvars.Context()  # as that of a new thread
         self._rest: _Rest | None = None
         self._call: SuspendableCall | None = None
         self._unsent = bytearray()

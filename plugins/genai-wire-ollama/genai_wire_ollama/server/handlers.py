@@ -33,6 +33,7 @@ from genai_host.serving import (
     served_model,
     served_models,
     streamed,
+    suspends_for,
     text_completions,
 )
 from genai_wire_ollama.server.replies import (
@@ -298,7 +299,8 @@ def _filled(
             stream=is_streamed,
             limits=request.limits,
             owner=request.user,
-        )
+        ),
+        suspends=is_streamed and suspends_for(host, model, "complete"),
     )
     writer = ChatWriter(sent, thoughts=True, place=as_response, clock=host.clock)
     if is_streamed:

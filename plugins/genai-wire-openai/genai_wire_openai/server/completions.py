@@ -37,6 +37,7 @@ from genai_host.serving import (
     answer,
     api_finish_reason,
     streamed,
+    suspends_for,
     text_completions,
     whole,
 )
@@ -86,7 +87,8 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
             stream=is_streamed,
             limits=request.limits,
             owner=request.user,
-        )
+        ),
+        suspends=is_streamed and suspends_for(host, model, "complete"),
     )
     if is_streamed:
         return streamed(answering, writer.events)
