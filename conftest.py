@@ -16,6 +16,8 @@ pytest_plugins = [
     "genai_host_testing.pytest_plugin",
     "pytester",
     "genai_host_testing.internal.rings",
+    # as a plugin: a fixture that modules import is another one in each, even of a session
+    "genai_host_testing.internal.stores",
 ]
 
 # How long an example takes, and how large the first ones are by chance, says nothing of what is

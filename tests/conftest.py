@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import tomlkit
+from environments import base, environment, wheels
 from support import Terminal
 
 from genai_host.plugins import trial
 from genai_host.plugins.index import PluginIndex
 from genai_host_testing.internal.fixtures import host, make_host, offline, weights
 
-__all__ = ["host", "make_host", "offline", "script", "terminal", "weights"]
+__all__ = ["base", "environment", "host", "make_host", "offline", "weights", "wheels"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -28,9 +28,7 @@ from killed import Life, host_of
 from genai_host.conversations.record import TurnEnded, TurnStarted
 from genai_host.store import Store
 from genai_host_testing.internal.assistants_api import ENDS, path_of, until
-from genai_host_testing.internal.stores import CODEC, place, postgres_server
-
-__all__ = ["place", "postgres_server"]
+from genai_host_testing.internal.stores import CODEC
 
 pytestmark = [
     pytest.mark.process,

@@ -39,16 +39,7 @@ from genai_host.errors import GenaiError, LimitExceeded, OutputValidationError
 from genai_host.store import Store
 from genai_host_testing import FakeModel, FakeService, InlinePlugin, ManualClock
 from genai_host_testing.fake_service import json_reply, stream_reply
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore
 
 MakeHost = Callable[..., Host]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from environments import base, environment, wheels
 from support import Terminal
 
 from genai_host import Config
@@ -26,8 +25,6 @@ from genai_host.plugins.installer import PythonEnvironment
 from genai_host.serializers.plugins import plugin_row
 from genai_host_testing import make_distribution
 from genai_host_testing.environments import Environment
-
-__all__ = ["base", "environment", "wheels"]
 
 _GOOD = """
 from genai_host.api import Model, hookimpl

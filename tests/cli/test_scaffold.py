@@ -14,7 +14,7 @@ import genai_vendor_mock
 import pytest
 import tomlkit
 from broken_plugins import BROKEN
-from environments import Environment, base, environment, wheels
+from environments import Environment
 from support import Terminal
 
 from genai_host import Config, InstalledPlugins
@@ -26,8 +26,6 @@ from genai_host_testing import make_distribution
 from genai_host_testing.environments import make_environment
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
-
-__all__ = ["base", "environment", "wheels"]
 
 KINDS = ["vendor", "feature", "tool"]
 NAMES = ["acme", "my-ai-2", "x", "01-ai", "class", "genai", "self", "test", "genai-tools"]

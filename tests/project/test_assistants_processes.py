@@ -20,10 +20,7 @@ import tomlkit
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import HOLD, FakeService, Received, Reply
 from genai_host_testing.internal.assistants_api import Api, ids_of, path_of, until
-from genai_host_testing.internal.stores import place, postgres_server
 from genai_host_testing.services.openai import chat
-
-__all__ = ["place", "postgres_server"]
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,13 +12,10 @@ from pathlib import Path
 import click
 import pytest
 from documents import Block, Walk, blocks, commands_in, copy_clone, documents
-from environments import wheels
 from played_vendors import played_vendors
 
 from genai_host.cli.main import cli, commands
 from genai_host_testing.environments import Environment, make_environment
-
-__all__ = ["wheels"]
 
 TUTORIALS = [f"docs/first-{kind}.md" for kind in ("vendor", "feature", "tool")]
 """Their programs are edits of what they write: `test_tutorials.py` walks through them."""

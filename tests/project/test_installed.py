@@ -15,13 +15,11 @@ from typing import Any
 
 import pytest
 from broken_plugins import BROKEN
-from environments import ROOT, base, environment, wheels
+from environments import ROOT
 from packaging.requirements import Requirement
 
 from genai_host import __version__
 from genai_host_testing import make_distribution
-
-__all__ = ["base", "environment", "wheels"]
 
 _VENDOR = """
 from attrs import frozen

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from environments import Environment, wheels
+from environments import Environment
 
 from genai_host_testing.environments import make_environment
-
-__all__ = ["wheels"]
 
 pytestmark = pytest.mark.slow
 

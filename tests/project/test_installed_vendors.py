@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import ROOT, Environment, wheels
+from environments import ROOT, Environment
 
 from genai_host_testing.environments import make_environment
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.services import anthropic as anthropic_service
 from genai_host_testing.services import bedrock as bedrock_service
 from genai_host_testing.services import ollama as ollama_service
-
-__all__ = ["wheels"]
 
 pytestmark = pytest.mark.slow
 

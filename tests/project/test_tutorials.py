@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from documents import Typed, blocks, matches
-from environments import Environment, base, environment, wheels
+from environments import Environment
 
 from genai_host.cli.scaffold import Scaffold
 from genai_host_testing.fake_service import FakeService, json_reply
-
-__all__ = ["base", "environment", "wheels"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -25,10 +25,7 @@ from genai_host_testing.internal.servers import (
     serving,
     wait_until,
 )
-from genai_host_testing.internal.stores import place, postgres_server
 from genai_host_testing.services.openai import chat
-
-__all__ = ["place", "postgres_server"]
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from genai_host.store.writer import EntryWriter
-from genai_host_testing.internal.stores import postgres_server
 from simulation.minimize import minimized, run, run_seeds
 from simulation.oracle import Row, wrong_messages, wrong_order
 from simulation.plan import Plan, plan_of
 from simulation.simulation import Simulation
-
-__all__ = ["postgres_server"]  # a fixture
 
 
 def failures(*simulations: Simulation) -> list[str]:

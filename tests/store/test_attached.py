@@ -17,17 +17,7 @@ from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnE
 from genai_host.errors import NotFound, StoreError, ValidationError
 from genai_host.store import Store
 from genai_host.store.records import kept
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 PICTURE = Image(data=bytes(range(256)) * 40, media_type="image/png")
 PAPER = File(data=b"%PDF" * 5000, media_type="application/pdf", name="paper.pdf")

@@ -38,17 +38,7 @@ from genai_host.store import Store
 from genai_host.store.database import LATEST, Database
 from genai_host.store.documents import Documents, _document
 from genai_host.store.tables import conversations
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 OPENED = {"at": 1, "entry": "opened", "feature": "chat", "version": "1", "models": {}}
 REWOUND = {"at": 5, "entry": "rewound", "history": 0, "turns": 0}

@@ -21,17 +21,7 @@ from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 CANARY = "sk-canary-0123456789"
 

@@ -22,18 +22,7 @@ from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.database import OLDEST, VERSION, Database
 from genai_host.store.health import Repair, StoreHealth, _examine_on_postgresql, _impossible
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
-
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 RESULT = {"route": {"model": "m", "provider": "p", "dialect": "d"}}
 

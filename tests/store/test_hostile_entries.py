@@ -18,17 +18,8 @@ from genai_host.store.tables import conversations, entries
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.faults import readable, variants
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
+from genai_host_testing.internal.stores import CODEC, MakeStore
 from genai_host_testing.purity import places_in
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
 
 
 def recorded(make_host: MakeHost, store: Store) -> str:

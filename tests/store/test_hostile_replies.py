@@ -29,9 +29,7 @@ from genai_host.errors import GenaiError
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.faults import HOSTILE, check_store, readable, variants
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import MakeStore
 
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 _REPLIES: dict[str, dict[str, Any]] = {

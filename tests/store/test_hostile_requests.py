@@ -21,9 +21,7 @@ from genai_host.serving.router import HttpRoutes
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import CODEC, MakeStore, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import CODEC, MakeStore
 
 pytestmark = pytest.mark.timeout(300)  # thousands of requests
 

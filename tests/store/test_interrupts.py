@@ -16,16 +16,7 @@ from genai_host.errors import Cancelled
 from genai_host.store import Store
 from genai_host.store.writer import Addition, EntryRow
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-)
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 
 @contextmanager

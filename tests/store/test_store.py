@@ -36,17 +36,7 @@ from genai_host.store.engines import failing, read_url
 from genai_host.store.records import new_id
 from genai_host.store.store import StoredRecord
 from genai_host.store.writer import Addition, EntryRow, EntryWriter
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 
 def turn(number: int, says: str = "q", answer: str | None = "a") -> list[Entry]:

@@ -29,16 +29,7 @@ from genai_host.errors import Conflict, GenaiError, NotRecorded, TurnPaused
 from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore
 
 
 @contextmanager

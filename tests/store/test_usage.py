@@ -21,17 +21,7 @@ from genai_host.store.database import Database
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.usage.budgets import Spent
 from genai_host.usage.metering import UsageAggregate
-from genai_host_testing.internal.stores import (
-    CODEC,
-    MakeStore,
-    begin,
-    make_store,
-    place,
-    postgres_server,
-    store,
-)
-
-__all__ = ["make_store", "place", "postgres_server", "store"]
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 DAY = 86400.0
 NOON = 1_893_499_200.0  # 2030-01-01 12:00 UTC

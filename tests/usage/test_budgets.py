@@ -20,9 +20,7 @@ from genai_host.store import Store
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
 from genai_host_testing import ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import MakeStore
 
 Sold = Callable[..., Host]
 

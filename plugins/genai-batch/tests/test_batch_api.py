@@ -25,11 +25,9 @@ from genai_host.store.jobs import JobWorker
 from genai_host_testing import FakeModel, ManualClock, RecordedPrompt, RouteServer
 from genai_host_testing.internal.faults import Killed, killed_before
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_store", "place", "postgres_server"]
 
 CHAT = "/v1/chat/completions"
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})

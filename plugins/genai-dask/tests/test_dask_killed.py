@@ -19,10 +19,7 @@ import pytest
 from genai_host.store import Store
 from genai_host_testing.fake_service import HOLD, FakeService, Received, Reply
 from genai_host_testing.internal.servers import configure, is_alive, wait_until
-from genai_host_testing.internal.stores import place, postgres_server
 from genai_host_testing.services.openai import chat
-
-__all__ = ["place", "postgres_server"]
 
 pytestmark = pytest.mark.slow
 

@@ -34,11 +34,11 @@ from genai_host_testing.internal.assistants_api import (
 )
 from genai_host_testing.internal.faults import Killed, killed_before
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = pytest.mark.part
 
-__all__ = ["make_api", "make_store", "place", "postgres_server"]
+__all__ = ["make_api"]
 
 JOBS = "assistants/jobs"
 

@@ -27,11 +27,9 @@ from genai_host_testing.internal.assistants_api import (
 )
 from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
+from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = [pytest.mark.part, pytest.mark.timeout(300)]
-
-__all__ = ["make_store", "place", "postgres_server"]
 
 _FORM = {"content-type": "multipart/form-data; boundary=x"}
 _META = {"a": "b"}

@@ -15,9 +15,7 @@ from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, begin, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import MakeStore, begin
 
 Pair = tuple[Replies, Replies]
 

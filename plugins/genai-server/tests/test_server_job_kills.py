@@ -21,10 +21,7 @@ from genai_host_testing.internal.servers import (
     configure,
     serving,
 )
-from genai_host_testing.internal.stores import place, postgres_server
 from genai_host_testing.services.openai import chat
-
-__all__ = ["place", "postgres_server"]
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 

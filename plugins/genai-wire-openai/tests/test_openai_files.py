@@ -17,9 +17,7 @@ from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import ValidationError
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import MakeStore
 
 OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
 FORM = "multipart/form-data; boundary=b"

@@ -18,9 +18,7 @@ from genai_host.config.schema import InstanceConfig
 from genai_host_testing import FakeModel, ManualClock
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import MakeStore, make_store, place, postgres_server
-
-__all__ = ["make_store", "place", "postgres_server"]
+from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = pytest.mark.part
 
