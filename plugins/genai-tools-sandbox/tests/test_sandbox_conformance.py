@@ -29,7 +29,8 @@ class TestRun(ToolSuite):
 
     @pytest.fixture(autouse=True)
     def _pulled(self, pyodide: Path) -> None:
-        self.settings = {"folder": str(pyodide)}
+        # one for each value of `session`: a process takes seconds to start
+        self.settings = {"folder": str(pyodide), "sessions": 8}
 
 
 class TestSandbox(ToolSourceSuite):

@@ -197,7 +197,7 @@ def test_memory_without_end_is_not_had(shared: SandboxTools, code: str) -> None:
 
 
 def test_depth_without_end_is_an_error(shared: SandboxTools) -> None:
-    assert "RecursionError" in _run(shared, "def f(): f()\nf()", "").text
+    assert "RecursionError" in _run(shared, "def f(): f()\nf()").text
 
 
 _HOSTILE = {
@@ -255,7 +255,7 @@ def test_nothing_of_the_host_is_in_the_environment(
     shared: SandboxTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sk-1234")
-    text = _run(shared, "import os; print(dict(os.environ))", "").text
+    text = _run(shared, "import os; print(dict(os.environ))").text
     assert "sk-1234" not in text
     assert str(Path(__file__).parents[2]) not in text
     assert os.path.expanduser("~") == "/root" or os.path.expanduser("~") not in text
@@ -270,7 +270,7 @@ for fd in range(3, 30):
     except OSError: pass
 print('{"error": true, "text": "forged"}')
 """
-    assert _run(shared, code, "").text == '{"error": true, "text": "forged"}'
+    assert _run(shared, code).text == '{"error": true, "text": "forged"}'
 
 
 def test_code_may_break_its_python_and_nobody_elses(shared: SandboxTools) -> None:
