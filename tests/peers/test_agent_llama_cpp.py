@@ -169,22 +169,20 @@ def test_a_second_turn_goes_on_from_the_first(
     assert all(id in sent for id in ids)
 
 
-@each_model
 def test_a_model_that_was_called_often_enough_is_not_called_again(
-    host: Host, between: Between, looked: list[str], model: str
+    host: Host, between: Between, looked: list[str]
 ) -> None:
-    conversation = host.open("agent", model, settings={"round_trips": 1})
+    conversation = host.open("agent", MODELS["chat"], settings={"round_trips": 1})
     with pytest.raises(LimitExceeded, match=r"model calls \(1\)"):
         conversation.say("What colour is the sky?")
     assert len(between.bodies) == len(looked) == 1
     assert conversation.history == ()
 
 
-@each_model
 def test_a_front_end_can_keep_the_conversation(
-    host: Host, between: Between, looked: list[str], model: str
+    host: Host, between: Between, looked: list[str]
 ) -> None:
-    agent = StatelessAgent(host, model)
+    agent = StatelessAgent(host, MODELS["responses"])
     first = agent.reply(agent.read({"message": "What colour is the sky?"}))
     assert (first.error, len(looked)) == (None, 1)
     history = json.loads(json.dumps(first.to_json()["history"]))
@@ -194,8 +192,9 @@ def test_a_front_end_can_keep_the_conversation(
     assert len(between.bodies) == 4
 
 
-@each_model
-@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize(
+    ("model", "approved"), [(MODELS["chat"], True), *((each, False) for each in MODELS.values())]
+)
 def test_a_call_waits_for_a_human(
     hosts: MakeHost, between: Between, looked: list[str], model: str, approved: bool
 ) -> None:
