@@ -229,7 +229,7 @@ def _the_tests_pass(root: BareRoot, user: str) -> None:
         pytest.skip(f"Debian sid has {version.strip()}, and these are the tests of 3.14")
     installed = root.run(user, *python, "pip", "install", "--quiet", *TOOLS)
     assert installed.returncode == 0, installed.stderr
-    options = ["-q", "-n", "2", "-m", "not slow and not weights", "-k", "not postgresql"]
+    options = ["-q", "-n", "2", "--rings=unit,part,smoke", "-k", "not postgresql"]
     rooms = [f"tests/{room}" for room in ROOMS]
     done = root.run(user, *python, "pytest", *options, *rooms)
     assert done.returncode == 0, done.stdout[-5000:]
