@@ -25,15 +25,9 @@ from genai_host.api import HttpProblem
 from genai_host.errors import GenaiError, Interrupted
 from genai_host.host import Host
 from genai_host.serving.router import HttpRoutes
+from genai_server.asgi import AsgiMessage, Receive, Send, send_problem
 from genai_server.config_watcher import ConfigWatcher
-from genai_server.request_handler import (
-    STOPPING,
-    AsgiMessage,
-    Receive,
-    RequestHandler,
-    Send,
-    send_problem,
-)
+from genai_server.request_handler import STOPPING, RequestHandler
 from genai_server.routes import own_routes
 from genai_server.settings import ServerSettings, settings_of
 from genai_server.state import ServerState

@@ -19,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import HttpProblem
 from genai_host.serving.apis import problem_reply
+from genai_server.asgi import CONNECTION
 from genai_server.heads import below_root, pairs_of
-from genai_server.request_handler import CONNECTION
 from genai_server.settings import ServerSettings
 from genai_server.state import HEALTH_METHODS, HEALTH_PATHS
 

@@ -9,31 +9,29 @@ from typing import Any, Self
 
 
 class Keepalive:
-    """Sends keep-alive data when nothing was sent for some seconds.
+    """Sends keep-alive data when nothing was sent for some seconds. A context manager; within it,
+    the event loop runs.
 
     Args:
-        loop: The event loop.
-        seconds: The seconds; infinite for never.
-        send: Sends the data.
+        seconds: The seconds.
+        send: Sends the data; None to send none.
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        seconds: float,
-        send: Callable[[], Coroutine[Any, Any, None]],
+        self, seconds: float, send: Callable[[], Coroutine[Any, Any, None]] | None
     ) -> None:
-        self._loop = loop
         self._seconds = seconds
         self._send = send
-        self._due = loop.time() + seconds
+        self._sent = 0.0
         self._is_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
-        if self._due < float("inf"):
-            self._timer = self._loop.call_at(self._due, self._look)
+        self._loop = asyncio.get_running_loop()
+        self._sent = self._loop.time()
+        if self._send is not None:
+            self._timer = self._loop.call_later(self._seconds, self._look, self._send)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -49,13 +47,13 @@ class Keepalive:
             yield None if sending is None or sending.done() else sending
         finally:
             self._is_paused = False
-            self._due = self._loop.time() + self._seconds
+            self._sent = self._loop.time()
 
-    def _look(self) -> None:
+    def _look(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
         now = self._loop.time()
-        if now >= self._due:
-            self._due = now + self._seconds
+        if now >= self._sent + self._seconds:
+            self._sent = now
             if not self._is_paused:
-                self._sending = self._loop.create_task(self._send())
+                self._sending = self._loop.create_task(send())
         # one timer for many chunks
-        self._timer = self._loop.call_at(self._due, self._look)
+        self._timer = self._loop.call_at(self._sent + self._seconds, self._look, send)

@@ -13,19 +13,24 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import math
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
-
-from attrs import frozen
+from typing import Any
 
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.plugins.observers import Observation
-from genai_host.serving.apis import problem_reply
 from genai_host.serving.router import RouteMatch
+from genai_server.asgi import (
+    CONNECTION,
+    AsgiConnection,
+    AsgiMessage,
+    ClientConnection,
+    ClientGone,
+    Receive,
+    Send,
+)
 from genai_server.heads import (
     Head,
     Refused,
@@ -35,81 +40,15 @@ from genai_server.heads import (
     read_head,
     request_id_of,
 )
-from genai_server.keepalive import Keepalive
 from genai_server.response_buffer import Broken, ResponseBuffer
 from genai_server.settings import AccessLogEntry
 from genai_server.state import ServerState
-from genai_server.suspendable import SuspendableCall
-
-AsgiMessage = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[AsgiMessage]]
-Send = Callable[[AsgiMessage], Awaitable[None]]
-
-CONNECTION = "genai_host.connection"
-"""ASGI extension that holds the `ClientConnection` of a request."""
+from genai_server.suspended_reply import SuspendedReply
 
 _SLICE = 64 * 1024  # bytes per message of a complete body
 _GONE = 499  # in the log: the client disconnected before a reply
 
 _log = logging.getLogger(__name__)
-
-
-class ClientConnection(Protocol):
-    """The connection of a request."""
-
-    def watch(self, has_gone: Callable[[], None]) -> None:
-        """Set the function called when the client disconnects, immediately if it already has."""
-
-    async def break_off(self) -> None:
-        """Close the connection, so that the client does not mistake a partial reply for a complete
-        one."""
-
-    def end(self) -> None:
-        """Stop watching: the request has ended."""
-
-
-class _AsgiConnection:
-    """The connection of a request in any ASGI server."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._watching: asyncio.Task[None] | None = None
-
-    def watch(self, has_gone: Callable[[], None]) -> None:
-        self._watching = asyncio.create_task(self._wait(has_gone))
-
-    async def _wait(self, has_gone: Callable[[], None]) -> None:
-        with contextlib.suppress(Exception):  # of the server: the connection is of no more use
-            while (await self._receive())["type"] != "http.disconnect":
-                pass
-        has_gone()
-
-    async def break_off(self) -> None:
-        """Nothing: servers close the connection if an application returns before its reply is
-        complete. `BaseHTTPMiddleware` of Starlette completes it, even after an error."""
-
-    def end(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-
-
-class _Gone(Exception):
-    """The client has disconnected."""
-
-
-@frozen
-class _Rest:
-    """A reply that suspends, after its first chunk.
-
-    Attributes:
-        reply: The reply.
-        found: Its route.
-        ends: Releases what belongs to the reply.
-    """
-
-    reply: RouteResponse
-    found: RouteMatch | HttpProblem
-    ends: contextlib.ExitStack
 
 
 class RequestHandler:
@@ -122,7 +61,7 @@ class RequestHandler:
         self._scope = scope
         connection = (scope.get("extensions") or {}).get(CONNECTION)
         self._is_own = connection is not None  # of `Server`
-        self._connection: ClientConnection = connection or _AsgiConnection(receive)
+        self._connection: ClientConnection = connection or AsgiConnection(receive)
         self._receive = receive
         self._send_message = send
         self._root_path = full_root_path(scope, shared.settings.root_path)
@@ -140,10 +79,7 @@ class RequestHandler:
         self._turn: asyncio.Future[None] | None = None
         self._begun: RouteResponse | None = None
         self._context = contextvars.Context()  # as that of a new thread
-        self._rest: _Rest | None = None
-        self._call: SuspendableCall | None = None
-        self._unsent = bytearray()
-        self._iterating: asyncio.Task[Any] | None = None
+        self._rest: SuspendedReply | None = None
         self._held = 0
         self._has_begun = False
         self._is_gone = False
@@ -154,7 +90,7 @@ class RequestHandler:
         try:
             await self._answer_or_refuse()
             is_complete = True
-        except _Gone:
+        except ClientGone:
             pass
         finally:
             if not is_complete:  # the client has gone, or the server has cancelled this task
@@ -162,8 +98,8 @@ class RequestHandler:
             self._is_over = True
             self._connection.end()
             self._outbox.close()
-            if self._outbox.is_handed_over and self._rest is not None and self._call is None:
-                await self._suspendable(self._rest.ends.close).run()
+            if self._outbox.is_handed_over and self._rest is not None:
+                await self._rest.close()
             self._shared.bodies.give_back(self._held)
             self._shared.log(self._answered)
 
@@ -193,9 +129,8 @@ class RequestHandler:
             self._outbox.put_reply(self._shared.error_reply(path, headers, STOPPING, self._id))
         self._outbox.end(is_broken=True)
         self._shared.errands.wake()
-        iterating, self._iterating = self._iterating, None
-        if iterating is not None:
-            iterating.cancel()
+        if self._rest is not None:
+            self._rest.abandon()
 
     def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
@@ -244,7 +179,7 @@ class RequestHandler:
             ) from None
         reply = await self._outbox.reply()
         if reply is None:
-            raise _Gone
+            raise ClientGone
         await self._send(reply, self._more)
 
     async def _body(self, head: Head, route: HttpRoute) -> bytes:
@@ -272,7 +207,7 @@ class RequestHandler:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise _Gone
+                raise ClientGone
             piece = message.get("body", b"")
             size += len(piece)
             if size > route.max_body_size:
@@ -287,7 +222,7 @@ class RequestHandler:
         """Wait for a slot; from now on, a disconnect of the client is detected."""
         self._connection.watch(self._has_gone)
         if self._is_gone:
-            raise _Gone
+            raise ClientGone
         self._place = self._shared.place_for(head)
         self._turn = self._place.enter()
         if self._turn is not None:
@@ -296,7 +231,7 @@ class RequestHandler:
             except BaseException:
                 self._place.give_up(self._turn)
                 if self._turn.cancelled() and self._is_gone:
-                    raise _Gone from None
+                    raise ClientGone from None
                 raise
 
     def _leave(self) -> None:
@@ -307,6 +242,8 @@ class RequestHandler:
         if self._is_over:
             return
         self._outbox.close()
+        if self._rest is not None:
+            self._rest.client_has_gone()
         if self._turn is not None and not self._turn.done():
             self._turn.cancel()
         self._shared.cancel(self._limits)
@@ -315,9 +252,11 @@ class RequestHandler:
         """In a thread: answer the request, up to where the loop can continue."""
         self._rest = rest = self._context.run(self._answer, request, found)
         if rest is not None and not self._outbox.hand_over():
-            self._context.run(rest.ends.close)
+            rest.close_in_thread()
 
-    def _answer(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> _Rest | None:
+    def _answer(
+        self, request: RouteRequest, found: RouteMatch | HttpProblem
+    ) -> SuspendedReply | None:
         """Write the reply into the buffer and release the slot, or return the rest for the loop."""
         with contextlib.ExitStack() as ends:
             ends.callback(self._shared.errands.put, self._leave)
@@ -327,7 +266,16 @@ class RequestHandler:
             if reply is None:
                 return None
             ends.callback(self._close_body, reply, found)
-            return _Rest(reply, found, ends.pop_all())
+            return SuspendedReply(
+                partial(self._write, reply, found),
+                ends.pop_all(),
+                self._context,
+                submit=self._shared.workers.submit,
+                send=partial(self._send_piece, is_last=False),
+                at_once=self._is_own,
+                keepalive=reply.keepalive,
+                silence=self._shared.settings.silence,
+            )
 
     def _reply(
         self, request: RouteRequest, found: RouteMatch | HttpProblem, watched: Observation
@@ -455,63 +403,9 @@ class RequestHandler:
         while (piece := await self._outbox.take(seconds or None)) is not None:
             await self._send_piece(piece or silence, is_last=False)
         if self._outbox.is_handed_over and self._rest is not None:
-            await self._iterate(self._rest, silence)
+            await self._rest.send()
         if not self._is_gone:
             await self._send_piece(b"", is_last=True)
-
-    async def _iterate(self, rest: _Rest, silence: bytes) -> None:
-        """Send the chunks of a reply that suspends, as they are generated."""
-        seconds = self._shared.settings.silence if silence else math.inf
-        self._iterating = asyncio.current_task()
-        with Keepalive(
-            self._loop, seconds, partial(self._send_keepalive, silence)
-        ) as self._keepalive:
-            try:
-                await self._suspendable(partial(self._write_rest, rest)).run()
-            except asyncio.CancelledError:
-                if self._iterating is None:  # it was abandoned
-                    raise Broken from None
-                raise
-        if self._is_broken:
-            raise Broken
-
-    async def _send_keepalive(self, silence: bytes) -> None:
-        with contextlib.suppress(_Gone):
-            await self._send_piece(silence, is_last=False)
-
-    def _suspendable(self, function: Callable[[], None]) -> SuspendableCall:
-        submit = self._shared.workers.submit
-        self._call = SuspendableCall(self._loop, submit, self._context, function, self._flush)
-        return self._call
-
-    def _write_rest(self, rest: _Rest) -> None:
-        """In the suspendable call: send the chunks, and release what belongs to the reply."""
-        self._is_broken = True
-        with rest.ends:
-            self._is_broken = not self._write(rest.reply, rest.found, self._put)
-            self._flush()
-
-    def _put(self, piece: bytes) -> bool:
-        """In the suspendable call: send a chunk before the call waits for the next one. Return
-        whether the client wants more."""
-        self._unsent += piece
-        if len(self._unsent) >= _SLICE:
-            self._flush()
-        return not self._is_gone
-
-    def _flush(self) -> None:
-        """In the suspendable call: send the chunks that have not been sent."""
-        if not self._unsent or self._is_gone:
-            return
-        assert self._call is not None
-        sent, self._unsent = bytes(self._unsent), bytearray()
-        try:
-            with self._keepalive.paused() as sending:
-                if sending is not None:
-                    self._call.wait_for(sending)
-                self._call.wait_for(self._send_piece(sent, is_last=False), at_once=self._is_own)
-        except _Gone:
-            self._is_gone = True
 
     async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
         await self._emit({"type": "http.response.body", "body": piece, "more_body": not is_last})
@@ -520,7 +414,7 @@ class RequestHandler:
         try:
             await self._send_message(message)
         except OSError:  # some servers raise it if the client has disconnected
-            raise _Gone from None
+            raise ClientGone from None
 
 
 def _too_large(route: HttpRoute) -> Refused:
@@ -541,11 +435,3 @@ def _close(reply: RouteResponse) -> None:
 
 STOPPING = HttpProblem(503, "stopping", "the server is shutting down", retry_after=1)
 """The problem of a request to a server that is stopping."""
-
-
-async def send_problem(send: Send, problem: HttpProblem) -> None:
-    """Send the reply for a problem, without a state of the server."""
-    reply = problem_reply(problem)
-    pairs = pairs_of(reply, {})
-    await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": reply.body})

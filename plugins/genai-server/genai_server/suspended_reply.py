@@ -1,0 +1,136 @@
+"""A reply whose chunks the event loop generates and sends; see `RouteResponse.suspends`.
+
+ResponseBuffer.hand_over → SuspendedReply.send → [a greenlet: _run → _put → _flush]
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, suppress
+from contextvars import Context
+from typing import Any
+
+from genai_server.asgi import ClientGone
+from genai_server.keepalive import Keepalive
+from genai_server.response_buffer import Broken
+from genai_server.suspendable import SuspendableCall
+
+_MOST_UNSENT = 64 * 1024  # bytes
+
+
+class SuspendedReply:
+    """The chunks of a reply after the first one. Chunks that are generated without waiting are sent
+    together.
+
+    Args:
+        generate: Generates the chunks for a function that returns whether the client wants more.
+            Returns whether the reply is complete.
+        ends: Releases what belongs to the reply.
+        context: Context variables of both.
+        submit: Runs a function in a thread.
+        send: Sends data.
+        at_once: Whether sending usually ends at once, and needs no task.
+        keepalive: Keep-alive data; empty for none.
+        silence: Seconds without a chunk after which it is sent.
+    """
+
+    def __init__(
+        self,
+        generate: Callable[[Callable[[bytes], bool]], bool],
+        ends: ExitStack,
+        context: Context,
+        *,
+        submit: Callable[[Callable[[], None]], None],
+        send: Callable[[bytes], Coroutine[Any, Any, None]],
+        at_once: bool,
+        keepalive: bytes,
+        silence: float,
+    ) -> None:
+        self._generate = generate
+        self._ends = ends
+        self._context = context
+        self._submit = submit
+        self._send = send
+        self._at_once = at_once
+        self._keepalive = Keepalive(silence, self._send_keepalive if keepalive else None)
+        self._keepalive_data = keepalive
+        self._call: SuspendableCall | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._unsent = bytearray()
+        self._is_gone = False
+        self._is_complete = False
+
+    async def send(self) -> None:
+        """Send the chunks as they are generated, then release what belongs to the reply.
+
+        Raises:
+            Broken: The reply was interrupted.
+            ClientGone: The client has disconnected.
+        """
+        self._task = asyncio.current_task()
+        with self._keepalive:
+            try:
+                await self._run(self._write)
+            except asyncio.CancelledError:
+                if self._task is None:  # it was abandoned
+                    raise Broken from None
+                raise
+        if self._is_gone:
+            raise ClientGone
+        if not self._is_complete:
+            raise Broken
+
+    def client_has_gone(self) -> None:
+        """The client has disconnected, and wants no more chunks."""
+        self._is_gone = True
+
+    def abandon(self) -> None:
+        """Interrupt the reply, even if it hangs."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Release what belongs to the reply, if it was not sent."""
+        if self._call is None:
+            await self._run(self._ends.close)
+
+    def close_in_thread(self) -> None:
+        """The same, in the thread that began the reply."""
+        self._context.run(self._ends.close)
+
+    async def _run(self, function: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._call = SuspendableCall(loop, self._submit, self._context, function, self._flush)
+        await self._call.run()
+
+    async def _send_keepalive(self) -> None:
+        with suppress(ClientGone):
+            await self._send(self._keepalive_data)
+
+    # in the suspendable call
+
+    def _write(self) -> None:
+        with self._ends:
+            self._is_complete = self._generate(self._put)
+            self._flush()
+
+    def _put(self, chunk: bytes) -> bool:
+        self._unsent += chunk
+        if len(self._unsent) >= _MOST_UNSENT:
+            self._flush()
+        return not self._is_gone
+
+    def _flush(self) -> None:
+        if not self._unsent or self._is_gone:
+            return
+        assert self._call is not None
+        chunks, self._unsent = bytes(self._unsent), bytearray()
+        try:
+            with self._keepalive.paused() as sending:
+                if sending is not None:
+                    self._call.wait_for(sending)
+                self._call.wait_for(self._send(chunks), at_once=self._at_once)
+        except ClientGone:
+            self._is_gone = True
