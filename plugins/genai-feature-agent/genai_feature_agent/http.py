@@ -193,7 +193,7 @@ def chat(request: RouteRequest, host: HostServices) -> RouteResponse:
     return _streamed(request, host, _AS_UI_CHUNKS)
 
 
-def _with_new_id(body: Any) -> tuple[Any, str]:
+def _with_new_id(body: Any, dropped: list[str]) -> tuple[Any, str]:
     return body, f"msg-{uuid.uuid4()}"
 
 
@@ -205,13 +205,14 @@ class _Format:
         write: Writes pieces.
         headers: Headers of the reply.
         keepalive: Data that clients ignore.
-        read: Returns the request to the agent, and the id of the answer.
+        read: Returns the request to the agent, and the id of the answer. Collects the paths of what
+            it ignores.
     """
 
     write: Callable[[PieceStream], Generator[str, None, None]]
     headers: Mapping[str, str]
     keepalive: bytes
-    read: Callable[[Any], tuple[Any, str]] = _with_new_id
+    read: Callable[[Any, list[str]], tuple[Any, str]] = _with_new_id
 
 
 _AS_EVENTS = _Format(
@@ -231,7 +232,7 @@ _AS_UI_CHUNKS = _Format(in_ui_chunks, HEADERS, b": ping\n\n", from_ui_messages)
 
 def _streamed(request: RouteRequest, host: HostServices, to: _Format) -> RouteResponse:
     agent = StatelessAgent(host)
-    read, id = to.read(request.json())
+    read, id = to.read(request.json(), request.dropped)
     asked = agent.read(read)
     turn = pieces(agent.stream(asked, request.limits), id)
     body = StreamedBody(

@@ -36,9 +36,16 @@ _TEXT = {"output-error": "errorText", "output-available": "output"}
 _NOT_RUN: _Wire = {"content": "the user did not approve this call", "error": True}
 
 
-def from_ui_messages(body: Any) -> tuple[_Wire, str]:
-    """Return the body of a request to the agent, and the id of the message that answers it. Raises
-    `ValidationError`."""
+def from_ui_messages(body: Any, dropped: list[str]) -> tuple[_Wire, str]:
+    """Return the body of a request to the agent, and the id of the message that answers it.
+
+    Args:
+        body: The request.
+        dropped: Collects the paths of system messages: the agent has its own system prompt.
+
+    Raises:
+        ValidationError: The request is invalid.
+    """
     given = JsonReader(body, "$")
     history: list[_Wire] = []
     approvals: dict[str, bool] = {}
@@ -51,6 +58,8 @@ def from_ui_messages(body: Any) -> tuple[_Wire, str]:
             history += _of_assistant(message, is_last=number == len(messages))
         elif message.text("role") == "user":
             history.append({"role": "user", "content": _text_of(message)})
+        else:
+            dropped.append(message.path.removeprefix("$."))
     request = {name: given.raw(name) for name in _PASSED_ON if name in given}
     if approvals:
         request["approvals"] = approvals

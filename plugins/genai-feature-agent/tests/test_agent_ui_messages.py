@@ -55,17 +55,24 @@ def output(content: str, **more: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_an_answer_in_the_history(parts: list[Any], history: list[Any]) -> None:
     earlier = message("assistant", *parts)
-    read, id = from_ui_messages({"messages": [HI, earlier, HI], "context": {"a": 1}, "id": "x"})
+    read, id = from_ui_messages({"messages": [HI, earlier, HI], "context": {"a": 1}, "id": "x"}, [])
     expected = [{"role": "user", "content": "hi"}, *history]
     assert read == {"message": "hi", "history": expected, "context": {"a": 1}}
     assert id.startswith("msg-")
+
+
+def test_system_messages_are_dropped_by_name() -> None:
+    dropped: list[str] = []
+    read, _ = from_ui_messages({"messages": [message("system", text("Be rude.")), HI]}, dropped)
+    assert read == {"message": "hi", "history": []}
+    assert dropped == ["messages[0]"]
 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_decision_continues_the_last_message(approved: bool) -> None:
     approval = {"id": "1", "approved": approved}
     part = {**CALL, "state": "approval-responded", "approval": approval}
-    read, id = from_ui_messages({"messages": [HI, message("assistant", STEP, part)]})
+    read, id = from_ui_messages({"messages": [HI, message("assistant", STEP, part)]}, [])
     history = [{"role": "user", "content": "hi"}, ASKED]
     assert read == {"history": history, "approvals": {"1": approved}}
     assert id == "assistant-id"
@@ -83,7 +90,7 @@ def test_a_decision_continues_the_last_message(approved: bool) -> None:
 )  # fmt: skip
 def test_what_is_no_request(body: Any, path: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        from_ui_messages(body)
+        from_ui_messages(body, [])
     assert raised.value.path == path
 
 
