@@ -1,8 +1,8 @@
 """Fields of API formats that the host does not interpret.
 
 The reader of a format keeps the fields that it does not know in `extra` of the part, message or
-tool where they were, by the name of the dialect (`JsonReader.extra`). The same dialect writes them
-at the same place (`with_extra`); other dialects leave them out.
+tool where they were, by the name of the dialect (`JsonReader.extra_fields`). The same dialect
+writes them at the same place (`with_extra`); other dialects leave them out.
 
     Text("hi", extra={"my-dialect": {"new_field": {"a": 1}}})
 """

@@ -200,7 +200,7 @@ class JsonReader:
         return self._inner_objects[name]
 
     def peek(self, name: str) -> Self | None:
-        """An object that still counts as not read, so that `extra` returns it; None if it is
+        """An object that still counts as not read, so that `extra_fields` returns it; None if it is
         missing."""
         value = self.value.get(self._names.get(name, name))
         return None if value is None else self._inner(value, self.at(name))
@@ -230,8 +230,8 @@ class JsonReader:
                 raise ValidationError(f"{name} is not supported here", path=self.at(name))
 
     def refuse_elsewhere(self, *names: str) -> None:
-        """Refuse fields like `refuse`, unless the service has this format: then `extra` returns
-        them.
+        """Refuse fields like `refuse`, unless the service has this format: then `extra_fields`
+        returns them.
 
         Raises:
             ValidationError: A field is present and has an effect.
@@ -265,7 +265,7 @@ class JsonReader:
         self.drop(*(name for name, _ in self.names() if name not in self.read))
 
     def carry(self, dialect: str, is_sent: Callable[[], bool]) -> None:
-        """Let `extra` return fields; this also applies to the objects in this one.
+        """Let `extra_fields` return fields; this also applies to the objects in this one.
 
         Args:
             dialect: Name of the dialect of the format.
@@ -273,7 +273,7 @@ class JsonReader:
         """
         self._carrier = _Carrier(dialect, is_sent)
 
-    def extra(self, *neutral: str) -> Mapping[str, Any] | None:
+    def extra_fields(self, *neutral: str) -> Mapping[str, Any] | None:
         """The fields not read so far, also of the objects read with `object`, for `extra` of the
         part, message or tool that is read from this object. If the service has another format,
         they are ignored and reported.
@@ -306,7 +306,7 @@ class JsonReader:
         found: dict[str, Any] = {}
         for name, inner in self._inner_objects.items():
             if unread := inner._unread():
-                found[self._names.get(name, name)] = unread
+                found[name] = unread  # written in this spelling
         if not self.value.keys() <= self.read:
             for name, written in self.names():
                 if name not in self.read:

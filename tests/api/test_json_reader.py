@@ -95,16 +95,16 @@ class TestFields:
         b.raw("c")
         mark.raw("f")
         found = {"b": {"d": 2}, "mark": {"f": 1}, "new": [1]}
-        assert inner.extra("mark", "no") == ({"mine": found} if is_sent else None)
+        assert inner.extra_fields("mark", "no") == ({"mine": found} if is_sent else None)
         assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
-        assert inner.extra() is None
+        assert inner.extra_fields() is None
         assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
 
     def test_fields_without_a_dialect_are_dropped(self) -> None:
         given = JsonReader({"a": 1, "b": 2}, "$")
         with wrong(path="$.a"):
             given.refuse_elsewhere("a")
-        assert given.extra() is None
+        assert given.extra_fields() is None
         assert given.dropped == ["b"]
 
     def test_base64_of_either_alphabet(self) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import genai_wire_anthropic
+import genai_wire_gemini
+import genai_wire_ollama
 import genai_wire_openai
 import pytest
 from genai_wire_anthropic.dialect.messages import AnthropicMessages
+from genai_wire_gemini.dialect.generate_content import GenerateContent
+from genai_wire_ollama.dialect.chat import OllamaChat
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.responses import OpenAIResponses
 
@@ -283,3 +288,110 @@ class TestOpenAIResponses(WireSuite):
         "response.output_item.done: $": place,
         "response.output_text.delta: $": place,
     }
+
+
+class TestGemini(WireSuite):
+    plugin = genai_wire_gemini
+    dialect = GenerateContent()
+    path = "/v1beta/models/tested:generateContent"
+    stream_path = "/v1beta/models/tested:streamGenerateContent?alt=sse"
+    streaming: Mapping[str, Any] = {}
+    new = ("responseId",)
+    data = ("contents.parts.functionResponse.response",)
+    called = {"functionCall": {"id": "call_1", "name": "weather", "args": {"city": "Oslo"}}}
+    result = {"id": "call_1", "name": "weather", "response": {"output": "3 degrees"}}
+    request = {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {
+                "role": "user",
+                "parts": [
+                    {"text": "What is this?"},
+                    {"inlineData": {"mimeType": "image/png", "data": "UE5H"}},
+                    {"inlineData": {"mimeType": "application/pdf", "data": "UERG"}},
+                ],
+            },
+            {"role": "model", "parts": [{"text": "so:"}, called]},
+            {"role": "user", "parts": [{"functionResponse": result}]},
+            {"role": "model", "parts": [{"text": "cold"}]},
+            {"role": "user", "parts": [{"text": "and?"}]},
+        ],
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {
+                        "name": "weather",
+                        "description": "of a city",
+                        "parametersJsonSchema": SCHEMA,
+                    }
+                ]
+            }
+        ],
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+        "generationConfig": {"temperature": 0.5, "thinkingConfig": {"includeThoughts": True}},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+        "labels": {"team": "a"},
+    }
+    used = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
+    content = {"role": "model", "parts": [{"text": "so"}, called]}
+    reply = {
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": used,
+    }
+    begun = {"role": "model", "parts": [{"text": "so"}]}
+    stream = [
+        {"candidates": [{"content": begun, "index": 0}]},
+        {
+            "candidates": [
+                {
+                    "content": {"role": "model", "parts": [called]},
+                    "finishReason": "STOP",
+                    "index": 0,
+                }
+            ],
+            "usageMetadata": used,
+        },
+    ]
+
+
+class TestOllama(WireSuite):
+    plugin = genai_wire_ollama
+    dialect = OllamaChat()
+    path = "/api/chat"
+    stream_type = "application/x-ndjson"
+    function = {"name": "weather", "arguments": {"city": "Oslo"}}
+    called = {"id": "call_1", "function": function}
+    request = {
+        "model": "tested",
+        "stream": False,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]},
+            {"role": "assistant", "content": "so:", "tool_calls": [called]},
+            {
+                "role": "tool",
+                "content": "3 degrees",
+                "tool_name": "weather",
+                "tool_call_id": "call_1",
+            },
+            {"role": "user", "content": "and?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "weather", "description": "of a city", "parameters": SCHEMA},
+            }
+        ],
+        "options": {"temperature": 0.5},
+    }
+    last = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2}
+    reply = {
+        "message": {"role": "assistant", "content": "so", "tool_calls": [called]},
+        **last,
+    }
+    stream = [
+        {"message": {"role": "assistant", "content": "s"}, "done": False},
+        {"message": {"role": "assistant", "content": "o", "tool_calls": [called]}, "done": False},
+        {"message": {"role": "assistant", "content": ""}, **last},
+    ]
+    new = ("created_at", "id", "total_duration", "eval_duration")

@@ -70,7 +70,7 @@ def image(block: JsonReader) -> Image:
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _source_not_taken(source)
-    return evolve(found, extra=block.extra(*NEUTRAL))
+    return evolve(found, extra=block.extra_fields(*NEUTRAL))
 
 
 def document(block: JsonReader) -> File:
@@ -94,7 +94,7 @@ def document(block: JsonReader) -> File:
         found = _of_text(source, _joined(source), title)
     else:
         raise _source_not_taken(source)
-    return evolve(found, extra=block.extra(*NEUTRAL, "citations"))
+    return evolve(found, extra=block.extra_fields(*NEUTRAL, "citations"))
 
 
 def _source(block: JsonReader) -> JsonReader:
@@ -205,7 +205,7 @@ class _Reader:
             parts = [
                 part for block in self._blocks(given, "content") for part in self._answered(block)
             ]
-            yield Message("assistant", parts, extra=given.extra())
+            yield Message("assistant", parts, extra=given.extra_fields())
         elif role == "system":
             yield from self.system(given, "content")
             given.drop_others()  # it becomes a part of the system prompt
@@ -223,7 +223,7 @@ class _Reader:
                 parts += files
             else:
                 parts.append(_part(block))
-        extra = given.extra()
+        extra = given.extra_fields()
         if results:
             yield Message("tool", results, extra=extra)
         if parts or not results:
@@ -235,7 +235,7 @@ class _Reader:
         if kind == "text":
             if block.values("citations"):
                 yield VendorPart(OWN, {"citations": block.raw("citations")})
-            yield Text(block.text("text"), extra=block.extra(*NEUTRAL))
+            yield Text(block.text("text"), extra=block.extra_fields(*NEUTRAL))
         elif kind == "tool_use":
             yield self._call(block)
         elif kind == "thinking":
@@ -259,7 +259,7 @@ class _Reader:
         malformed = given.get(MALFORMED)
         if block.raw("caller") != DIRECT:
             block.read.discard("caller")
-        extra = block.extra(*NEUTRAL)
+        extra = block.extra_fields(*NEUTRAL)
         if len(given) == 1 and isinstance(malformed, str) and malformed:
             return ToolCall(id, name, malformed=malformed, extra=extra)
         return ToolCall(id, name, given, extra=extra)
@@ -270,7 +270,7 @@ class _Reader:
             raise ValidationError("no tool call has this id", path=block.at("tool_use_id"))
         content = [_part_of_result(each) for each in self._blocks(block, "content")]
         is_error = bool(block.flag("is_error"))
-        extra = block.extra(*NEUTRAL)
+        extra = block.extra_fields(*NEUTRAL)
         return result_and_files(id, self._names[id], content, is_error, extra)
 
     def _blocks(self, given: JsonReader, name: str) -> Iterator[JsonReader]:
@@ -316,7 +316,7 @@ def _part(block: JsonReader) -> Part:
 def _text(block: JsonReader) -> Text:
     text = block.text("text")
     block.refuse("citations")
-    return Text(text, extra=block.extra(*NEUTRAL))
+    return Text(text, extra=block.extra_fields(*NEUTRAL))
 
 
 def _not_taken(block: JsonReader) -> ValidationError:

@@ -140,7 +140,7 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     schema, description = given.mapping("input_schema"), given.text("description")
     if schema is None:
         raise ValidationError("this field is required", path=given.at("input_schema"))
-    extra = given.extra(*_NEUTRAL_IN_TOOLS)
+    extra = given.extra_fields(*_NEUTRAL_IN_TOOLS)
     return offered_tool(name, description, schema, given.at("input_schema"), extra=extra)
 
 

@@ -29,9 +29,12 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
     VendorPart,
+    joined_extra,
     remember_each,
     system_texts,
     unsupported,
+    with_extra,
+    write_json,
     write_long_json,
 )
 from genai_host.errors import UnsupportedPart
@@ -72,7 +75,7 @@ class ServiceVariant(NamedTuple):
 
     def write(self, message: Message) -> bytes:
         role, parts = message.remember((NAME, self), self.role_and_parts)
-        return _CONTENT % (role, parts) if parts else b""
+        return _content(role, parts, [message]) if parts else b""
 
     def role_and_parts(self, message: Message) -> tuple[bytes, bytes]:
         """Return the role and the encoded parts of a message; both empty if there is nothing to
@@ -91,17 +94,27 @@ class ServiceVariant(NamedTuple):
 def wire_contents(call: ChatCall, form: ServiceVariant) -> list[EncodedJson]:
     """Return the contents of the user and the model. Raises `UnsupportedPart`."""
     call = _with_names(call)
-    encoded = [
-        each for each in remember_each(call.messages, (NAME, form), form.role_and_parts) if each[1]
-    ]
-    roles = [role for role, _ in encoded]
+    encoded = remember_each(call.messages, (NAME, form), form.role_and_parts)
+    pairs = zip(encoded, call.messages, strict=True)
+    written = [(*each, message) for each, message in pairs if each[1]]
+    roles = [role for role, *_ in written]
     if all(map(ne, roles, roles[1:])):  # the usual case
         return call.written((NAME, "content", form), form.write)
-    turns = groupby(encoded, key=lambda each: each[0])
+    turns = [(role, [*turn]) for role, turn in groupby(written, key=lambda each: each[0])]
     return [
-        EncodedJson(_CONTENT % (role, b",".join(parts for _, parts in turn)))
+        EncodedJson(_content(role, b",".join(each[1] for each in turn), [each[2] for each in turn]))
         for role, turn in turns
     ]
+
+
+def _content(role: bytes, parts: bytes, messages: Iterable[Message]) -> bytes:
+    """A content, with the further fields of the messages it is made of."""
+    wire = _CONTENT % (role, parts)
+    extra = joined_extra(*messages)
+    if extra is None or NAME not in extra:
+        return wire
+    further = {name: each for name, each in extra[NAME].items() if name not in ("role", "parts")}
+    return wire[:-1] + b"," + write_json(further)[1:] if further else wire
 
 
 def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
@@ -119,7 +132,7 @@ def _with_names(call: ChatCall) -> ChatCall:
     for message in call.messages:
         names.update((each.id, each.name) for each in message.tool_calls)
         if message.role == "tool":
-            message = Message("tool", [_named(part, names) for part in message.content])
+            message = evolve(message, content=[_named(part, names) for part in message.content])
         messages.append(message)
     return evolve(call, messages=messages)
 
@@ -145,7 +158,7 @@ def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.content:
         if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
-        yield _wire_part(part, message)
+        yield with_extra(_wire_part(part, message), part, NAME)
 
 
 def _joined(parts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -195,7 +208,7 @@ def _wire_result(result: ToolResult) -> dict[str, Any]:
         "response": {"error" if result.error else "output": "".join(texts)},
     }
     if pictures:
-        wire["parts"] = [_wire_data(part, "image/png") for part in pictures]
+        wire["parts"] = [with_extra(_wire_data(part, "image/png"), part, NAME) for part in pictures]
     return wire
 
 

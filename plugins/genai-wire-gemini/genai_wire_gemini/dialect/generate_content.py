@@ -25,6 +25,7 @@ from genai_host.api import (
     StreamDecoder,
     ToolSchema,
     standard_parameters,
+    with_extra,
 )
 from genai_host.errors import GenaiError
 from genai_wire_gemini.dialect.contents import ServiceVariant, wire_contents, wire_system
@@ -141,11 +142,9 @@ def _wire_config(call: ChatCall) -> dict[str, Any]:
 
 
 def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parametersJsonSchema": {"type": "object", "properties": {}, **tool.parameters},
-    }
+    schema = {"type": "object", "properties": {}, **tool.parameters}
+    wire = {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
+    return with_extra(wire, tool, NAME)
 
 
 def _wire_choice(choice: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from genai_host.api import (
     count_in,
     decode_base64,
     details_in,
+    extra_of,
     finish_word,
     id_in,
     malformed,
@@ -43,6 +44,7 @@ from genai_host.api import (
     read_finish,
     read_tool_call,
     string_in,
+    unknown_fields,
     weightier,
 )
 from genai_host.errors import IncompleteReply, UnexpectedFinish
@@ -56,6 +58,23 @@ from genai_wire_gemini.dialect.failures import (
 
 NAME = "gemini"
 SIGNATURE = "thoughtSignature"
+
+_KNOWN: Mapping[str, frozenset[str]] = {
+    "reply": frozenset(
+        {"candidates", "createTime", "error", "modelVersion", "promptFeedback", "responseId",
+         "usageMetadata"}
+    ),
+    "candidate": frozenset({"content", "finishMessage", "finishReason", "index"}),
+    "content": frozenset({"parts", "role"}),
+    "usage": frozenset(
+        {"cachedContentTokenCount", "candidatesTokenCount", "promptTokenCount",
+         "thoughtsTokenCount", "toolUsePromptTokenCount", "totalTokenCount"}
+    ),
+}  # fmt: skip
+"""Fields of objects in replies. Others are passed on to clients, in `extra`."""
+_IN_PART = frozenset({"functionCall", "inlineData", "text", "thought", SIGNATURE})
+_IN_CALL = frozenset({"args", "id", "name"})
+_IN_DATA = frozenset({"data", "displayName", "mimeType"})
 
 _UNNAMED = "call_without_id_"
 
@@ -125,6 +144,7 @@ class _Reading:
         self._kind: type[Text] | type[Reasoning] | None = None  # type of the current part
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
         self._calls: dict[str, ToolCall] = {}
+        self._unknown: dict[str, Any] = {}  # fields, by the name of the object
 
     @property
     def text(self) -> str:
@@ -136,11 +156,16 @@ class _Reading:
         if data.get("usageMetadata") is not None:  # cumulative
             self._usage = read_usage(data["usageMetadata"])
         candidates = objects_in(data, "candidates")
+        self._add_unknown("reply", data)
+        self._add_unknown("usage", details_in(data, "usageMetadata"))
         if not candidates:
             _must_not_be_blocked(details_in(data, "promptFeedback"))
             return []
         self.answered = True
-        parts = objects_in(object_in(candidates[0], "content"), "parts")
+        content = object_in(candidates[0], "content")
+        parts = objects_in(content, "parts")
+        self._add_unknown("candidate", candidates[0])
+        self._add_unknown("content", content)
         pieces = [piece for part in parts for piece in self._add_part(part)]
         reason = finish_word(candidates[0].get("finishReason"))
         self._is_continued = self._is_continued or not reason
@@ -154,31 +179,45 @@ class _Reading:
             self.finish, calls=bool(self._calls), text=self.text, unknown="other"
         )  # the only finish reason of a complete answer
         message = Message("assistant", self._parts)
-        return Completion(message, finish, self._usage, vendor_finish=self.finish)
+        extra = extra_of(NAME, self._unknown) or {}
+        return Completion(message, finish, self._usage, vendor_finish=self.finish, extra=extra)
+
+    def _add_unknown(self, name: str, data: Mapping[str, Any]) -> None:
+        if fields := unknown_fields(data, _KNOWN[name]):
+            self._unknown[name] = {**self._unknown.get(name, {}), **fields}
 
     def _add_part(self, part: Mapping[str, Any]) -> Iterator[Delta]:
         signature = string_in(part, SIGNATURE)
+        unknown = unknown_fields(part, _IN_PART)
+        extra = extra_of(NAME, unknown)
         if part.get("text") is not None:
             text = string_in(part, "text")
+            further = {NAME: {"part": unknown}} if unknown else None
             if part.get("thought") is True:
-                self._add_text(Reasoning, text)
+                self._add_text(Reasoning, text, extra)
                 if signature:
                     self._add(VendorPart(NAME, dict(part)))
-                yield from [Delta(reasoning=text)] if text else []
+                yield from [Delta(reasoning=text, extra=further)] if text else []
                 return
             if signature:
                 self._close()  # signed and unsigned text must not be joined
-            self._add_text(Text, text)
-            yield from [Delta(text)] if text else []
+            self._add_text(Text, text, extra)
+            yield from [Delta(text, extra=further)] if text else []
         elif part.get("functionCall") is not None:
-            call = self._read_call(object_in(part, "functionCall"))
+            data = object_in(part, "functionCall")
+            if inner := unknown_fields(data, _IN_CALL):
+                extra = {NAME: {**unknown, "functionCall": inner}}
+            call = self._read_call(data, extra)
             if self._calls.get(call.id) == call:  # a repeated call
                 return
             self._calls[call.id] = call
             self._add(call)
             yield Delta(tool_call=call)
         elif part.get("inlineData") is not None:
-            self._add(_read_data(object_in(part, "inlineData")))
+            data = object_in(part, "inlineData")
+            if inner := unknown_fields(data, _IN_DATA):
+                extra = {NAME: {**unknown, "inlineData": inner}}
+            self._add(evolve(_read_data(data), extra=extra))
         elif part.keys() - {SIGNATURE, "thought"}:
             self._add(VendorPart(NAME, dict(part)))
             return
@@ -186,8 +225,16 @@ class _Reading:
             shows = bool(part.keys() - {SIGNATURE, "thought"}) and part.get("text") != ""
             self._add(VendorPart(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
 
-    def _add_text(self, kind: type[Text] | type[Reasoning], text: str) -> None:
+    def _add_text(
+        self,
+        kind: type[Text] | type[Reasoning],
+        text: str,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         if not text:
+            return
+        if extra is not None:
+            self._add(kind(text, extra=extra))  # its fields are of this text alone
             return
         if self._kind is not kind:
             self._close()
@@ -204,8 +251,8 @@ class _Reading:
             self._parts.append(self._kind("".join(self._texts)))
             self._texts, self._kind = [], None
 
-    def _read_call(self, data: Mapping[str, Any]) -> ToolCall:
-        call = read_tool_call(id_in(data, "id"), string_in(data, "name"), data.get("args"))
+    def _read_call(self, data: Mapping[str, Any], extra: Mapping[str, Any] | None) -> ToolCall:
+        call = read_tool_call(id_in(data, "id"), string_in(data, "name"), data.get("args"), extra)
         if not call.id or self._calls.get(call.id, call) != call:
             call = evolve(call, id=self._free_id())
         self._ids.add(call.id)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from attrs import evolve
+
 from genai_host.api import (
     File,
     Image,
@@ -35,6 +37,8 @@ _NOT_READ = (
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "videoMetadata",
     "audioTranscription", "mediaProcessing", "speechMetadata",
 )  # fmt: skip
+_NEUTRAL = ("partMetadata",)
+"""Fields that mean nothing to services of other formats."""
 _WHOLE_TEXT = ({"output"}, {"result"})
 
 
@@ -97,15 +101,21 @@ def _joined(message: Message) -> Message:
     if message.role != "assistant":
         return message
     joined: list[Part] = []
-    for kind, parts in groupby(message.content, key=type):
-        if kind is Text:
+    for (kind, is_plain), parts in groupby(message.content, key=_kind_of):
+        if not is_plain:
+            joined += parts
+        elif kind is Text:
             joined.append(Text("".join(part.text for part in parts if isinstance(part, Text))))
         elif kind is Reasoning:
             texts = [part.text for part in parts if isinstance(part, Reasoning)]
             joined.append(Reasoning("".join(texts)))
         else:
             joined += parts
-    return Message("assistant", joined)
+    return evolve(message, content=joined)
+
+
+def _kind_of(part: Part) -> tuple[type[Part], bool]:
+    return type(part), part.extra is None
 
 
 def _system(body: JsonReader) -> Iterator[Message]:
@@ -124,19 +134,27 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     for given in content.objects("parts"):
         for part in _parts(given, pairing, model):
             (results if isinstance(part, ToolResult) else others).append(part)
-    content.drop_others()
     if not (results or others or model):
         raise ValidationError("parts must not be empty", path=content.at("parts"))
+    extra = content.extra_fields()
     if results:
-        yield Message("tool", results)
+        yield Message("tool", results, extra=extra)
     if others:
-        yield Message("assistant" if model else "user", others)
+        yield Message("assistant" if model else "user", others, extra=None if results else extra)
 
 
 def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
-    """Yield a part, followed by its signature."""
+    """Yield a part, followed by its signature. It has the unknown fields."""
+    parts = [*_read_parts(given, pairing, model)]
+    if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
+        given.drop_others()  # they are not sent again as they are
+    else:
+        parts[0] = evolve(parts[0], extra=given.extra_fields(*_NEUTRAL))
+    yield from parts
+
+
+def _read_parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     given.refuse(*_NOT_READ)
-    given.mapping("partMetadata")
     thought, signature = given.flag("thought"), given.text(SIGNATURE)
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) > 1 or not (kinds or signature):
@@ -159,7 +177,6 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
         yield from _other_parts(given, kind, pairing, model)
         if signature and model:
             yield VendorPart(OWN, {SIGNATURE: signature})
-    given.drop_others()
 
 
 def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:
@@ -178,9 +195,7 @@ def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) ->
             )
         result, files = _result(value, pairing)
         return [result, *files]
-    part = _data(value) if kind == "inlineData" else _address(value)
-    value.drop_others()
-    return [part]
+    return [_data(value) if kind == "inlineData" else _address(value)]
 
 
 def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
@@ -188,7 +203,6 @@ def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
     id = pairing.call(given.text("id"), name)
     call = ToolCall(id, name, given.mapping("args") or {})
     given.refuse("partialArgs", "willContinue")
-    given.drop_others()
     return call
 
 
@@ -196,8 +210,7 @@ def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]
     id, name = pairing.result(given.text("id"), _name(given), given.path)
     response = given.mapping("response") or {}
     given.refuse("willContinue", "scheduling")
-    shown = [_shown(each) for each in given.objects("parts")]
-    given.drop_others()
+    shown = [evolve(_shown(each), extra=each.extra_fields()) for each in given.objects("parts")]
     failed = response.keys() == {"error"}
     known = failed or response.keys() in _WHOLE_TEXT
     value = next(iter(response.values())) if known else response
@@ -207,7 +220,6 @@ def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]
 
 def _shown(given: JsonReader) -> Image | File:
     data, address = given.object("inlineData"), given.object("fileData")
-    given.drop_others()
     if data is not None:
         return _data(data)
     if address is not None:

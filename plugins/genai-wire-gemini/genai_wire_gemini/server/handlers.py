@@ -12,6 +12,7 @@ Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from attrs import frozen
 
 from genai_host import Host
 from genai_host.api import (
+    EXTRA_BODY,
     JsonReader,
     Operation,
     RouteRequest,
@@ -282,8 +284,9 @@ def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> R
 
 def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request, camel=True)
-    inner = body.object("generateContentRequest")
+    inner = body.peek("generateContentRequest")
     if inner is not None:
+        body.raw("generateContentRequest")
         body.drop_others()
     asked = _read(inner or body, model, host, stream=False, is_counted=True).asked
     if model.startswith(FEATURE):
@@ -304,22 +307,27 @@ def _read(
 ) -> _Read:
     # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
     # pause, if the reply is 404, but not if it is 400.
+    can = cache(lambda: capabilities(host, model))
+    body.carry(OWN, lambda: can().dialect == OWN and EXTRA_BODY in can().parameters)
     tools, choice = chosen(body, tools_in(body))
-    taken = capabilities(host, model).parameters
+    taken = can().parameters
     config = configured(body.object("generationConfig"), taken)
+    messages = messages_in(body, are_counted=is_counted)
+    parameters = {**config.parameters, **safety(body, taken)}
+    body.refuse("cachedContent")
+    body.raw("model")
+    unknown = body.extra_fields("labels", "store", "serviceTier")
+    if unknown:
+        parameters[EXTRA_BODY] = unknown[OWN]
     asked = ChatRequest(
         model=model,
-        messages=messages_in(body, are_counted=is_counted),
+        messages=messages,
         tools=tools,
         tool_choice=choice,
         schema=config.schema,
-        parameters={**config.parameters, **safety(body, taken)},
+        parameters=parameters,
         stream=stream,
     )
-    body.refuse("cachedContent")
-    for neutral in ("model", "labels", "store", "serviceTier"):
-        body.raw(neutral)
-    body.drop_others()
     return _Read(asked, config.thoughts)
 
 

@@ -31,6 +31,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
     json_response,
+    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
@@ -145,11 +146,13 @@ class ContentWriter:
         thought = False
         try:
             for delta in answering:
+                own = delta.extra.get(OWN, {}) if delta.extra else {}
+                further = own.get("part", {})
                 if delta.reasoning and self.thoughts:
                     thought = True
-                    yield self._piece([{"text": delta.reasoning, "thought": True}])
+                    yield self._piece([{**further, "text": delta.reasoning, "thought": True}])
                 if delta.text:
-                    yield self._piece([{"text": delta.text}])
+                    yield self._piece([{"text": delta.text, **further}])
             completion = answering.completion
         except GenaiError as error:
             yield error_object(HttpProblem.of(error))
@@ -163,12 +166,19 @@ class ContentWriter:
         return {"candidates": [{"content": content, "index": 0}], **self._about()}
 
     def _last(self, completion: Completion, parts: Sequence[_Wire]) -> _Wire:
+        extra = completion.extra.get(OWN, {})
         content = {**({"parts": parts} if parts else {}), "role": "model"}
-        candidate = {"content": content, **_finish(completion), "index": 0}
+        candidate = {
+            "content": {**content, **extra.get("content", {})},
+            **_finish(completion),
+            "index": 0,
+            **extra.get("candidate", {}),
+        }
         return {
             "candidates": [candidate],
-            "usageMetadata": _usage(completion.usage),
+            "usageMetadata": {**_usage(completion.usage), **extra.get("usage", {})},
             **self._about(),
+            **extra.get("reply", {}),
         }
 
     def _about(self) -> _Wire:
@@ -204,6 +214,7 @@ def wire_parts(
             last = None
             continue
         last = None if isinstance(part, sent) else _wire_part(part, thoughts)
+        last = None if last is None else with_extra(last, part, OWN)
         wire += [] if last is None else [last]
     return wire
 

@@ -212,7 +212,6 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
     if thinking is not None:
         parameters.update(_thinking(thinking, thoughts, taken))
     config.refuse(*_NOT_DONE)
-    config.drop_others()
     given = {name: value for name, value in parameters.items() if value is not None}
     return RequestSettings(given, schema, thoughts)
 
@@ -220,15 +219,17 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
 def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Read the safety settings, for models with that parameter. Other services have no
     equivalent."""
-    settings = {
-        each.text("category"): each.text("threshold") for each in body.objects("safetySettings")
-    }
+    settings: dict[str, str] = {}
+    for each in body.objects("safetySettings"):
+        settings[each.text("category")] = each.text("threshold")
+        each.drop_others()
     return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
 
 
 def _schema(config: JsonReader) -> Mapping[str, Any] | None:
     kind = config.text("responseMimeType")
-    given = config.object("responseSchema")
+    given = config.peek("responseSchema")
+    config.raw("responseSchema")
     schema = config.mapping("responseJsonSchema")
     if kind not in ("", "text/plain", _JSON):
         raise config.wrong("responseMimeType", f"neither text/plain nor {_JSON}")
@@ -268,7 +269,6 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
             found["reasoning_effort"] = level.lower()
         else:
             given.drop("thinkingLevel")
-    given.drop_others()
     return found
 
 
@@ -329,22 +329,21 @@ def chosen(
 
 def _tool(given: JsonReader) -> ToolSchema:
     name, description = given.text("name"), given.text("description")
-    schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
+    schema, parameters = given.mapping("parametersJsonSchema"), given.peek("parameters")
+    given.raw("parameters")
     if schema is not None and parameters is not None:
         raise ValidationError(
             "parameters and parametersJsonSchema cannot be combined",
             path=given.at("parametersJsonSchema"),
         )
-    given.raw("response")  # not sent to the model
-    given.raw("responseJsonSchema")
     given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))
-    given.drop_others()
+    extra = given.extra_fields("response", "responseJsonSchema")  # not sent to the model
     if parameters is not None:
         schema = json_schema(parameters)
         path = parameters.path
     else:
         path = given.at("parametersJsonSchema") if schema is not None else given.path
-    return offered_tool(name, description, _of_object(schema), path)
+    return offered_tool(name, description, _of_object(schema), path, extra=extra)
 
 
 def _of_object(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

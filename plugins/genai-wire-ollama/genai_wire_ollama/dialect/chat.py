@@ -39,18 +39,22 @@ from genai_host.api import (
     VendorPart,
     count_in,
     decode_base64,
+    extra_of,
     finish_word,
     id_in,
     list_in,
     malformed,
+    merged_extra,
     object_in,
     picture_in_words,
     read_finish,
     read_tool_call,
     string_in,
     text_in,
+    unknown_fields,
     unsupported,
     weightier,
+    with_extra,
     write_long_json,
 )
 from genai_host.errors import GenaiError, IncompleteReply, InvalidParameter
@@ -90,6 +94,7 @@ class OllamaDecoder:
         self.has_begun = False
         self._finish = ""
         self._usage = Usage()
+        self._unknown: dict[str, Any] = {}  # fields, by the name of the object
         self.done = False
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
@@ -111,7 +116,14 @@ class OllamaDecoder:
         if data.get("done") is True:
             self._usage = Usage(count_in(data, "prompt_eval_count"), count_in(data, "eval_count"))
             self.done = True
-        pieces = [Delta(text, reasoning)] if text or reasoning else []
+        unknown = {
+            name: fields
+            for name, each in (("reply", data), ("message", message))
+            if (fields := unknown_fields(each, _KNOWN[name]))
+        }
+        extra = extra_of(_NAME, unknown)
+        self._unknown = merged_extra(unknown, self._unknown)
+        pieces = [Delta(text, reasoning, extra=extra)] if text or reasoning or extra else []
         return [*pieces, *(Delta(tool_call=call) for call in calls)]
 
     def finish(self) -> Completion:
@@ -125,9 +137,9 @@ class OllamaDecoder:
             content.append(Text(text))
         content += [*self._images, *self._calls.values()]
         finish = read_finish(self._finish, calls=bool(self._calls), text=text)
-        return Completion(
-            Message("assistant", content), finish, self._usage, vendor_finish=self._finish
-        )
+        message = Message("assistant", content)
+        extra = extra_of(_NAME, self._unknown) or {}
+        return Completion(message, finish, self._usage, vendor_finish=self._finish, extra=extra)
 
     def message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """The message of an object of the reply. Raises `MalformedReply`."""
@@ -143,7 +155,10 @@ class OllamaDecoder:
                 raise malformed("a tool call is not an object")
             function = data if "name" in data else object_in(data, "function")
             name, arguments = string_in(function, "name"), function.get("arguments")
-            call = read_tool_call(id_in(data, "id"), name, arguments)
+            unknown = unknown_fields(data, _IN_CALL)
+            if inner := unknown_fields(function, _IN_CALL) if function is not data else None:
+                unknown["function"] = inner
+            call = read_tool_call(id_in(data, "id"), name, arguments, extra_of(_NAME, unknown))
             before = self._calls.get(call.id)
             if before == call:  # a repeated call
                 continue
@@ -156,6 +171,21 @@ class OllamaDecoder:
     def _free_id(self) -> str:
         """Return a conversation-wide unique id for a call from an older server without ids."""
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
+
+
+_KNOWN: Mapping[str, frozenset[str]] = {
+    "reply": frozenset(
+        {
+            "context", "created_at", "done", "done_reason", "error", "eval_count",
+            "eval_duration", "load_duration", "message", "model", "prompt_eval_count",
+            "prompt_eval_duration", "remote_host", "remote_model", "response", "thinking",
+            "total_duration",
+        }
+    ),
+    "message": frozenset({"content", "images", "role", "thinking", "tool_calls", "tool_name"}),
+}  # fmt: skip
+"""Fields of objects in replies. Others are passed on to clients, in `extra`."""
+_IN_CALL = frozenset({"arguments", "function", "id", "index", "name", "type"})
 
 
 def _thinking_in(message: Mapping[str, Any]) -> str:
@@ -224,9 +254,9 @@ class _Form(NamedTuple):
     names: tuple[tuple[str, str], ...]
 
     def write(self, message: Message) -> bytes:
-        content = message.content
-        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
-            return _TEXT_MESSAGE % (message.role.encode(), write_long_json(content[0].text))
+        text = message.plain_text
+        if text is not None and message.role != "tool":
+            return _TEXT_MESSAGE % (message.role.encode(), write_long_json(text))
         return b",".join(write_long_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
@@ -257,7 +287,7 @@ class _Form(NamedTuple):
         images = [part for part in content if isinstance(part, Image)]
         if images:
             wire["images"] = [wire_image(image, _NAME) for image in images]
-        return wire
+        return with_extra(wire, result, _NAME)
 
 
 def _names_of_results(call: ChatCall) -> tuple[tuple[str, str], ...]:
@@ -294,13 +324,14 @@ def _wire_message(message: Message) -> dict[str, Any]:
         wire["images"] = images
     if calls:
         wire["tool_calls"] = calls
-    return wire
+    return with_extra(wire, message, _NAME)
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
     """Return a tool call. Arguments must be an object, so malformed ones are put into one."""
     arguments = {"malformed": call.malformed} if call.malformed else call.arguments
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments}
+    return with_extra({"id": call.id, "function": function}, call, _NAME)
 
 
 def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
@@ -321,4 +352,4 @@ def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
         "description": tool.description,
         "parameters": {"type": "object", "properties": {}, **tool.parameters},
     }
-    return {"type": "function", "function": function}
+    return with_extra({"type": "function", "function": function}, tool, _NAME)

@@ -15,6 +15,7 @@ from typing import Any
 
 from genai_host import Host
 from genai_host.api import (
+    EXTRA_BODY,
     Embeddings,
     HttpProblem,
     JsonReader,
@@ -47,6 +48,7 @@ from genai_wire_ollama.server.replies import (
     reply,
 )
 from genai_wire_ollama.server.requests import (
+    DIALECT,
     OF_THE_MACHINE,
     drop_others,
     images_in,
@@ -216,14 +218,15 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     sent, model = model_in(body)
     can = capabilities(host, model)
+    is_own = can.dialect == DIALECT and EXTRA_BODY in can.parameters
+    body.carry(DIALECT, lambda: is_own)
     schema = schema_in(body)
     is_streamed = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(body)
     messages = messages_in(body)
     tools = tools_in(body)
-    parameters = {**parameters_in(body, can.parameters), **thinking}
-    drop_others(body)
+    parameters = {**parameters_in(body, can.parameters), **thinking, **drop_others(body)}
     writer = ChatWriter(sent, thoughts, as_message, host.clock)
     if not messages:
         return json_response(writer.nothing(what_is_wanted(body)))

@@ -26,7 +26,9 @@ from genai_host.api import (
     Reasoning,
     RouteRequest,
     RouteResponse,
+    ToolCall,
     json_response,
+    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
@@ -39,6 +41,7 @@ from genai_host.serving import (
     whole,
     with_retry_after,
 )
+from genai_wire_ollama.server.requests import DIALECT
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
@@ -92,8 +95,10 @@ class ChatWriter:
     clock: Clock
 
     def whole(self, completion: Completion) -> _Wire:
+        extra = completion.extra.get(DIALECT, {})
         content = {"content": completion.text, **self._thinking(completion), **_others(completion)}
-        return {**self._head(), **self.place(content), **_end(completion)}
+        placed = self.place({**content, **extra.get("message", {})})
+        return {**self._head(), **placed, **_end(completion), **extra.get("reply", {})}
 
     def lines(self, answering: CompletionStream) -> Iterator[bytes]:
         """Yield the lines of a stream. An error is the last line, without `done`."""
@@ -111,9 +116,11 @@ class ChatWriter:
             for delta in answering:
                 thinking = delta.reasoning if self.thoughts else ""
                 thought = thought or bool(thinking)
-                if delta.text or thinking:
+                extra = delta.extra.get(DIALECT, {}) if delta.extra else {}
+                if delta.text or thinking or extra:
                     more = {"thinking": thinking} if thinking else {}
-                    yield self._piece({"content": delta.text, **more})
+                    content = {"content": delta.text, **more, **extra.get("message", {})}
+                    yield {**self._piece(content), **extra.get("reply", {})}
             completion = answering.completion
         except GenaiError as error:
             yield error_object(HttpProblem.of(error))
@@ -150,17 +157,7 @@ def nanoseconds(seconds: float) -> int:
 
 def _others(completion: Completion) -> _Wire:
     """Parts that are not streamed."""
-    calls = [
-        {
-            "id": call.id,
-            "function": {
-                "index": number,
-                "name": call.name,
-                "arguments": {"malformed": call.malformed} if call.malformed else call.arguments,
-            },
-        }
-        for number, call in enumerate(completion.tool_calls)
-    ]
+    calls = [_call(number, call) for number, call in enumerate(completion.tool_calls)]
     images = [
         base64.b64encode(part.data).decode()
         for part in completion.message.content
@@ -170,6 +167,12 @@ def _others(completion: Completion) -> _Wire:
         **({"tool_calls": calls} if calls else {}),
         **({"images": images} if images else {}),
     }
+
+
+def _call(number: int, call: ToolCall) -> _Wire:
+    arguments = {"malformed": call.malformed} if call.malformed else call.arguments
+    function = {"index": number, "name": call.name, "arguments": arguments}
+    return with_extra({"id": call.id, "function": function}, call, DIALECT)
 
 
 def _end(completion: Completion) -> _Wire:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from genai_host.api import (
+    EXTRA_BODY,
     Image,
     JsonReader,
     Message,
@@ -36,6 +37,9 @@ from genai_host.serving import (
     offered_tool,
     part_of,
 )
+
+DIALECT = "ollama-chat"
+"""Name of the dialect of this format."""
 
 _USUAL_TAG = ":latest"
 
@@ -87,18 +91,21 @@ def _message(given: JsonReader, pairing: Pairing) -> Message:
             "only assistant messages can contain tool_calls", path=given.at("tool_calls")
         )
     if role == "tool":
-        name = given.text("tool_name") or given.text("name")
+        name = next(filter(None, map(given.text, ("tool_name", "name"))), "")
         id, name = pairing.result(given.text("tool_call_id"), name, given.path)
-        return Message("tool", [ToolResult(id, name, [Text(text), *images])])
+        extra = given.extra_fields("name")
+        return Message("tool", [ToolResult(id, name, [Text(text), *images], extra=extra)])
+    extra = given.extra_fields()
     if role == "assistant":
         thoughts = [Reasoning(thinking)] if thinking else []
-        return Message("assistant", [*thoughts, *_texts(text), *images, *calls])
+        content = [*thoughts, *_texts(text), *images, *calls]
+        return Message("assistant", content, extra=extra)
     if role == "system" and images:
         raise ValidationError("system messages cannot contain images", path=given.at("images"))
     if role == "user":
-        return Message("user", [*_texts(text), *images] or [Text("")])
+        return Message("user", [*_texts(text), *images] or [Text("")], extra=extra)
     if role == "system":
-        return Message("system", _texts(text))
+        return Message("system", _texts(text), extra=extra)
     raise ValidationError("invalid or missing role", path=given.at("role"))
 
 
@@ -113,7 +120,10 @@ def _calls(given: JsonReader, pairing: Pairing) -> Iterator[ToolCall]:
         if function is None or not name:
             raise ValidationError("a tool call must have a function with a name", path=call.path)
         arguments = function.mapping("arguments") or {}
-        yield ToolCall(pairing.call(call.text("id"), name), name, arguments)
+        function.raw("index")
+        call.raw("type")
+        id = pairing.call(call.text("id"), name)
+        yield ToolCall(id, name, arguments, extra=call.extra_fields())
 
 
 def _tool(given: JsonReader) -> ToolSchema:
@@ -121,12 +131,9 @@ def _tool(given: JsonReader) -> ToolSchema:
     function = given.object("function")
     if function is None:
         raise ValidationError("function is missing", path=given.path)
-    return offered_tool(
-        function.text("name"),
-        function.text("description"),
-        function.mapping("parameters"),
-        function.at("parameters"),
-    )
+    name, description = function.text("name"), function.text("description")
+    parameters, path = function.mapping("parameters"), function.at("parameters")
+    return offered_tool(name, description, parameters, path, extra=given.extra_fields())
 
 
 _NUMBERS: Mapping[str, Any] = {
@@ -187,7 +194,6 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     given.update(
         {name: options.raw(name) for name in OF_THE_MACHINE if name in options and name in taken}
     )
-    options.drop_others()
     return given
 
 
@@ -232,8 +238,10 @@ def refuse_what_is_not_done(body: JsonReader, *names: str) -> None:
     body.refuse("logprobs", "top_logprobs", *names)
 
 
-def drop_others(body: JsonReader) -> None:
-    """Ignore fields that were not read. The provider manages memory."""
+def drop_others(body: JsonReader) -> dict[str, Any]:
+    """Ignore fields that were not read, unless the service has this format: then return the
+    parameter with which they are sent. The provider manages memory."""
     for name in ("keep_alive", "truncate", "shift"):
         body.raw(name)
-    body.drop_others()
+    extra = body.extra_fields()
+    return {EXTRA_BODY: extra[DIALECT]} if extra else {}

@@ -107,7 +107,7 @@ _CARRYING = frozenset(
 
 def with_unknown(given: Fields, item: Item) -> Item:
     """Add unknown fields to an item or a part, for a service of this format."""
-    extra = given.extra(*_NEUTRAL)
+    extra = given.extra_fields(*_NEUTRAL)
     return {**item, EXTRA: extra[NAME]} if extra else item
 
 

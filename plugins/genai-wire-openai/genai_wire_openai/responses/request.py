@@ -134,7 +134,7 @@ def read_request(
         **{name: value or None for name, value in penalties.items()},
     }
     given.read.update(name for name in given.value if name not in _left_out(given))
-    unknown = given.extra()
+    unknown = given.extra_fields()
     if unknown:
         parameters[EXTRA_BODY] = unknown[NAME]
     instructions = given.text_or_none("instructions")

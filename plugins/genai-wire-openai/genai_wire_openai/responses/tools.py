@@ -222,7 +222,7 @@ def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
             )
         read = reader(tool)
         if kind == "function":
-            extra = tool.extra()
+            extra = tool.extra_fields()
             read = {**read, EXTRA: extra[NAME]} if extra else read
         tool.drop_others()
         found.append((read, tool.path))

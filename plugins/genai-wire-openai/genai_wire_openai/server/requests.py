@@ -53,7 +53,7 @@ def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
         return []
     if isinstance(content, str):
         return [Text(content)] if content else []
-    return [evolve(_part(each), extra=each.extra(*NEUTRAL)) for each in given.objects(name)]
+    return [evolve(_part(each), extra=each.extra_fields(*NEUTRAL)) for each in given.objects(name)]
 
 
 def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
@@ -174,7 +174,7 @@ class _MessageReader:
 
     def _made(self, role: Role, parts: Sequence[Part], given: JsonReader) -> Message:
         name = self._name(given)
-        return Message(role, parts, name=name, extra=given.extra(*NEUTRAL))
+        return Message(role, parts, name=name, extra=given.extra_fields(*NEUTRAL))
 
     def _name(self, given: JsonReader) -> str:
         name = given.text("name")
@@ -189,7 +189,7 @@ class _MessageReader:
             raise ValidationError(f"no tool call has this {what}", path=given.at(field))
         parts = parts_in(given)
         given.text("name")  # of the tool, which is known
-        extra = given.extra(*NEUTRAL)
+        extra = given.extra_fields(*NEUTRAL)
         result, found = result_and_files(id, self._tools[id], parts, extra=extra)
         self._files += found
         return Message("tool", [result])
@@ -238,7 +238,7 @@ def _call(given: JsonReader, calls: CallReader) -> ToolCall:
     else:
         text = function.text("arguments")
     given.raw("index")  # of a streamed call
-    return calls.read(id, name, text, given.extra())
+    return calls.read(id, name, text, given.extra_fields())
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
@@ -317,7 +317,7 @@ def _tool(given: JsonReader) -> ToolSchema:
     function = given.object("function")
     if function is None:
         raise ValidationError("function is missing", path=given.path)
-    return evolve(_function(function), extra=given.extra(*NEUTRAL))
+    return evolve(_function(function), extra=given.extra_fields(*NEUTRAL))
 
 
 def _function(given: JsonReader) -> ToolSchema:
