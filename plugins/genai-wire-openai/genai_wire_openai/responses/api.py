@@ -364,16 +364,17 @@ class ResponsesApi:
         """The request, its reply, its items, and all items with previous ones."""
         find_previous = partial(self._context.before, request.user)
         given = fields_of(request)
-        given.carry(NAME, cache(partial(self._takes_unknown_fields, given)))
+        model = given.text_or_none("model")  # `given` would keep itself alive
+        given.carry(NAME, cache(partial(self._takes_unknown_fields, model)))
         wanted = read_request(given, self._unseal(request), find_previous)
         before = wanted.previous_items
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
 
-    def _takes_unknown_fields(self, given: Fields) -> bool:
+    def _takes_unknown_fields(self, model: str | None) -> bool:
         """Whether the service has this format."""
-        can = capabilities(self._host, given.text_or_none("model"))
+        can = capabilities(self._host, model)
         return can.dialect == NAME and EXTRA_BODY in can.parameters
 
     def _reader(self, request: RouteRequest) -> tuple[_Writer, ChatRequest]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any
 
@@ -95,17 +95,22 @@ def _joined(
 ) -> list[Message]:
     messages: list[Message] = []
     marks = set(ends)
-    number = 0
-    keyed = []
-    for at, (role, part) in enumerate(role_parts):
-        number += at in marks
-        keyed.append((number, role, part))
     at = 0
-    for (_, role), parts in groupby(keyed, key=lambda each: each[:2]):
+    for (_, role), parts in groupby(_numbered(role_parts, marks), key=lambda each: each[:2]):
         content = [part for _, _, part in parts]
         messages.append(Message(role, content, extra=extras.get(at)))
         at += len(content)
     return messages
+
+
+def _numbered(
+    role_parts: Iterable[tuple[Role, Part]], marks: Set[int]
+) -> Iterator[tuple[int, Role, Part]]:
+    """The parts, with the numbers of their messages."""
+    number = 0
+    for at, (role, part) in enumerate(role_parts):
+        number += at in marks
+        yield number, role, part
 
 
 def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:
