@@ -56,7 +56,6 @@ from genai_host.errors import (
     ServiceUnavailable,
     error_of_status,
 )
-from genai_host.http.stream_parsers import read_sse
 from genai_host_testing.purity import ValuePath, places_in, with_other
 
 NAME = "anthropic-messages"
@@ -425,18 +424,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
     thoughts = [part.text for part in found.message.content if isinstance(part, Reasoning)]
     assert "".join(each.reasoning for each in pieces) == "\n\n".join(thoughts)
     assert tuple(each.tool_call for each in pieces if each.tool_call) == found.tool_calls
-
-
-@given(answer=answers(), places=cuts)
-def test_a_stream_is_the_same_however_its_bytes_come(
-    answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
-) -> None:
-    whole, events = answer
-    data = b"".join(
-        b"event: %b\r\ndata: %b\r\n\r\n" % ((each.name or "").encode(), each.data)
-        for each in [*events, STOP]
-    )
-    assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
 
 
 @given(answer=answers(), end=st.integers(0, 1_000))

@@ -35,7 +35,6 @@ from genai_host.errors import (
     MalformedReply,
     ServiceUnavailable,
 )
-from genai_host.http.stream_parsers import read_sse
 from genai_host_testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIChat()
@@ -470,15 +469,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
     assert "".join(piece.text for piece in pieces) == found.text
     if found.vendor_finish:
         assert tuple(piece.tool_call for piece in pieces if piece.tool_call) == found.tool_calls
-
-
-@given(answer=answers(), places=cuts)
-def test_a_stream_is_the_same_however_its_bytes_come(
-    answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
-) -> None:
-    whole, events = answer
-    data = b"".join(b"data: " + each.data + b"\r\n\r\n" for each in [*events, DONE])
-    assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
 
 
 @given(answer=answers(), end=st.integers(0, 1_000))

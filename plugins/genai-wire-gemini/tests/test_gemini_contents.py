@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from itertools import groupby
 from typing import Any
 
 import pytest
-from attrs import evolve
 from genai_wire_gemini.dialect.generate_content import GenerateContent
-from hypothesis import given
 
 from genai_host.api import (
     ChatCall,
@@ -26,7 +22,6 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import UnsupportedPart
-from genai_host_testing.internal.samples import conversations, images, joined, texts
 
 CALL = ToolCall("fc_1", "look", {"at": "é"})
 SIGNED = VendorPart("gemini", {"thoughtSignature": "c2ln"})
@@ -226,65 +221,3 @@ def test_tools_are_offered(choice: str, config: Any) -> None:
         {"name": "see", "description": "", "parametersJsonSchema": {**empty, "x": 1}},
     ]}]  # fmt: skip
     assert body["toolConfig"] == {"functionCallingConfig": config}
-
-
-# back again
-
-Said = list[tuple[str, list[Part]]]
-
-
-def read_part(wire: Any) -> Part:
-    if "text" in wire:
-        return Text(wire["text"])
-    if "functionCall" in wire:
-        call = wire["functionCall"]
-        return ToolCall(call["id"], call["name"], call["args"])
-    if "functionResponse" not in wire:
-        return File(**read_data(wire))
-    told = wire["functionResponse"]
-    ((kind, text),) = told["response"].items()
-    content: Any = joined(
-        [Text(text), *(Image(**read_data(each)) for each in told.get("parts", []))]
-    )
-    return ToolResult(told["id"], told["name"], content, error=kind == "error")
-
-
-def read_data(wire: Any) -> dict[str, Any]:
-    data = wire.get("inlineData") or wire["fileData"]
-    found = {"media_type": data.get("mimeType", ""), "url": data.get("fileUri", "")}
-    return {**found, "data": base64.b64decode(data.get("data", ""))}
-
-
-def plain(part: Part) -> Part:
-    """Names of files, and whether they are pictures, are not written; nor how the words of
-    a result were cut."""
-    if isinstance(part, Image | File):
-        return File(part.data, part.media_type, url=part.url)
-    if isinstance(part, ToolResult):
-        words = "".join(each.text for each in part.content if isinstance(each, Text))
-        pictures = [each for each in part.content if isinstance(each, Image)]
-        return evolve(part, content=joined([Text(words), *pictures]))
-    return part
-
-
-@given(conversations(texts | images))
-def test_what_is_written_can_be_read_back(said: list[Message]) -> None:
-    said = [Message(each.role, [named(part) for part in each.content]) for each in said]
-    body = written(*said)
-    system = [Text(each["text"]) for each in body.get("systemInstruction", {}).get("parts", [])]
-    assert system == [part for each in said if each.role == "system" for part in each.content]
-    found: Said = [
-        (each["role"], [read_part(part) for part in each["parts"]]) for each in body["contents"]
-    ]
-    spoken = [each for each in said if each.role != "system" and each.content]
-    assert found == [
-        (role, [plain(part) for message in turn for part in message.content])
-        for role, turn in groupby(spoken, key=lambda each: ROLES[each.role])
-    ]
-
-
-ROLES = {"user": "user", "tool": "user", "assistant": "model"}
-
-
-def named(part: Part) -> Part:
-    return evolve(part, name="look") if isinstance(part, ToolResult) else part

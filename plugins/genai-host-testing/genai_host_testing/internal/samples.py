@@ -5,57 +5,46 @@ PDFs, valid and invalid; a trip, as a class of each kind that is supported as an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import attrs
 from hypothesis import strategies as st
 
-from genai_host.api import File, Image, Message, Part, Role, Text, ToolCall, ToolResult
+from genai_host.api import File, Image, Message, Text, ToolCall, ToolResult
 
-texts = st.builds(Text, st.text(st.characters(exclude_categories=["Cs"]), max_size=9))
+letters = st.characters(exclude_categories=["Cs"])
+texts = st.builds(Text, st.text(letters, max_size=9).filter(str.strip))
 data = st.binary(min_size=1, max_size=9)
-urls = st.sampled_from(["http://x/1", "https://y"])
-images = st.builds(Image, data, st.sampled_from(["image/png", "image/jpeg"])) | st.builds(
-    Image, url=urls
-)
-files = st.builds(File, data, st.sampled_from(["application/pdf", "text/csv"]), st.just("name"))
+images = st.builds(Image, data.map(b"\x89PNG\r\n\x1a\n".__add__), st.just("image/png"))
+files = st.builds(File, data, st.just("application/pdf"), st.just("name"))
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=4,
 )
 arguments = st.dictionaries(st.text(max_size=3), values, max_size=2)
-calls = st.builds(ToolCall, st.text(min_size=1, max_size=3), st.text(max_size=3), arguments)
 
 
-def conversations(result_parts: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Message]]:
-    results = st.builds(
-        ToolResult, st.text(min_size=1, max_size=3), content=st.lists(result_parts, max_size=3)
-    )
-    return st.lists(
-        st.one_of(
-            st.builds(Message, st.just("system"), st.lists(texts, max_size=2)),
-            st.builds(Message, st.just("user"), st.lists(texts | images | files, max_size=3)),
-            st.builds(Message, st.just("assistant"), st.lists(texts | calls, max_size=4)),
-            st.builds(Message, st.just("tool"), st.lists(results, max_size=2)),
-        ),
-        max_size=5,
-    )
-
-
-Said = list[tuple[Role, list[Part]]]
-
-
-def joined(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts with consecutive texts joined."""
-    found: list[Part] = []
-    for part in parts:
-        if found and isinstance(part, Text) and isinstance(found[-1], Text):
-            found[-1] = Text(found[-1].text + part.text)
-        elif part != Text(""):
-            found.append(part)
-    return found
+@st.composite
+def conversations(
+    draw: st.DrawFn, user_parts: st.SearchStrategy[Any], result_parts: st.SearchStrategy[Any]
+) -> list[Message]:
+    """Conversations with a result for each call; the last message is the user's."""
+    few = st.lists(texts, min_size=1, max_size=2)
+    messages = [Message("system", draw(few))] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(0, 2))):
+        messages.append(Message("user", draw(st.lists(user_parts, min_size=1, max_size=3))))
+        ids = [f"call_{turn}_{number}" for number in range(draw(st.integers(0, 2)))]
+        calls = [ToolCall(id, "look", draw(arguments)) for id in ids]
+        said = draw(st.lists(texts, min_size=0 if calls else 1, max_size=2))
+        messages.append(Message("assistant", [*said, *calls]))
+        contents = [draw(st.lists(result_parts, max_size=2)) for _ in ids]
+        failed = [draw(st.booleans()) for _ in ids]
+        if ids:
+            names = ["look"] * len(ids)
+            messages.append(Message("tool", map(ToolResult, ids, names, contents, failed)))
+    return [*messages, Message("user", draw(st.lists(user_parts, min_size=1, max_size=3)))]
 
 
 def pdf(contents: Sequence[bytes], title: str = "", filter: str = "") -> bytes:

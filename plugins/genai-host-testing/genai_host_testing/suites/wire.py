@@ -159,22 +159,22 @@ class WireSuite(PluginSuite):
 
     def call(self) -> ChatCall:
         """A call with all content that both sides can express; that of the request by default."""
-        return self._read(self.request)
+        return self.read(self.request)
 
     @pytest.fixture(autouse=True)
     def _calls_are_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._calls: list[ChatCall] = []
+        self.calls: list[ChatCall] = []
         kind = type(self.dialect)
         prepare = kind.prepare_request
 
         def seen(dialect: Any, call: ChatCall) -> ProviderRequest:
-            self._calls.append(call)
+            self.calls.append(call)
             return prepare(dialect, call)
 
         monkeypatch.setattr(kind, "prepare_request", seen)
 
     @contextmanager
-    def _serving(self, *, passing: bool = False) -> Iterator[tuple[_Service, _Client]]:
+    def serving(self, *, passing: bool = False) -> Iterator[tuple[_Service, _Client]]:
         service = _Service(self.dialect.name)
         service.reply = self.reply
         service.events = [_event(each) for each in self.stream]
@@ -187,31 +187,31 @@ class WireSuite(PluginSuite):
             routes.close()
             host.close()
 
-    def _read(self, request: Mapping[str, Any]) -> ChatCall:
+    def read(self, request: Mapping[str, Any]) -> ChatCall:
         """The call that the routes make of a request."""
-        with self._serving() as (_, client):
+        with self.serving() as (_, client):
             client.post(self.path, request)
-        return self._calls[-1]
+        return self.calls[-1]
 
     # requests
 
     def test_what_is_written_is_read_as_it_was(self) -> None:
         call = self.call()
-        written = self._fields_of(call)
-        again = self._read(written)
+        written = self.fields_of(call)
+        again = self.read(written)
         assert list(again.messages) == list(call.messages)
         assert list(again.tools) == list(call.tools)
         assert again.tool_choice == call.tool_choice
         assert again.schema == call.schema
-        assert self._fields_of(again) == written
+        assert self.fields_of(again) == written
 
-    def _fields_of(self, call: ChatCall) -> Json:
+    def fields_of(self, call: ChatCall) -> Json:
         named = evolve(call, model_id=_MODEL, stream=False)
         return json.loads(self.dialect.prepare_request(named).data())
 
     def test_a_field_of_tomorrow_in_a_request_survives_or_is_named(self) -> None:
         lost = []
-        with self._serving() as (service, client):
+        with self.serving() as (service, client):
             client.post(self.path, self.request)
             usual = service.bodies[-1]
             for place, request in with_tomorrow(self.request):
@@ -233,7 +233,7 @@ class WireSuite(PluginSuite):
 
     def test_a_field_of_tomorrow_in_a_reply_survives(self) -> None:
         lost = set()
-        with self._serving() as (service, client):
+        with self.serving() as (service, client):
             usual = self._stable(json.loads(client.post(self.path, self.request)))
             for place, service.reply in with_tomorrow(self.reply):
                 answer = self._stable(json.loads(client.post(self.path, self.request)))
@@ -244,7 +244,7 @@ class WireSuite(PluginSuite):
 
     def test_a_field_of_tomorrow_in_a_stream_survives(self) -> None:
         lost = set()
-        with self._serving() as (service, client):
+        with self.serving() as (service, client):
             whole = list(self.stream)
             for at, each in enumerate(whole):
                 for place, event in with_tomorrow(each) if isinstance(each, dict) else ():
@@ -289,7 +289,7 @@ class WireSuite(PluginSuite):
     def test_the_usage_of_what_passes_through_is_that_of_what_is_read(self, stream: bool) -> None:
         found = []
         for passing in (True, False):
-            with self._serving(passing=passing) as (service, client):
+            with self.serving(passing=passing) as (service, client):
                 path, request = self._for_stream() if stream else (self.path, self.request)
                 client.post(path, request)
                 found.append(service.usage)

@@ -1,0 +1,180 @@
+"""OpenAI's chat completions and responses, by the suite of API formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import genai_wire_openai
+import pytest
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.responses import OpenAIResponses
+
+from genai_host_testing.internal.samples import texts
+from genai_host_testing.internal.wires import WEATHER, Wire
+
+pytestmark = pytest.mark.part
+
+PNG = "data:image/png;base64,UE5H"
+PDF = "data:application/pdf;base64,UERG"
+FUNCTION = {"name": "weather", "arguments": '{"city":"Oslo"}'}
+CHAT_CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
+
+
+def chunk(*, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}
+
+
+class TestOpenAIChat(Wire):
+    result_parts = texts  # images follow in a message of the user
+    plugin = genai_wire_openai
+    dialect = OpenAIChat()
+    path = "/v1/chat/completions"
+    request = {
+        "model": "tested",
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+            {
+                "role": "user",
+                "name": "ann",
+                "content": [
+                    {"type": "text", "text": "What is this?"},
+                    {"type": "image_url", "image_url": {"url": PNG}},
+                    {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
+                ],
+            },
+            {"role": "assistant", "content": "so:", "tool_calls": [CHAT_CALL]},
+            {
+                "role": "tool",
+                "tool_call_id": "call_1",
+                "content": [{"type": "text", "text": "3 degrees"}],
+            },
+            {"role": "user", "content": "and?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "weather", "description": "of a city", "parameters": WEATHER},
+            }
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "place", "schema": {**WEATHER, "title": "place"}},
+        },
+        "metadata": {"team": "a"},
+        "stream_options": {"include_usage": True},
+    }
+    used = {
+        "prompt_tokens": 3,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 1},
+    }
+    reply = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m-1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": '{"city": "Oslo"}',
+                    "tool_calls": [CHAT_CALL],
+                },
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": used,
+    }
+    stream = [
+        chunk(role="assistant", content=""),
+        chunk(content='{"city":'),
+        chunk(content=' "Oslo"}'),
+        chunk(tool_calls=[{"index": 0, **CHAT_CALL}]),
+        chunk(finish="tool_calls"),
+        {"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": used},
+        "[DONE]",
+    ]
+
+
+class TestOpenAIResponses(Wire):
+    plugin = genai_wire_openai
+    dialect = OpenAIResponses()
+    path = "/v1/responses"
+    called = {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "weather",
+        "arguments": '{"city":"Oslo"}',
+        "status": "completed",
+    }
+    request = {
+        "model": "tested",
+        "store": False,
+        "input": [
+            {"role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "What is this?"},
+                    {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                    {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
+                ],
+            },
+            {
+                "type": "message",
+                "role": "assistant",
+                "phase": "commentary",
+                "content": [{"type": "output_text", "text": "so:"}],
+            },
+            called,
+            {
+                "type": "function_call_output",
+                "call_id": "call_1",
+                "output": [{"type": "input_text", "text": "3 degrees"}],
+            },
+            {"role": "user", "content": "and?"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "name": "weather",
+                "description": "of a city",
+                "parameters": WEATHER,
+                "strict": False,
+            }
+        ],
+        "tool_choice": {"type": "function", "name": "weather"},
+        "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
+        "reasoning": {"effort": "low"},
+    }
+    used = {
+        "input_tokens": 3,
+        "output_tokens": 2,
+        "input_tokens_details": {"cached_tokens": 1},
+    }
+    text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": []}
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
+    reply = {"id": "resp_1", "status": "completed", "output": [said, called], "usage": used}
+    stream = [
+        {"type": "response.created", "response": {"id": "resp_1", "output": []}},
+        {
+            "type": "response.output_text.delta",
+            "output_index": 0,
+            "content_index": 0,
+            "delta": '{"city": "Oslo"}',
+        },
+        {"type": "response.output_item.done", "output_index": 1, "item": called},
+        {"type": "response.completed", "response": reply},
+    ]
+    place = "the host begins and ends responses and items itself"
+    lost_in_streams = {
+        "response.completed: $": place,
+        "response.created: $": place,
+        "response.created: response": place,
+        "response.output_item.done: $": place,
+        "response.output_text.delta: $": place,
+    }
