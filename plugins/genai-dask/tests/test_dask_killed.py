@@ -25,6 +25,8 @@ pytestmark = pytest.mark.slow
 
 ROWS, KILLED_AT = 120, 40
 WORKERS, THREADS = 3, 2
+SET = "--executor-setting"
+CLUSTER = (SET, f"workers={WORKERS}", SET, f"threads={THREADS}")
 AT_ONCE = WORKERS * THREADS
 
 
@@ -181,13 +183,7 @@ def answers_of_cluster(
 def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
     service: FakeService, counting: Counting, source: Path
 ) -> None:
-    settings = (
-        "--executor-setting",
-        f"workers={WORKERS}",
-        "--executor-setting",
-        f"threads={THREADS}",
-    )
-    with batch(source, *settings) as running:
+    with batch(source, *CLUSTER) as running:
         assert counting.is_full.wait(60)
         os.kill(workers_of(running.pid)[0], signal.SIGKILL)
         service.let_go(AT_ONCE)
@@ -201,13 +197,7 @@ def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
 def test_a_command_that_is_interrupted_ends_its_cluster_and_goes_on(
     service: FakeService, counting: Counting, source: Path
 ) -> None:
-    settings = (
-        "--executor-setting",
-        f"workers={WORKERS}",
-        "--executor-setting",
-        f"threads={THREADS}",
-    )
-    with batch(source, *settings) as running:
+    with batch(source, *CLUSTER) as running:
         assert counting.is_full.wait(60)
         workers = workers_of(running.pid)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does it
@@ -217,7 +207,7 @@ def test_a_command_that_is_interrupted_ends_its_cluster_and_goes_on(
         assert "Traceback" not in err
     wait_until(lambda: not any(is_alive(each) for each in workers))
     service.let_go(AT_ONCE)
-    with batch(source, *settings) as second:
+    with batch(source, *CLUSTER) as second:
         _, err = second.communicate(timeout=120)
     assert second.returncode == 0, err
     check_output(source, counting.asked)

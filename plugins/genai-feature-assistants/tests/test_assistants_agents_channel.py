@@ -22,16 +22,8 @@ from genai_feature_assistants.agents import (
 from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
 from genai_host.errors import BadRequest, ServiceUnavailable, UnsupportedPart, ValidationError
 from genai_host_testing.fake_service import reply
-from genai_host_testing.internal.assistants_agents import (
-    agent_of,
-    configured,
-    either,
-    roll,
-    service,
-)
+from genai_host_testing.internal.assistants_agents import agent_of, configured, roll
 from genai_host_testing.services.assistants import AssistantsService, Calls, Says, ScriptedService
-
-__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 

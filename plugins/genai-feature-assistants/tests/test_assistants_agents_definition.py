@@ -26,10 +26,8 @@ from genai_feature_assistants.agents import (
 
 from genai_host.api import Message
 from genai_host.errors import BadRequest, StoreError, ValidationError
-from genai_host_testing.internal.assistants_agents import DEFINITION, agent_of, configured, service
+from genai_host_testing.internal.assistants_agents import DEFINITION, agent_of, configured
 from genai_host_testing.services.assistants import AssistantsService, Says
-
-__all__ = ["service"]
 
 pytestmark = pytest.mark.part
 

@@ -24,10 +24,8 @@ from genai_host_testing.internal.assistants_agents import (
     STREAMED,
     RushingClock,
     agent_of,
-    either,
     invoked,
     roll,
-    service,
 )
 from genai_host_testing.services.assistants import (
     AssistantsService,
@@ -37,8 +35,6 @@ from genai_host_testing.services.assistants import (
     ScriptedService,
     Waits,
 )
-
-__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 

@@ -45,10 +45,8 @@ from genai_host_testing.internal.assistants_agents import (
     RushingClock,
     agent_of,
     configured,
-    either,
     invoked,
     roll,
-    service,
 )
 from genai_host_testing.services.assistants import (
     AssistantsService,
@@ -59,8 +57,6 @@ from genai_host_testing.services.assistants import (
     Waits,
 )
 from genai_host_testing.services.responses import ResponsesService
-
-__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 

@@ -29,7 +29,7 @@ from genai_host.api import Message, ToolCall
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.store import Store
 from genai_host_testing import FakeModel, RecordedPrompt
-from genai_host_testing.internal.assistants_agents import STREAMED, agent_of, either, roll
+from genai_host_testing.internal.assistants_agents import STREAMED, agent_of, roll
 from genai_host_testing.internal.assistants_api import (
     CONFIG,
     Api,
@@ -41,8 +41,6 @@ from genai_host_testing.internal.assistants_api import (
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 from genai_host_testing.services.assistants import Calls, Says, ScriptedService
-
-__all__ = ["either"]
 
 pytestmark = pytest.mark.part
 

@@ -10,17 +10,9 @@ from genai_feature_assistants.agents import OpenAIAssistantAgent, OpenAIServiceC
 from genai_host.errors import BadRequest, GenaiError
 from genai_host_testing import FakeService
 from genai_host_testing.fake_service import json_reply, reply, stream_reply
-from genai_host_testing.internal.assistants_agents import (
-    DEFINITION,
-    STREAMED,
-    configured,
-    either,
-    invoked,
-)
+from genai_host_testing.internal.assistants_agents import DEFINITION, STREAMED, configured, invoked
 from genai_host_testing.services.assistants import KEY, Ends, ScriptedService
 from genai_host_testing.services.responses import ResponsesService
-
-__all__ = ["either"]
 
 pytestmark = pytest.mark.part
 

@@ -16,10 +16,8 @@ from genai_feature_assistants.agents import (
 from genai_feature_assistants.agents.runs import ThreadSettings, settled
 
 from genai_host.errors import ValidationError
-from genai_host_testing.internal.assistants_agents import DEFINITION, STREAMED, agent_of, service
+from genai_host_testing.internal.assistants_agents import DEFINITION, STREAMED, agent_of
 from genai_host_testing.services.assistants import AssistantsService, Says
-
-__all__ = ["service"]
 
 pytestmark = pytest.mark.part
 

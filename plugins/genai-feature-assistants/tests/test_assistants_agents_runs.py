@@ -23,10 +23,8 @@ from genai_host_testing.internal.assistants_agents import (
     DEFINITION,
     RushingClock,
     agent_of,
-    either,
     invoked,
     roll,
-    service,
 )
 from genai_host_testing.services.assistants import (
     AssistantsService,
@@ -35,8 +33,6 @@ from genai_host_testing.services.assistants import (
     Says,
     ScriptedService,
 )
-
-__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 

@@ -21,7 +21,7 @@ from genai_feature_assistants.agents.events import ServerEvent, server_events
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
 from genai_host_testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
-from genai_host_testing.internal.assistants_agents import agent_of, either, invoked, roll, service
+from genai_host_testing.internal.assistants_agents import agent_of, invoked, roll
 from genai_host_testing.services.assistants import (
     Act,
     AssistantsService,
@@ -31,8 +31,6 @@ from genai_host_testing.services.assistants import (
     ScriptedService,
     Waits,
 )
-
-__all__ = ["either", "service"]
 
 pytestmark = pytest.mark.part
 

@@ -11,18 +11,9 @@ import pytest
 
 from genai_host.api import CancelToken, Image, Text, Tool, ToolOutput, ToolSource, tool
 from genai_host_testing import InlinePlugin, RecordedPrompt
-from genai_host_testing.internal.assistants_api import (
-    CODE,
-    MakeApi,
-    calls,
-    make_api,
-    outputs_in,
-    says,
-)
+from genai_host_testing.internal.assistants_api import CODE, MakeApi, calls, outputs_in, says
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_api"]
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -26,7 +26,6 @@ from genai_host_testing.internal.assistants_api import (
     MakeApi,
     api_of,
     calls,
-    make_api,
     outputs_in,
     path_of,
     says,
@@ -37,8 +36,6 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_api"]
 
 JOBS = "assistants/jobs"
 

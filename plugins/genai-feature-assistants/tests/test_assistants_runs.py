@@ -16,7 +16,6 @@ from genai_host_testing.internal.assistants_api import (
     MakeApi,
     api_of,
     calls,
-    make_api,
     outputs_in,
     path_of,
     says,
@@ -25,8 +24,6 @@ from genai_host_testing.internal.assistants_api import (
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_api"]
 
 
 def with_weather(heard: RecordedPrompt) -> Any:

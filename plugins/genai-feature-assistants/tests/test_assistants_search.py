@@ -14,15 +14,12 @@ from genai_host_testing.internal.assistants_api import (
     MakeApi,
     calls,
     ids_of,
-    make_api,
     outputs_in,
     says,
     until,
 )
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_api"]
 
 
 def cites(heard: RecordedPrompt) -> Any:

@@ -14,15 +14,12 @@ from genai_host_testing.internal.assistants_api import (
     WEATHER,
     MakeApi,
     calls,
-    make_api,
     outputs_in,
     path_of,
     says,
 )
 
 pytestmark = pytest.mark.part
-
-__all__ = ["make_api"]
 
 MESSAGE = [
     "thread.run.step.created",
