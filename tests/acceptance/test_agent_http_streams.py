@@ -126,11 +126,7 @@ class TestItem11:
 class TestItem11Leaving:
     @pytest.mark.parametrize(
         ("path", "accept"),
-        [
-            (PATHS[0], "*/*"),
-            (PATHS[0], EVENTS["accept"]),
-            (LINES, "*/*"),
-        ],
+        [(PATHS[0], "*/*"), (PATHS[0], EVENTS["accept"]), (LINES, "*/*")],
         ids=["whole", "events", "lines"],
     )
     def test_item_11_leaving_ends_the_turn(

@@ -91,10 +91,7 @@ each_class = pytest.mark.parametrize(
 
 @pytest.fixture
 def engines(
-    make_host: MakeHost,
-    service: FakeService,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+    make_host: MakeHost, service: FakeService, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> Host:
     """OpenAI and Ollama, both of them the same service on this machine."""
     monkeypatch.setenv("OPENAI_API_KEY", openai_service.KEY)
@@ -459,11 +456,7 @@ def test_item_06_an_error_before_anything_was_sent_names_no_raw_reply(
 
 
 def kept(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {
-        "keep_raw_engine_responses": True,
-        "raw_engine_responses": str(folder),
-        **settings,
-    }
+    return {"keep_raw_engine_responses": True, "raw_engine_responses": str(folder), **settings}
 
 
 @pytest.mark.part

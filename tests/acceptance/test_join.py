@@ -89,10 +89,7 @@ def test_an_answer(host: Host, service: FakeService, model: str, way: Way, strea
 def test_a_tool(host: Host, service: FakeService, model: str, way: Way, streamed: bool) -> None:
     # Llama at Bedrock cannot ask for tools amid a stream, and answers whole
     in_pieces = streamed and not (model.startswith("llama") and "converse" in way.route)
-    replies = [
-        way.says(call=True, streamed=in_pieces),
-        way.says("It is fine", streamed=in_pieces),
-    ]
+    replies = [way.says(call=True, streamed=in_pieces), way.says("It is fine", streamed=in_pieces)]
     history, (_, last) = said(
         host, service, model, way, replies, "look at é", feature="look", streamed=streamed
     )

@@ -237,9 +237,7 @@ def test_any_number_of_turns_is_taken_at_once(make_host: Callable[..., Host]) ->
     run(main())
 
 
-def test_ending_a_turn_takes_no_thread_that_others_wait_for(
-    make_host: Callable[..., Host],
-) -> None:
+def test_ending_a_turn_takes_no_thread_that_others_wait_for(make_host: Callable[..., Host]) -> None:
     async def main() -> None:
         stage = Stage(12)
         host = AsyncHost(make_host(stage=stage.plugin))
@@ -403,9 +401,7 @@ def test_a_stream_that_nobody_began_to_hear_is_no_turn(make_host: Callable[..., 
     run(main())
 
 
-def test_closing_a_conversation_ends_a_stream_that_was_left(
-    make_host: Callable[..., Host],
-) -> None:
+def test_closing_a_conversation_ends_a_stream_that_was_left(make_host: Callable[..., Host]) -> None:
     async def main() -> None:
         async with opened(make_host) as conversation:
             events = conversation.stream("a b c")

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import ProviderReply
-from genai_host.api.error_replies import (
-    error_of_reply,
-    explain_unreadable,
-    one_line,
-    service_error,
-)
+from genai_host.api.error_replies import error_of_reply, explain_unreadable, one_line, service_error
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

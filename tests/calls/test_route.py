@@ -111,11 +111,7 @@ class Echo(Provider):
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         if isinstance(self.reply, Exception):
             raise self.reply
-        sent = {
-            "headers": dict(request.headers),
-            "id": request.model_id,
-            "stream": request.stream,
-        }
+        sent = {"headers": dict(request.headers), "id": request.model_id, "stream": request.stream}
         return self.reply or ProviderReply(json.dumps({**request.body, **sent}).encode())
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
@@ -561,12 +557,7 @@ def test_calls_of_a_whole_reply_have_ids_of_their_own(host: Host, same: bool) ->
 
 @pytest.mark.parametrize(
     ("operation", "usage"),
-    [
-        ("chat", Usage(1, 1)),
-        ("embed", Usage(1, 0)),
-        ("moderate", None),
-        ("count", None),
-    ],
+    [("chat", Usage(1, 1)), ("embed", Usage(1, 0)), ("moderate", None), ("count", None)],
 )
 @pytest.mark.parametrize("price", [0.5, None])
 def test_whether_the_cost_of_a_call_will_be_known(

@@ -139,10 +139,7 @@ def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> No
             BatchProgress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
             "█" * 6 + "░" * 18 + " 250/1000  2/s  6:15 left  $0.5000  2 failed",
         ),
-        (
-            BatchProgress(100_000, 1, seconds=1),
-            "░" * 24 + " 1/100000  1/s  27:46:39 left",
-        ),
+        (BatchProgress(100_000, 1, seconds=1), "░" * 24 + " 1/100000  1/s  27:46:39 left"),
     ],
 )
 def test_the_bar_says_how_far_it_is(progress: BatchProgress, line: str) -> None:

@@ -45,10 +45,7 @@ def made(*entries: Entry, name: str = "", at: float | None = None, **opened: Any
 
 def turn(number: int, says: str = "q", answer: str = "a", *, again: bool = False) -> list[Entry]:
     said = Message("user", says)
-    return [
-        TurnStarted(number, said, "1", 0, again=again),
-        TurnEnded(number, Answer(answer)),
-    ]
+    return [TurnStarted(number, said, "1", 0, again=again), TurnEnded(number, Answer(answer))]
 
 
 def listed(terminal: Terminal, *arguments: str) -> Any:

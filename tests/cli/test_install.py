@@ -324,12 +324,7 @@ class TestItem6ThirdParties:
 
     @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
     def test_a_user_at_a_terminal_is_asked(
-        self,
-        terminal: Terminal,
-        pip: Pip,
-        monkeypatch: pytest.MonkeyPatch,
-        answer: str,
-        code: int,
+        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
     ) -> None:
         monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
         ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
@@ -338,8 +333,7 @@ class TestItem6ThirdParties:
         assert "Install it? [y/N]" in err
 
     @pytest.mark.parametrize(
-        "wanted",
-        ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"],
+        "wanted", ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"]
     )
     def test_what_is_ours_or_here_already_needs_no_question(
         self, terminal: Terminal, pip: Pip, wanted: str
@@ -355,11 +349,7 @@ class TestItem6ThirdParties:
         assert pip.ran == [["install", "--editable", str(tmp_path), f"{tmp_path}/zz.whl"]]
 
     def test_what_no_index_brought_may_be_a_strangers_there(
-        self,
-        terminal: Terminal,
-        pip: Pip,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         info = make_distribution(tmp_path, "zz-private")
         (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
@@ -375,9 +365,7 @@ class TestItem6ThirdParties:
 
 @pytest.mark.smoke
 @pytest.mark.process
-def test_an_installer_that_is_interrupted_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_installer_that_is_interrupted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C reaches it as well; it tidies up."""
     waited: list[int] = []
     wait = subprocess.Popen.wait

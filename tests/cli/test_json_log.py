@@ -37,11 +37,7 @@ def test_item_4_a_record_is_a_line_with_its_time_and_place(lines: Lines) -> None
     _log.info("nobody asked")
     [line] = lines()
     assert datetime.fromisoformat(line.pop("time").replace("Z", "+00:00")).tzinfo is not None
-    assert line == {
-        "level": "warning",
-        "logger": "genai_host.somewhere",
-        "message": "it is late",
-    }
+    assert line == {"level": "warning", "logger": "genai_host.somewhere", "message": "it is late"}
 
 
 @pytest.mark.parametrize("verbose", [0, 1])

@@ -116,11 +116,7 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
             "seed",
         ),
         (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
-        (
-            ("add", "a/b", "--of", "mock"),
-            "is not a valid configuration name",
-            "match [A-Za-z0-9]",
-        ),
+        (("add", "a/b", "--of", "mock"), "is not a valid configuration name", "match [A-Za-z0-9]"),
         (("add", "mine", "--of", "mock"), "model configuration 'mine' already exists", "set"),
         (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),
         (("set", "mine", "--of", "yours"), "is circular: mine of yours of mine", ""),

@@ -50,12 +50,7 @@ _KEYS = (
     "tools.sandbox.memory",
     "tools.sandbox.idle_seconds",
 )
-_NO_ZERO = {
-    "server.port",
-    "server.graceful_timeout",
-    "budgets.per_turn",
-    "queue_size",
-}
+_NO_ZERO = {"server.port", "server.graceful_timeout", "budgets.per_turn", "queue_size"}
 
 
 @pytest.mark.parametrize("key", _KEYS)

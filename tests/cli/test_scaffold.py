@@ -116,11 +116,7 @@ class TestCommand:
         ],
     )
     def test_a_wrong_use_writes_nothing(
-        self,
-        terminal: Terminal,
-        work: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        arguments: list[str],
+        self, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
     ) -> None:
         monkeypatch.chdir(work)
         assert terminal("plugins", "new", *arguments)[0] == 2

@@ -214,8 +214,7 @@ class TestCall:
         assert "\x1b" not in err
 
     @pytest.mark.parametrize(
-        "arguments",
-        [["a"], ["=a"], ["{"], ["{}", "a=1"], ["--context", "5"], ["--context", "{"]],
+        "arguments", [["a"], ["=a"], ["{"], ["{}", "a=1"], ["--context", "5"], ["--context", "{"]]
     )
     def test_a_wrong_use(self, terminal: Terminal, arguments: list[str]) -> None:
         assert terminal("tools", "call", "repeat", *arguments)[0] == 2
@@ -230,10 +229,7 @@ def test_each_says_whether_it_is_offered(terminal: Terminal) -> None:
     assert offered["odd"].startswith("no: ")
     found = {row["name"]: row for row in json.loads(terminal("tools", "--json")[1])}
     assert (found["draw"]["offered"], found["draw"]["approval"]) == (True, "ask")
-    assert (found["wipe"]["offered"], found["wipe"]["why_not"]) == (
-        False,
-        "it is denied",
-    )
+    assert (found["wipe"]["offered"], found["wipe"]["why_not"]) == (False, "it is denied")
     assert "offered: no: it does not apply" in terminal("tools", "show", "later")[1]
 
 

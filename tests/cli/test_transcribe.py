@@ -26,8 +26,7 @@ def gate(home: Path, service: FakeService) -> None:
     service.replies = [json_reply({"text": "hello", "duration": 2})]
     address = f'type = "openai-compatible"\nbase_url = "{service.url}"\n'
     configure(
-        home,
-        f'[defaults]\ntranscription_model = "gate/whisper"\n[providers.gate]\n{address}',
+        home, f'[defaults]\ntranscription_model = "gate/whisper"\n[providers.gate]\n{address}'
     )
 
 

@@ -51,10 +51,7 @@ def test_piped_it_is_lines_with_tabs(asked: Terminal) -> None:
 
 def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal) -> None:
     out = asked.interactive("usage", "--by", "provider", "--plot", "calls")[1]
-    assert out.splitlines() == [
-        f"mock    {'█' * 40}  2",
-        f"script  {'█' * 20}{' ' * 20}  1",
-    ]
+    assert out.splitlines() == [f"mock    {'█' * 40}  2", f"script  {'█' * 20}{' ' * 20}  1"]
 
 
 def test_each_column_can_be_drawn(asked: Terminal) -> None:

@@ -158,10 +158,7 @@ def test_one_that_names_no_setting_is_refused(variable: str, hint: str) -> None:
     ],
 )
 def test_item_7_one_that_is_not_known_is_ignored_with_a_warning(
-    variable: str,
-    hint: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    variable: str, hint: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert read_config(environ={variable: "sk-canary"}) == Config()
     assert unknown_in({variable: "sk-canary"}) == {variable: hint}

@@ -122,11 +122,7 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("defalts = 1", "unknown key 'defalts'", "did you mean defaults?"),
         ("[defaults]\nmodell = 'x'", "unknown key 'defaults.modell'", "did you mean model?"),
         ("[tools]\nfiles = 1", "tools.files must be a table, not an integer", ""),
-        (
-            "[tools.Files]\na = 1",
-            "tools.Files is not a valid tool set name",
-            "lower-case",
-        ),
+        ("[tools.Files]\na = 1", "tools.Files is not a valid tool set name", "lower-case"),
         (
             "[plugins]\nzzz = 1",
             "unknown key 'plugins.zzz'",

@@ -140,8 +140,5 @@ def test_a_feature_that_takes_another_step_is_refused(
     old: Old, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(old.waiting, "HISTORY", old.waiting.HISTORY[1:])
-    with (
-        old.host.conversation(IDS["every step"]) as conversation,
-        pytest.raises(StepChanged),
-    ):
+    with old.host.conversation(IDS["every step"]) as conversation, pytest.raises(StepChanged):
         conversation.resume(Message("user", "yes"))

@@ -155,10 +155,7 @@ class TestOpenAITranscribe(TranscribeDialectSuite):
     dialect = OpenAITranscribe()
     usage = Usage(7, 2)
     reply = wire(
-        {
-            "text": "hello there",
-            "usage": {"type": "tokens", "input_tokens": 7, "output_tokens": 2},
-        }
+        {"text": "hello there", "usage": {"type": "tokens", "input_tokens": 7, "output_tokens": 2}}
     )
     refusals = ((400, refusal("no speech"), BadRequest),)
 

@@ -26,14 +26,7 @@ from responses_form import (
     stream,
 )
 
-from genai_host.api import (
-    Completion,
-    Delta,
-    Reasoning,
-    StreamEvent,
-    ToolCall,
-    Usage,
-)
+from genai_host.api import Completion, Delta, Reasoning, StreamEvent, ToolCall, Usage
 from genai_host.api.codec import usual_codec
 from genai_host.errors import (
     BadRequest,
@@ -240,9 +233,7 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many_however_they_come(
 
 
 @given(answer=answers())
-def test_the_pieces_alone_give_the_same(
-    answer: tuple[dict[str, Any], list[StreamEvent]],
-) -> None:
+def test_the_pieces_alone_give_the_same(answer: tuple[dict[str, Any], list[StreamEvent]]) -> None:
     whole, events = answer
     usage = {"usage": whole["usage"]}
     assert stream([*events[:-1], event("response.completed", response=usage)])[1] == read(whole)

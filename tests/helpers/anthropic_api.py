@@ -135,8 +135,5 @@ def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
 @contextmanager
 def anthropic_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with (
-        RouteServer(host, models.ROUTES) as server,
-        requests.Session() as client,
-    ):
+    with RouteServer(host, models.ROUTES) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)

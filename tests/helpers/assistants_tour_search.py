@@ -10,17 +10,7 @@ from typing import Any
 
 import openai
 import pytest
-from assistants_tour import (
-    NOTE,
-    POLL,
-    SEARCH,
-    Side,
-    Tour,
-    calling,
-    cites,
-    ids,
-    results,
-)
+from assistants_tour import NOTE, POLL, SEARCH, Side, Tour, calling, cites, ids, results
 
 from genai_host.api import ToolCall
 from genai_host_testing.clock import ManualClock

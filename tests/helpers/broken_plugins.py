@@ -71,11 +71,7 @@ BROKEN = (
         _hooks("def genai_models(): return []\n"),
     ),
     Fault("zz-no-hook", "implements no hook", "x = 1"),
-    Fault(
-        "zz-api-version",
-        "version 99",
-        _hooks("@hookimpl\ndef genai_api(): return 99\n"),
-    ),
+    Fault("zz-api-version", "version 99", _hooks("@hookimpl\ndef genai_api(): return 99\n")),
     Fault(
         "zz-raises-in-hook",
         "ZeroDivisionError",
@@ -91,11 +87,7 @@ BROKEN = (
         "which is not of type Model",
         _hooks("@hookimpl\ndef genai_models(): return ['gpt']\n"),
     ),
-    Fault(
-        "zz-no-list",
-        "which is not a list",
-        _hooks("@hookimpl\ndef genai_models(): return 7\n"),
-    ),
+    Fault("zz-no-list", "which is not a list", _hooks("@hookimpl\ndef genai_models(): return 7\n")),
     Fault(
         "zz-malformed-name",
         "is not a valid name for a provider",
@@ -147,11 +139,7 @@ BROKEN = (
         "Mute: it cannot say what is wrong",
         "class Mute(Exception):\n    def __str__(self): return 1 / 0\nraise Mute",
     ),
-    Fault(
-        "zz-odd-exception",
-        "ModuleNotFoundError: no",
-        "raise ModuleNotFoundError('no', name=5)",
-    ),
+    Fault("zz-odd-exception", "ModuleNotFoundError: no", "raise ModuleNotFoundError('no', name=5)"),
     Fault(
         "zz-odd-hint",
         "PluginError of its own",

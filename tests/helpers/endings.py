@@ -89,10 +89,7 @@ ENDINGS: Mapping[Says, Mapping[str, Reply]] = {
         "content_filter": _gemini("SAFETY", "half"),
         "empty": json_reply({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
     },
-    ollama_service.chat: {
-        "length": _ollama("length", "half"),
-        "empty": _ollama("stop", ""),
-    },
+    ollama_service.chat: {"length": _ollama("length", "half"), "empty": _ollama("stop", "")},
 }
 """By format: a reply for each `FinishReason` that the service has, and an empty one, `empty`."""
 

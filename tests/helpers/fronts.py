@@ -53,10 +53,7 @@ class Front:
 
 def _alike(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requests of an API that selects streaming by a field of the body."""
-    return {
-        "whole": (path, {**body, "stream": False}),
-        "stream": (path, {**body, "stream": True}),
-    }
+    return {"whole": (path, {**body, "stream": False}), "stream": (path, {**body, "stream": True})}
 
 
 def _openai_schema(schema: Any) -> dict[str, Any]:

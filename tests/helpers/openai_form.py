@@ -67,8 +67,5 @@ class Api:
 @contextmanager
 def openai_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with (
-        RouteServer(host, models.ROUTES) as server,
-        requests.Session() as client,
-    ):
+    with RouteServer(host, models.ROUTES) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)

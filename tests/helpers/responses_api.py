@@ -159,8 +159,5 @@ def responses_api(
 
 @contextmanager
 def serving(host: Host, fake: FakeModel) -> Iterator[Api]:
-    with (
-        RouteServer(host) as server,
-        requests.Session() as client,
-    ):
+    with RouteServer(host) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)

@@ -152,10 +152,7 @@ def test_the_longest_head_is_read() -> None:
 @given(data=st.binary(max_size=3000), places=st.lists(st.integers(0, 3000)))
 def test_what_was_compressed_is_the_same_however_it_comes(data: bytes, places: list[int]) -> None:
     raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    forms = {
-        "gzip": gzip.compress(data),
-        "deflate": zlib.compress(data),
-    }
+    forms = {"gzip": gzip.compress(data), "deflate": zlib.compress(data)}
     for encoding, packed in forms.items():
         assert b"".join(unpacked(cut_at(packed, places), encoding)) == data
     packed = raw.compress(data) + raw.flush()

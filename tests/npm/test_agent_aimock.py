@@ -141,11 +141,7 @@ def office() -> Office:
 
 @pytest.fixture
 def hosts(
-    url: str,
-    bedrock_url: str,
-    make_host: MakeHost,
-    monkeypatch: pytest.MonkeyPatch,
-    office: Office,
+    url: str, bedrock_url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, office: Office
 ) -> MakeHost:
     """Makes hosts for aimock, with the agent and the office."""
     make = Hosts(url, make_host, monkeypatch)
@@ -173,10 +169,7 @@ def asked(url: str) -> Asked:
     return Asked(url)
 
 
-WITH_TOOLS = {
-    **MODELS,
-    "bedrock": "nova-pro@bedrock",
-}
+WITH_TOOLS = {**MODELS, "bedrock": "nova-pro@bedrock"}
 each_model = pytest.mark.parametrize("model", WITH_TOOLS.values(), ids=WITH_TOOLS)
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 

@@ -6,15 +6,7 @@ import base64
 import re
 import threading
 
-from page.assisting import (
-    FILE,
-    RIVERS,
-    asking,
-    make,
-    searching,
-    talk,
-    with_function,
-)
+from page.assisting import FILE, RIVERS, asking, make, searching, talk, with_function
 from page.files import DOT, drop
 from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect

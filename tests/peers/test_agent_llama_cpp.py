@@ -88,10 +88,7 @@ def hosts(
     """Makes hosts with the agent and the tool, in front of what stands between."""
     between.bodies.clear()
     use_ministack(bedrock_url, monkeypatch)
-    instances = {
-        **llama_instances(between.url, monkeypatch),
-        "bedrock": provider_config("bedrock"),
-    }
+    instances = {**llama_instances(between.url, monkeypatch), "bedrock": provider_config("bedrock")}
 
     def make(**config: Any) -> Host:
         return make_host(

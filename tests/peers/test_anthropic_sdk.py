@@ -261,11 +261,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         asked: Any = {"model": way.id, "max_tokens": 16_000, "messages": hi, "output_format": form}
         yield (
             f"{name}: a class",
-            way.case(
-                prompt,
-                partial(_parse, asked),
-                claude('{"name": "Oslo", "people": null}'),
-            ),
+            way.case(prompt, partial(_parse, asked), claude('{"name": "Oslo", "people": null}')),
         )
         yield (
             f"{name}: tools",
@@ -324,7 +320,7 @@ class TestVertex(Oracle):
         Difference("anthropic_version", "vertex-2023-10-16", "2026-10-21"): (
             "since its version 2 the SDK says that of Anthropic's own API; the guide to Vertex AI "
             "has no other than ours"
-        ),
+        )
     }
 
     def spelled(self, ours: Received, theirs: Received) -> tuple[Received, Received]:

@@ -189,11 +189,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         use = _use_tools if way.dialect == "chat" else _use_tools_by_responses
         yield (
             f"{name}: tools that are used",
-            way.case(
-                using_tools(False, False),
-                partial(use, id=way.id),
-                *USED[way.dialect],
-            ),
+            way.case(using_tools(False, False), partial(use, id=way.id), *USED[way.dialect]),
         )
     small, texts = "text-embedding-3-small", ["a", "é"]
     for place, model, id in ((OWN, f"{small}@openai", small), (ELSEWHERE, f"{small}@openai", small),

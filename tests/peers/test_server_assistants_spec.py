@@ -244,9 +244,7 @@ def test_item_11_events(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "tool", "then"),
-    [(FOUND, SEARCH, cites), (RUNS, CODE, links)],
-    ids=["search", "code"],
+    ("call", "tool", "then"), [(FOUND, SEARCH, cites), (RUNS, CODE, links)], ids=["search", "code"]
 )
 def test_item_11_events_of_tools(api: Api, call: ToolCall, tool: Any, then: Any) -> None:
     api.fake.answer = calling(call, then=then)

@@ -12,16 +12,7 @@ from ollama_form import CONFIG
 from pydantic import BaseModel
 
 from genai_host import Host
-from genai_host.api import (
-    Completion,
-    Image,
-    Message,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from genai_host.api import Completion, Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from genai_host.errors import RateLimited
 from genai_host_testing import FakeModel, RouteServer
 from genai_host_testing.fake_model import RecordedPrompt

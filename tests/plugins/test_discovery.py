@@ -228,9 +228,7 @@ def test_an_object_may_be_a_plugin(site: Path) -> None:
         site,
         "objects",
         entry_points={"objects": "objects:plugin.inner"},
-        files={
-            "objects.py": source + "\nclass Outer:\n  inner = Plugin()\nplugin = Outer()\n",
-        },
+        files={"objects.py": source + "\nclass Outer:\n  inner = Plugin()\nplugin = Outer()\n"},
     )
     assert list(load(site).registry.models) == ["good"]
 

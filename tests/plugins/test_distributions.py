@@ -51,12 +51,7 @@ class TestArchives:
         [("one-1.0-py3-none-any.whl", ""), ("one.zip", ""), ("one-1.0-py3.11.egg", "EGG-INFO")],
     )
     def test_a_plugin_in_an_archive_is_found_and_loaded(
-        self,
-        site: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        name: str,
-        folder: str,
+        self, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, folder: str
     ) -> None:
         make_distribution(site, "in-archive", files={"in_archive.py": "here = __file__"})
         file = archive(site, tmp_path / name, folder)

@@ -240,8 +240,7 @@ class CannotBeClosed(Named):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice, CannotBeClosed],
+    "kind", [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice, CannotBeClosed]
 )
 def test_a_wrapper_that_breaks_breaks_neither_the_call_nor_other_observers(
     make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture, kind: type[Named]
@@ -325,12 +324,7 @@ def test_a_turn_is_told_and_is_the_parent_of_its_calls(make_host: Callable[..., 
     ]
     [start], [end] = hearing.of("turn start"), hearing.of("turn end")
     [call] = hearing.of("call start")
-    assert start == {
-        "id": end["id"],
-        "feature": "chat",
-        "conversation": "",
-        "model": "mock@mock",
-    }
+    assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
     assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
     assert call["parent"] == start["id"] != call["id"]
     assert isinstance(call["call"], ChatCall)

@@ -107,9 +107,7 @@ def test_50_runs_on_2_workers_of_which_one_is_killed_all_end_and_none_twice(
         assert RUNS <= len(service.requests) <= RUNS + AT_ONCE
 
 
-def test_item_14_all_survives_a_kill_and_a_run_in_mid_flight_goes_on(
-    service: FakeService,
-) -> None:
+def test_item_14_all_survives_a_kill_and_a_run_in_mid_flight_goes_on(service: FakeService) -> None:
     with process() as (api, killed):
         assistant, file = api.assistant(model="remote/m", name="A"), api.upload("a.txt", b"hi")
         thread = api.thread("hello")

@@ -242,10 +242,7 @@ class TestInstalling:
         assert "error: pip could not install what is needed\n" in err
 
     def test_item_1_a_clone_of_another_user_is_told(
-        self,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr(os, "access", lambda path, mode: False)
         with pytest.raises(SystemExit):

@@ -18,9 +18,7 @@ from importlib_metadata import packages_distributions
 from packaging.requirements import Requirement
 
 PLUGINS = sorted(ROOT.glob("plugins/*/setup.cfg"))
-_OURS = {file.parent.name: file for file in PLUGINS} | {
-    "genai-host": ROOT / "setup.cfg",
-}
+_OURS = {file.parent.name: file for file in PLUGINS} | {"genai-host": ROOT / "setup.cfg"}
 
 
 def _requirements(name: str, extras: frozenset[str]) -> Iterator[Requirement]:

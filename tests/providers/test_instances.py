@@ -268,10 +268,7 @@ class TestWhileRunning:
 
     @pytest.mark.parametrize(
         ("end", "says"),
-        [
-            ("remove", "provider 'more' was removed"),
-            ("disable", "provider 'more' is disabled"),
-        ],
+        [("remove", "provider 'more' was removed"), ("disable", "provider 'more' is disabled")],
     )
     def test_a_conversation_whose_instance_is_gone_fails_and_names_it(
         self, answering: Any, end: str, says: str

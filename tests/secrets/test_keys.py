@@ -68,10 +68,7 @@ def found(keys: SecretStore, name: str = "mine", setting: Setting = KEY) -> tupl
 class TestOrder:
     def test_the_environment_the_keyring_the_file(self, ring: Ring) -> None:
         """The usual variable of a type is for the instance that is named like it alone."""
-        environ = {
-            "GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own",
-            "USUAL_KEY": "usual",
-        }
+        environ = {"GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own", "USUAL_KEY": "usual"}
         keys = SecretStore(ring=KeyRing(ring), environ=environ)
         file = f"the file {paths.keys_file()}"
         for name in ("usual", "mine"):

@@ -262,10 +262,7 @@ def test_it_is_not_ready_once_its_store_is_gone(
     make_host: MakeHost, tmp_path: Path, clock: ManualClock
 ) -> None:
     """The state of the store is checked at most once per second."""
-    with (
-        Store(tmp_path / "c.db") as store,
-        served(make_host(store=store, clock=clock)) as server,
-    ):
+    with Store(tmp_path / "c.db") as store, served(make_host(store=store, clock=clock)) as server:
         requests.get(f"{server.url}/nope", timeout=30)
         assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
         store.conversations()

@@ -278,9 +278,7 @@ def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is
     here.service.wait_until_closed()
 
 
-def test_a_client_that_disconnects_from_embeddings_frees_the_service(
-    here: Place,
-) -> None:
+def test_a_client_that_disconnects_from_embeddings_frees_the_service(here: Place) -> None:
     part = {"parts": [{"text": "hi"}]}
     here.service.replies = [Reply([HANG])]
     for path, body in (

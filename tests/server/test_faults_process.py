@@ -87,10 +87,7 @@ def service(home: Path) -> Iterator[FakeService]:
     """Configuration of the server."""
     with FakeService(answer=behind) as service:
         instance = {"type": "openai-compatible", "base_url": f"{service.url}/v1"}
-        config = {
-            "providers": {"remote": instance},
-            "server": {"graceful_timeout": 0.3},
-        }
+        config = {"providers": {"remote": instance}, "server": {"graceful_timeout": 0.3}}
         file = home / "config" / "config.toml"
         file.parent.mkdir(parents=True)
         file.write_text(tomlkit.dumps(config), encoding="utf-8")

@@ -14,13 +14,7 @@ import requests
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Cancellation, Completion, RouteRequest, Usage, hookimpl
-from genai_host.config import (
-    BudgetConfig,
-    BudgetsConfig,
-    InstanceConfig,
-    ModelConfig,
-    ServerConfig,
-)
+from genai_host.config import BudgetConfig, BudgetsConfig, InstanceConfig, ModelConfig, ServerConfig
 from genai_host.serving import fields_to_pass
 from genai_host_testing import FakeService, RouteServer
 from genai_host_testing.fake_service import CUT, json_reply, reply, sse_reply

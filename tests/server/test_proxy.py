@@ -27,10 +27,7 @@ from genai_host_testing.internal.servers import (
 )
 from genai_host_testing.services.openai import chat
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.parametrize("place", ["postgresql"], indirect=True),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("place", ["postgresql"], indirect=True)]
 CLIENTS = 6
 
 

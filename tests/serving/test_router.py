@@ -203,11 +203,7 @@ def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, s
 
 
 def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
-    routes = routes_of(
-        make_host,
-        route("GET", "/shop/{id}"),
-        route("GET", "/shop/last", "other"),
-    )
+    routes = routes_of(make_host, route("GET", "/shop/{id}"), route("GET", "/shop/last", "other"))
     assert routes.answer(asked("GET", "/shop/last")).body == b"other"
     assert b"first" in bytes(routes.answer(asked("GET", "/shop/first")).body)  # type: ignore[arg-type]
 
@@ -366,10 +362,7 @@ def test_over_http(make_host: MakeHost) -> None:
 def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host: MakeHost) -> None:
     host = make_host(
         mine=InlinePlugin(
-            http_routes=[
-                route("GET", "/pieces", "pieces.reply"),
-                route("GET", "/breaks", "breaks"),
-            ]
+            http_routes=[route("GET", "/pieces", "pieces.reply"), route("GET", "/breaks", "breaks")]
         )
     )
     with RouteServer(host) as server:

@@ -72,15 +72,7 @@ def test_the_attempts_of_a_call_have_all_its_fields(store: Store) -> None:
             reasoning_tokens=0,
             cost=0.25,
         ),
-        StoredTry(
-            **common,
-            number=1,
-            **ROUTE,
-            started=NOON - 2.0,
-            seconds=2.0,
-            **TOKENS,
-            cost=0.5,
-        ),
+        StoredTry(**common, number=1, **ROUTE, started=NOON - 2.0, seconds=2.0, **TOKENS, cost=0.5),
     ]
 
 
@@ -228,10 +220,7 @@ def rewound(history: int, left: int) -> dict[str, Any]:
         ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1)], {1}),
         ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
         ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
-        (
-            [begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)],
-            {1},
-        ),
+        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)], {1}),
         (
             [
                 *(begun(0), ended(0), begun(1), ended(1), rewound(2, 1)),

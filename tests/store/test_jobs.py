@@ -576,10 +576,7 @@ class TestWorker:
         assert take(make_queue(), 1) == [JOB]
 
     def test_a_lease_that_cannot_be_released_expires(
-        self,
-        worker: JobWorker,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, worker: JobWorker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fail() -> None:
             raise StoreError("the store is away")
@@ -592,11 +589,7 @@ class TestWorker:
         ]
 
     def test_only_a_worker_with_jobs_renews_its_lease(
-        self,
-        worker: JobWorker,
-        clock: ManualClock,
-        store: Store,
-        monkeypatch: pytest.MonkeyPatch,
+        self, worker: JobWorker, clock: ManualClock, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leases = store.documents("jobs/workers")
         worker._keep()

@@ -472,10 +472,7 @@ def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path, prefix: str) -
         statements.clear()
         store.documents("notes").delete("x")
         store.documents("notes").count()
-    assert [each for each in statements if each.startswith("BEGIN")] == [
-        "BEGIN IMMEDIATE",
-        "BEGIN",
-    ]
+    assert [each for each in statements if each.startswith("BEGIN")] == ["BEGIN IMMEDIATE", "BEGIN"]
     assert timeouts == {5.0}
 
 

@@ -252,10 +252,7 @@ class TestLedger:
         stores = [make_store() for _ in range(2)]
         accounts = [("ann", "2030-01-01"), ("*", "2030-01")]
         spend = Spent(0.25, 10, 1)
-        each(
-            stores * 2,
-            lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)],
-        )
+        each(stores * 2, lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)])
         spent = stores[0].for_owner("ann").ledger.spent([*accounts, ("bob", "2030-01")])
         assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
 

@@ -28,11 +28,7 @@ CASE = Case(
         },
     ],
     "far",
-    {
-        "x": [3],
-        "name": ["St. John's", "Saint John"],
-        "at": ["", [1, "A b"], {"deep": [True, ""]}],
-    },
+    {"x": [3], "name": ["St. John's", "Saint John"], "at": ["", [1, "A b"], {"deep": [True, ""]}]},
 )
 RIGHT = {"x": 3, "name": "St. John's"}
 

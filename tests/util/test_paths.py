@@ -48,10 +48,7 @@ def bare(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.skipif(os.name != "posix", reason="homes are POSIX")
 @pytest.mark.parametrize("named", [None, "rel/home"])
 def test_item_7_without_a_home_no_path_is_in_the_working_directory(
-    bare: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    named: str | None,
+    bare: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, named: str | None
 ) -> None:
     """A container whose user is in no list of users."""
     monkeypatch.setattr(pwd, "getpwuid", unknown_user)

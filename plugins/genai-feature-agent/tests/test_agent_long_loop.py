@@ -103,10 +103,7 @@ def expected(rounds: int) -> list[Message]:
         results = [
             ToolResult(call.id, call.name, f"{call.name} {number}") for call in reply.tool_calls
         ]
-        said += [
-            Message("assistant", [reply.text, *reply.tool_calls]),
-            Message("tool", results),
-        ]
+        said += [Message("assistant", [reply.text, *reply.tool_calls]), Message("tool", results)]
     return [*said, Message("assistant", "It is done.")]
 
 

@@ -11,16 +11,7 @@ from genai_feature_agent.wire import from_wire, to_wire
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import (
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    VendorPart,
-)
+from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, VendorPart
 from genai_host.api.codec import usual_codec
 from genai_host.errors import ValidationError
 
@@ -118,12 +109,7 @@ def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "read", "malformed"),
-    [
-        ('{"a": 1}', {"a": 1}, ""),
-        ("", {}, ""),
-        ("{", {}, "{"),
-        ("[1]", {}, "[1]"),
-    ],
+    [('{"a": 1}', {"a": 1}, ""), ("", {}, ""), ("{", {}, "{"), ("[1]", {}, "[1]")],
 )
 def test_arguments_may_be_text(arguments: str, read: Any, malformed: str) -> None:
     wire = [USER, {**CALLING, "tool-calls": [{**CALL, "arguments": arguments}]}]

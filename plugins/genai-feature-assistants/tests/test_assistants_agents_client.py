@@ -31,15 +31,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host_testing import FakeService
-from genai_host_testing.fake_service import (
-    CUT,
-    HANG,
-    RESET,
-    Reply,
-    json_reply,
-    reply,
-    stream_reply,
-)
+from genai_host_testing.fake_service import CUT, HANG, RESET, Reply, json_reply, reply, stream_reply
 from genai_host_testing.services.assistants import KEY
 
 pytestmark = pytest.mark.part

@@ -65,10 +65,7 @@ def test_item_15_code_and_annotations(service: ResponsesService) -> None:
 def test_item_4_tokens_are_counted_over_all_of_a_run(service: ResponsesService) -> None:
     service.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(3)])
     options = OpenAIAssistantInvocationOptions(max_completion_tokens=70)
-    with (
-        agent_of(service, functions=[roll]) as agent,
-        pytest.raises(RunIncomplete) as caught,
-    ):
+    with agent_of(service, functions=[roll]) as agent, pytest.raises(RunIncomplete) as caught:
         invoked(agent, options)
     assert caught.value.incomplete_reason == "max_completion_tokens"
     sent = [body["max_output_tokens"] for body in service.bodies("POST", "/responses")]

@@ -82,11 +82,7 @@ def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
         "done",
     ]
     [call] = dict(events)["thread.run.step.delta"]["delta"]["step_details"]["tool_calls"]
-    assert call["function"] == {
-        "name": "weather",
-        "arguments": '{"city":"Oslo"}',
-        "output": None,
-    }
+    assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}', "output": None}
     run = dict(events)["thread.run.requires_action"]
     outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": "cold"}]}
     events = api.events(f"{path_of(run)}/submit_tool_outputs", outputs)

@@ -39,14 +39,7 @@ def sent(host: Host) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("turns", "shown"),
-    [
-        (None, HISTORY),
-        (0, []),
-        (1, TURN_3),
-        (2, [*TURN_2, *TURN_3]),
-        (3, HISTORY),
-        (99, HISTORY),
-    ],
+    [(None, HISTORY), (0, []), (1, TURN_3), (2, [*TURN_2, *TURN_3]), (3, HISTORY), (99, HISTORY)],
 )
 def test_the_model_is_shown_the_last_turns_whole(
     host: Host, turns: int | None, shown: list[Message]

@@ -82,11 +82,7 @@ def test_vectors_of_another_embedder_are_made_anew_once(scene: Scene) -> None:
     conversation.say("Where do rivers run to?")
     history = conversation.history
     other = scene.host.open(
-        "research",
-        "fake",
-        models={"embed": "words-16"},
-        settings=scene.settings,
-        history=history,
+        "research", "fake", models={"embed": "words-16"}, settings=scene.settings, history=history
     )
     first = other.say("And lakes?")
     assert len(first.data["warnings"]) == 2

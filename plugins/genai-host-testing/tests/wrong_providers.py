@@ -224,7 +224,7 @@ class TestModelsThatAreWrong(ModelSuite):
                 variant={"openai-chat": {"max_tokns": "x"}},
                 at={"nobody": "m"},
             )
-        ],
+        ]
     )
     fails = {
         "test_their_names_can_be_typed",

@@ -49,10 +49,7 @@ class Talk:
         own = {"name": "talk", "version": "1"}
         capabilities = {} if capabilities is None else capabilities
         if version == NEW:
-            self._meta = {
-                f"{OWN}protocolVersion": NEW,
-                f"{OWN}clientCapabilities": capabilities,
-            }
+            self._meta = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": capabilities}
         elif version:
             asked = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": own}
             self.opened = self.ask("initialize", **asked)

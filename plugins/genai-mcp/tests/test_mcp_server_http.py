@@ -48,10 +48,7 @@ pytestmark = pytest.mark.part
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-}
+HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 MARKED = {
     "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},

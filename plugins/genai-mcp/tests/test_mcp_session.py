@@ -360,8 +360,7 @@ def shared() -> Iterator[Service]:
     from genai_host import Config, StaticPlugins
 
     own = InlinePlugin(
-        tools=[tool("a"), tool("b", approval="ask")],
-        features=[Feature("chat", NoSettings, talks)],
+        tools=[tool("a"), tool("b", approval="ask")], features=[Feature("chat", NoSettings, talks)]
     )
     with Host(config=Config(), discovery=StaticPlugins({"own": own})) as host:
         yield service_of(host)

@@ -94,11 +94,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [
-        ("binary.md", b"\x00\x01\x02"),
-        ("broken.pdf", b"%PDF-1.7 this is none"),
-        ("empty.pdf", b""),
-    ],
+    [("binary.md", b"\x00\x01\x02"), ("broken.pdf", b"%PDF-1.7 this is none"), ("empty.pdf", b"")],
 )
 def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes) -> None:
     file = put(tmp_path, name, data)

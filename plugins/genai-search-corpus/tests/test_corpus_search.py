@@ -237,11 +237,7 @@ class TestCommand:
         self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         assert run(["corpus", "index", "--json", "--folder", str(folder)]) == 0
-        assert json.loads(capfd.readouterr().out) == {
-            "documents": 4,
-            "passages": 4,
-            "left_out": [],
-        }
+        assert json.loads(capfd.readouterr().out) == {"documents": 4, "passages": 4, "left_out": []}
 
     def test_without_a_folder_the_next_step_is_said(
         self, home: Path, capfd: pytest.CaptureFixture[str]

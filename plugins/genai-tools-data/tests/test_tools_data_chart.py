@@ -109,11 +109,7 @@ def test_sql(draw: Draw) -> None:
         ("pie", {"label": "day", "values": [SUM, {"function": "count"}]}, "a pie shows one value"),
         ("scalar", {"label": "day"}, "a scalar is one number, but there are 2 rows of 1 values"),
         ("bar", {"label": "day", "limit": 0}, "limit must be at least 1"),
-        (
-            "bar",
-            {"label": "day", "filters": [{"column": "day", "value": "x"}]},
-            "nothing to show",
-        ),
+        ("bar", {"label": "day", "filters": [{"column": "day", "value": "x"}]}, "nothing to show"),
     ],
 )
 def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, told: str) -> None:

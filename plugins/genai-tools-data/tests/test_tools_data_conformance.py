@@ -79,7 +79,7 @@ class TestQuerySql(_Tools):
         (
             {"sql": "SELECT region, max(price) AS most FROM sales GROUP BY region", "limit": 1},
             "region | most\nnorth | 3\n(the first 1 row; there are more)",
-        ),
+        )
     ]
 
 

@@ -162,10 +162,7 @@ class TestBounds:
 
     @pytest.mark.process
     def test_values_are_bounded(self, host: Host) -> None:
-        for huge in (
-            f"zeroblob({MOST_VALUE + 1})",
-            "hex(zeroblob(900000))",
-        ):
+        for huge in (f"zeroblob({MOST_VALUE + 1})", "hex(zeroblob(900000))"):
             output = asked(host, f"SELECT length({huge}) AS n")
             assert output.error, output.text
             assert "omit its column" in output.text

@@ -27,13 +27,7 @@ def chart(kind: Any, rows: Any = ROWS, names: Any = NAMES, title: str = "Sales")
 
 def test_a_table() -> None:
     reaction = table_of(kept(["name", "n"], [["a", 1], ["東京", 10.5], [None, None]], 3))
-    assert view(reaction) == [
-        "name     n",
-        "──────────",
-        "a        1",
-        "東京  10.5",
-        "-        -",
-    ]
+    assert view(reaction) == ["name     n", "──────────", "a        1", "東京  10.5", "-        -"]
     assert view({**reaction, "more": True})[-1] == "(there are more)"
 
 

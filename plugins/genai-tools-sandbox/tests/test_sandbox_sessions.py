@@ -120,10 +120,7 @@ def test_one_whose_process_ended_gets_another(sessions: Sessions[_Made]) -> None
 def test_who_comes_while_all_are_in_use_waits(
     sessions: Sessions[_Made], background: Callable[..., Any]
 ) -> None:
-    with (
-        sessions.use("one", _Made, Cancellation()) as one,
-        sessions.use("", _Made, Cancellation()),
-    ):
+    with sessions.use("one", _Made, Cancellation()) as one, sessions.use("", _Made, Cancellation()):
         waits = _Waiting(), _Waiting()
         same = background(_used, sessions, "one", waits[0])
         other = background(_used, sessions, "three", waits[1])

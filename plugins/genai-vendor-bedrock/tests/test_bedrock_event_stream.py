@@ -135,10 +135,7 @@ def test_headers_of_all_types_are_passed_over() -> None:
     assert read(_with_head(others + told, b"{}")) == [StreamEvent(b'{"metadata":{}}', "metadata")]
 
 
-@pytest.mark.parametrize(
-    "size",
-    [0, 11, 15, (24 << 20) + 1, 0xFFFFFFFF],
-)
+@pytest.mark.parametrize("size", [0, 11, 15, (24 << 20) + 1, 0xFFFFFFFF])
 def test_a_length_that_none_may_have_is_not_waited_for(size: int) -> None:
     prelude = struct.pack(">II", size, 0)
     with pytest.raises(MalformedReply, match="length"):

@@ -294,11 +294,7 @@ def test_an_instance_may_have_ids_of_its_own(hosts: Hosts, service: FakeService)
     ],
 )
 def test_its_address_is_that_of_the_region(
-    hosts: Hosts,
-    service: FakeService,
-    monkeypatch: pytest.MonkeyPatch,
-    region: str,
-    host_name: str,
+    hosts: Hosts, service: FakeService, monkeypatch: pytest.MonkeyPatch, region: str, host_name: str
 ) -> None:
     host = hosts(region=region)
     monkeypatch.delenv("AWS_ENDPOINT_URL")

@@ -77,8 +77,7 @@ each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "str
 
 @each_way
 @pytest.mark.parametrize(
-    ("model", "id"),
-    [("gemini-3.8-flash", "gemini-3.8-flash"), ("gemini/gemma-9", "gemma-9")],
+    ("model", "id"), [("gemini-3.8-flash", "gemini-3.8-flash"), ("gemini/gemma-9", "gemma-9")]
 )
 def test_it_answers(host: Host, service: FakeService, model: str, id: str, streamed: bool) -> None:
     service.replies = [gemini("hello", streamed=streamed)]

@@ -94,9 +94,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 def key() -> str:
     made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return made.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 

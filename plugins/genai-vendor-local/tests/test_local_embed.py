@@ -270,10 +270,7 @@ def gguf_texts(tmp_path: Path) -> ProviderRequest:
 
 
 def test_cancelling_ends_the_embedding_of_a_gguf_file(
-    provider: LocalProvider,
-    server: HeldServer,
-    gguf_texts: ProviderRequest,
-    background: Background,
+    provider: LocalProvider, server: HeldServer, gguf_texts: ProviderRequest, background: Background
 ) -> None:
     limits = Cancellation()
     said = background(provider.send, gguf_texts, limits)

@@ -134,10 +134,7 @@ def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
 @pytest.mark.process
 @pytest.mark.parametrize("make", BROKEN)
 def test_what_is_no_model_is_one_line_that_names_the_file(
-    file_host: Host,
-    file: Path,
-    make: Callable[[Path], None],
-    capfd: pytest.CaptureFixture[str],
+    file_host: Host, file: Path, make: Callable[[Path], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     make(file)
     assert_refused(file_host, "mine", file, capfd)
@@ -182,10 +179,7 @@ def test_a_file_is_run_by_its_path(file_host: Host, tmp_path: Path, weights: Pat
 
 
 def test_a_file_that_may_not_be_read_is_one_line_that_names_it(
-    file_host: Host,
-    file: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    file_host: Host, file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _garbage(file)
     open_file = Path.open

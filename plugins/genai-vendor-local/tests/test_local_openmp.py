@@ -145,10 +145,7 @@ def test_item_1_it_is_loaded_before_llama_cpp(
 
 @pytest.mark.process
 def test_item_1_pull_fetches_both(
-    bare: Path,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    bare: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = home / "data" / "local"
     folder.mkdir(parents=True)

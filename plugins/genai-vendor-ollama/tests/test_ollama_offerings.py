@@ -18,9 +18,7 @@ def host(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     gpu = provider_config("ollama", models={"qwen3-8b": "mine:latest"})
     return make_host(
-        config=Config(providers={"gpu": gpu}),
-        models=genai_models_open,
-        ollama=genai_vendor_ollama,
+        config=Config(providers={"gpu": gpu}), models=genai_models_open, ollama=genai_vendor_ollama
     )
 
 

@@ -95,10 +95,7 @@ AnswerIn = Callable[..., Reply]
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 each_dialect = pytest.mark.parametrize(
     ("model", "path", "answer"),
-    [
-        ("ollama/m:1", "/api/chat", chat),
-        ("qwen3-8b@ollama", "/api/chat", chat),
-    ],
+    [("ollama/m:1", "/api/chat", chat), ("qwen3-8b@ollama", "/api/chat", chat)],
 )
 
 

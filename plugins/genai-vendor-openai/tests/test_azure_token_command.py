@@ -63,10 +63,7 @@ def command(tmp_path: Path, runs: Path) -> Callable[[str], list[str]]:
 
 @pytest.fixture
 def azure(
-    make_host: MakeHost,
-    service: FakeService,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+    make_host: MakeHost, service: FakeService, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[list[str]], Host]:
     """Makes hosts with this command; a key and a token are in the environment as well."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)

@@ -21,12 +21,7 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.config import read_config
-from genai_host.errors import (
-    AuthenticationFailed,
-    ConfigurationError,
-    InvalidParameter,
-    NoRoute,
-)
+from genai_host.errors import AuthenticationFailed, ConfigurationError, InvalidParameter, NoRoute
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost

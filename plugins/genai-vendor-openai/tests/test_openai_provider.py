@@ -155,11 +155,7 @@ def test_a_tool_is_used(
         assert first["tools"][0]["strict"] is True
 
 
-CITY = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 @each_dialect
@@ -273,10 +269,7 @@ def packed(*numbers: float) -> str:
 
 @pytest.mark.parametrize("vectors", [([1, 2], [3, 4]), (packed(1, 2), packed(3, 4))], ids=str)
 def test_texts_become_vectors(
-    make_host: MakeHost,
-    service: FakeService,
-    monkeypatch: pytest.MonkeyPatch,
-    vectors: Any,
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch, vectors: Any
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")

@@ -101,10 +101,7 @@ def test_a_tool_is_offered() -> None:
 
 def test_calls_and_results_are_paired_by_name_and_by_id() -> None:
     calls = [ToolCall("a", "look", {"at": "é"}), ToolCall("b", "look", {"at": "b"})]
-    results = [
-        ToolResult("b", "look", ("fine", PNG)),
-        ToolResult("a", "look", "no", error=True),
-    ]
+    results = [ToolResult("b", "look", ("fine", PNG)), ToolResult("a", "look", "no", error=True)]
     assert written(Message("assistant", ["so:", *calls]), Message("tool", results)) == [
         {"role": "assistant", "content": "so:", "tool_calls": [
             {"id": "a", "function": {"name": "look", "arguments": {"at": "é"}}},

@@ -93,11 +93,7 @@ def test_all_that_a_call_may_have_is_written() -> None:
     }
 
 
-CITY = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 def test_variants_change_what_they_say() -> None:

@@ -291,10 +291,7 @@ def test_other_blocks_in_results_become_text(api: Api) -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (
-            {**PNG, "media_type": "application/pdf"},
-            File(b"PNG", "application/pdf", "a"),
-        ),
+        ({**PNG, "media_type": "application/pdf"}, File(b"PNG", "application/pdf", "a")),
         (
             {"type": "url", "url": "https://x/a.pdf"},
             File(url="https://x/a.pdf", media_type="application/pdf", name="a"),

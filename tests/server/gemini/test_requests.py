@@ -109,10 +109,7 @@ class TestParameters:
     def test_that_are_wrong(self, api: Api, config: Any, field: str) -> None:
         assert violation(api.refused(HI, generationConfig=config)) == field
 
-    @pytest.mark.parametrize(
-        "config",
-        [{"temperature": 5}, {"maxOutputTokens": 0}],
-    )
+    @pytest.mark.parametrize("config", [{"temperature": 5}, {"maxOutputTokens": 0}])
     def test_that_the_model_does_not_take(self, api: Api, config: Any) -> None:
         error = api.refused(HI, generationConfig=config)
         assert error["details"][0]["reason"] == "INVALID_PARAMETER"

@@ -12,16 +12,7 @@ import pytest
 from genai_wire_ollama.server.replies import ChatWriter, as_message
 from ollama_form import HI, Api, serving
 
-from genai_host.api import (
-    Completion,
-    Image,
-    Message,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from genai_host.api import Completion, Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream
 from genai_host_testing import FakeModel
@@ -145,10 +136,7 @@ class TestMessages:
         calls = [{"id": id, **CALL} for id in ("a", "b")]
         results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ("b", "a")]
         api.chat(HI, {"role": "assistant", "content": "so", "tool_calls": calls}, *results)
-        assert api.heard[-1].content == (
-            ToolResult("b", "look", "b"),
-            ToolResult("a", "look", "a"),
-        )
+        assert api.heard[-1].content == (ToolResult("b", "look", "b"), ToolResult("a", "look", "a"))
 
     def test_tools(self, api: Api) -> None:
         function = {"name": "look", "description": "Look", "parameters": {"type": "object"}}

@@ -121,9 +121,7 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
     [wire] = choice["message"]["tool_calls"]
     assert wire["function"] == {"name": "clock", "arguments": '{"zone":"UTC"}'}
     api.fake.answer = lambda heard: "noon"
-    results = [
-        {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
-    ]
+    results = [{"role": "tool", "tool_call_id": "call_1", "content": "12:00"}]
     api.completed(HI, choice["message"], *results, tools=[CLOCK])
     wire["function"]["arguments"] = {"zone": "UTC"}  # sent by some clients
     api.completed(HI, choice["message"], *results, tools=[CLOCK])

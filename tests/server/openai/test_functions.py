@@ -31,8 +31,7 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 class TestFunctions:
     @pytest.mark.parametrize(
-        "body",
-        [{"function_call": "auto"}, {"functions": [CLOCK], "tool_choice": "none"}],
+        "body", [{"function_call": "auto"}, {"functions": [CLOCK], "tool_choice": "none"}]
     )
     def test_item_5_a_choice_of_the_other_form_is_dropped(self, api: Api, body: Any) -> None:
         reply = api.chat(**body)

@@ -314,11 +314,7 @@ def test_hints_reach_a_model_that_supports_them(make_host: MakeHost, model: str 
         "parallel_tool_calls": {"type": "boolean"},
     }
     thinks = Model(
-        "thinks",
-        ["plain"],
-        capabilities={"tools"},
-        parameters=parameters,
-        at={"fake": "thinks"},
+        "thinks", ["plain"], capabilities={"tools"}, parameters=parameters, at={"fake": "thinks"}
     )
     config = Config(models={"chat": "thinks"})
     with responses_api(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:

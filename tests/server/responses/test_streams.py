@@ -176,10 +176,7 @@ def test_an_answer_whose_pieces_are_not_the_whole() -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        (IncompleteReply("cut"), "server_error"),
-        (RateLimited("slowly"), "rate_limit_exceeded"),
-    ],
+    [(IncompleteReply("cut"), "server_error"), (RateLimited("slowly"), "rate_limit_exceeded")],
 )
 def test_an_error_amid_a_stream(error: GenaiError, code: str) -> None:
     events = told([Delta("so")], error, hold=False)
