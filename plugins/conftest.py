@@ -11,6 +11,7 @@ from genai_host_testing.internal.fixtures import (
     make_host,
     make_local_host,
     offline,
+    pyodide,
     scripted,
     weights,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "make_host",
     "make_local_host",
     "offline",
+    "pyodide",
     "scripted",
     "warm_children",
     "weights",
