@@ -15,6 +15,12 @@ class TestAnthropicMessages(Wire):
     plugin = genai_wire_anthropic
     dialect = AnthropicMessages()
     path = "/v1/messages"
+    neutral = (
+        "messages.content.content.cache_control",
+        "metadata",
+        "system.cache_control",
+        "tools.cache_control",
+    )
     mark = {"type": "ephemeral", "ttl": "1h"}
     called = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}

@@ -21,6 +21,7 @@ class TestGemini(Wire):
     stream_path = "/v1beta/models/tested:streamGenerateContent?alt=sse"
     streaming: Mapping[str, Any] = {}
     new = ("responseId",)
+    neutral = ("labels",)
     data = ("contents.parts.functionResponse.response",)
     called = {"functionCall": {"id": "call_1", "name": "weather", "args": {"city": "Oslo"}}}
     result = {"id": "call_1", "name": "weather", "response": {"output": "3 degrees"}}

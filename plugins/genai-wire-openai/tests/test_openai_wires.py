@@ -30,6 +30,7 @@ class TestOpenAIChat(Wire):
     plugin = genai_wire_openai
     dialect = OpenAIChat()
     path = "/v1/chat/completions"
+    neutral = ("metadata",)
     request = {
         "model": "tested",
         "messages": [

@@ -7,6 +7,10 @@ It tests four properties with a host between a client and a service of the same 
 - A field that the format does not know today survives where it was, or is named as dropped.
 - A stream that arrives in other pieces gives the same answer.
 - The usage of a reply that passes through is that of a reply that is read.
+
+The routes read requests with `JsonReader`: after `carry`, its `extra_fields` returns the fields that
+were not read, for `extra` of the part, message or tool. The dialect writes them with `with_extra`,
+and reads those of replies with `unknown_fields`, for `extra` of the answer and its chunks.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from genai_host.api import (
     Completion,
     Dialect,
     DialectEndpoint,
+    Message,
     Model,
     NoSettings,
     Provider,
@@ -40,6 +45,7 @@ from genai_host.api import (
     Usage,
     hookimpl,
 )
+from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config, ServerConfig
 from genai_host.http.stream_parsers import FRAMINGS
@@ -54,6 +60,7 @@ Path = tuple[str | int, ...]
 TOMORROW = "x_tomorrow"
 VALUE = {"a": 1}
 _MODEL = "tested"
+_ANSWER = Completion(Message("assistant", '{"city": "Oslo"}'))
 _SSE = "text/event-stream"
 
 
@@ -132,7 +139,8 @@ class WireSuite(PluginSuite):
         path: Path of the route for chat. The model is named `tested`, in the path or the request.
         stream_path: Path for streams, if it is another one.
         streaming: Fields of a request for a stream.
-        request: Fields of a request, with all kinds of content.
+        request: Fields of a request, with all kinds of content. If there is a schema of the answer,
+            `{"city": "Oslo"}` is valid.
         reply: A reply of the service, with all kinds of content.
         stream: Data of the events of a stream: JSON values, or strings for other data.
         stream_type: Media type of streams.
@@ -140,6 +148,8 @@ class WireSuite(PluginSuite):
             with the reason.
         lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
             `message_start: message`.
+        neutral: Places of the request in fields that mean nothing to services of other formats, so
+            that they are left out without being named.
         data: Places of the request whose objects are data, which the dialect may write otherwise.
         new: Names of fields that differ for each reply, such as ids.
     """
@@ -154,6 +164,7 @@ class WireSuite(PluginSuite):
     stream_type: str = _SSE
     lost: Mapping[str, str] = {}
     lost_in_streams: Mapping[str, str] = {}
+    neutral: Collection[str] = ()
     data: Collection[str] = ()
     new: Collection[str] = ("created", "created_at", "id")
 
@@ -174,9 +185,17 @@ class WireSuite(PluginSuite):
         monkeypatch.setattr(kind, "prepare_request", seen)
 
     @contextmanager
-    def serving(self, *, passing: bool = False) -> Iterator[tuple[_Service, _Client]]:
-        service = _Service(self.dialect.name)
-        service.reply = self.reply
+    def serving(
+        self, *, passing: bool = False, another: bool = False
+    ) -> Iterator[tuple[_Service, _Client]]:
+        """A service, and a client of a host before it.
+
+        Args:
+            passing: Whether requests pass through.
+            another: Whether the service has another format.
+        """
+        service = _Service("plain" if another else self.dialect.name)
+        service.reply = usual_codec().to_json(_ANSWER) if another else self.reply
         service.events = [_event(each) for each in self.stream]
         config = Config(server=ServerConfig(pass_through=passing, record_api_calls=False))
         host = Host(config=config, discovery=self.plugins(service=service))
@@ -228,6 +247,18 @@ class WireSuite(PluginSuite):
                         lost.append(where)
                     assert without_tomorrow(body) == without_tomorrow(usual), where
         assert not lost, f"lost in requests: {', '.join(sorted(set(lost)))}"
+
+    def test_a_field_of_tomorrow_is_named_for_a_service_of_another_format(self) -> None:
+        unnamed = set()
+        with self.serving(another=True) as (service, client):
+            for place, request in with_tomorrow(self.request):
+                status, headers, text = client.send(self.path, request)
+                if status >= 400:
+                    assert TOMORROW in text.decode(), f"{shown(place)}: {text.decode()}"
+                elif TOMORROW not in headers.get(DROPPED, "") + json.dumps(service.bodies[-1]):
+                    unnamed.add(shown(place))
+        differing = unnamed.symmetric_difference(self.neutral)
+        assert not differing, f"not named: {', '.join(sorted(differing))}"
 
     # replies
 

@@ -286,6 +286,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
 
     name = NAME
     endpoint = DialectEndpoint(path="/v1/messages")
+    price_parameters = frozenset({"service_tier", "speed"})
     reserved = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {

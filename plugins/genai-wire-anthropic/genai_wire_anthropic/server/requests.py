@@ -153,6 +153,7 @@ _NEUTRAL = (
     "workspace_id",
 )
 """Fields that do not change an answer."""
+_USUAL_TIERS = ("auto", "standard_only")
 _READ = ("model", "stream")
 """Fields that are read elsewhere."""
 
@@ -269,6 +270,8 @@ def _others(body: JsonReader, taken: _Taken, is_own: Callable[[], bool]) -> dict
     this format."""
     body.refuse(*_REFUSED)
     body.read.update(_READ)
+    if body.value.get("service_tier") in _USUAL_TIERS:
+        body.raw("service_tier")
     found: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, _ in body.names():

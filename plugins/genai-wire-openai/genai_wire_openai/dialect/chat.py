@@ -109,6 +109,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
             "description": "number of most likely tokens with their log probabilities",
         },
     }
+    price_parameters = frozenset({"service_tier"})
     reserved = frozenset(
         {"function_call", "functions", "messages", "model", "n", "stream", "tool_choice", "tools"}
     )

@@ -285,6 +285,9 @@ PARAMETERS: Mapping[str, Any] = {
 }
 """Parameters of these formats, in addition to the standard ones."""
 
+USUAL_TIERS = ("auto", "default")
+"""Values of `service_tier` at which the list price applies."""
+
 _NO_STATUS = 500
 _STATUS_BY_CODE: Mapping[str, int] = {
     "insufficient_quota": 429,

@@ -93,6 +93,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             "description": "return a summary of the model's reasoning",
         },
     }
+    price_parameters = frozenset({"service_tier"})
     reserved = frozenset(
         {
             "background", "conversation", "input", "instructions", "model", "previous_response_id",

@@ -16,7 +16,7 @@ from attrs import frozen
 from genai_host.api import EXTRA_BODY
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema
-from genai_wire_openai.dialect.common import named_schema
+from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import (
     Fields,
@@ -40,13 +40,14 @@ _NOTHING_WISHED: Sequence[Any] = (None, [], "disabled")  # of `truncation` and s
 
 _NEUTRAL = frozenset({
     "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
-    "service_tier", "stream_options", "user",
+    "service_tier", "user",
 })  # fmt: skip
+"""Fields that mean nothing to services of other formats."""
 _READ = frozenset({
     "conversation", "frequency_penalty", "include", "input", "instructions", "max_output_tokens",
     "max_tool_calls", "metadata", "model", "parallel_tool_calls", "presence_penalty",
-    "previous_response_id", "reasoning", "store", "stream", "temperature", "text", "tool_choice",
-    "tools", "top_p",
+    "previous_response_id", "reasoning", "store", "stream", "stream_options", "temperature",
+    "text", "tool_choice", "tools", "top_p",
 })  # fmt: skip
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 _LOGPROBS = "message.output_text.logprobs"
@@ -133,8 +134,10 @@ def read_request(
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
         **{name: value or None for name, value in penalties.items()},
     }
-    given.read.update(name for name in given.value if name not in _left_out(given))
-    unknown = given.extra_fields()
+    given.read.update(given.value.keys() - _NEUTRAL - {*_left_out(given)})
+    if given.value.get("service_tier") in USUAL_TIERS:
+        given.raw("service_tier")
+    unknown = given.extra_fields(*_NEUTRAL)
     if unknown:
         parameters[EXTRA_BODY] = unknown[NAME]
     instructions = given.text_or_none("instructions")

@@ -48,7 +48,7 @@ from genai_host.serving import (
     value_of,
     whole,
 )
-from genai_wire_openai.dialect.common import named_schema
+from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 
@@ -227,6 +227,8 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     at_once = body.flag("parallel_tool_calls")
     if body.raw("functions"):
         at_once = False  # the answer has one call
+    if body.value.get("service_tier") in USUAL_TIERS:
+        body.raw("service_tier")
     others = [name for name, _ in body.names() if name not in body.read]
     if others or effort or at_once is not None:
         can = capabilities(host, model)
