@@ -8,9 +8,10 @@ It tests four properties with a host between a client and a service of the same 
 - A stream that arrives in other pieces gives the same answer.
 - The usage of a reply that passes through is that of a reply that is read.
 
-The routes read requests with `JsonReader`: after `carry`, its `extra_fields` returns the fields that
-were not read, for `extra` of the part, message or tool. The dialect writes them with `with_extra`,
-and reads those of replies with `unknown_fields`, for `extra` of the answer and its chunks.
+The routes read requests with `JsonReader`: after `carry`, its `extra_fields` returns the fields
+that were not read, for `extra` of the part, message or tool. The dialect writes them with
+`with_extra`, and reads those of replies with `unknown_fields`, for `extra` of the answer and its
+chunks.
 """
 
 from __future__ import annotations
