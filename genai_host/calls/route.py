@@ -61,7 +61,7 @@ from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
-from genai_host.util import concurrency
+from genai_host.util import concurrency, waiting
 from genai_host.util.text import describe_exception
 
 E = TypeVar("E", bound=BaseException)
@@ -413,7 +413,8 @@ class Route:
         usage = None if isinstance(result, ModerationResult) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
         name = self.candidate.model.name
-        return cost_of(self._prices, provider, call.model_id, name, usage, began)
+        # the price list is imported with the first call, and a plugin names the provider in it
+        return waiting.call(cost_of, self._prices, provider, call.model_id, name, usage, began)
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:

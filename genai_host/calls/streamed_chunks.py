@@ -35,6 +35,9 @@ class StreamedChunks:
         """Decode a streamed reply. Once it is complete, wait briefly for its last bytes, so that
         the connection can be reused.
 
+        Chunks with nothing but `extra` wait for the first with content: with the first chunk, the
+        call can no longer be retried, nor the reply of a server have the status of an error.
+
         Args:
             events: The reply.
             decoder: The decoder of the dialect.
@@ -44,6 +47,7 @@ class StreamedChunks:
         """
         watch = attempt.watch
         whole = False
+        waiting: list[Delta] | None = []  # None after the first chunk with content
         feeding.pause()
         for event in events:
             watch.received()
@@ -58,6 +62,12 @@ class StreamedChunks:
             feeding.pause()
             streaming.pause()  # while the caller has the chunks
             for piece in pieces:
+                if waiting is not None:
+                    if _is_empty(piece):
+                        waiting.append(piece)
+                        continue
+                    yield from waiting
+                    waiting = None
                 yield self.add(piece)
             streaming.resume()
             whole = decoder.done
@@ -65,6 +75,7 @@ class StreamedChunks:
                 watch.expect_end(_GRACE)
             else:
                 watch.expect_next()
+        yield from waiting or ()
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""
@@ -88,6 +99,12 @@ class StreamedChunks:
             streamed[_content_of(call)] -= 1
             if streamed[_content_of(call)] < 0:
                 yield self.add(Delta(tool_call=call))
+
+
+def _is_empty(piece: Delta) -> bool:
+    return type(piece) is Delta and not (
+        piece.text or piece.reasoning or piece.tool_call or piece.opaque
+    )
 
 
 def _content_of(call: ToolCall) -> tuple[str, bytes]:

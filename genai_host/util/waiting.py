@@ -1,7 +1,7 @@
 """Waiting in code that also runs in an event loop.
 
 Code that waits for a service or the store blocks its thread. Where a server runs it in an event
-loop, `WAITS` has another way to wait, which suspends the code.
+loop, `WAITER` has another way to wait, which suspends the code.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Waits(Protocol):
+class Waiter(Protocol):
     """How code in an event loop waits."""
 
     def receive(self, sock: Any, size: int) -> bytes:
         """As `socket.recv`."""
 
     def release(self, sock: Any) -> None:
-        """The code waits no longer for a socket, which may be closed."""
+        """The code no longer waits for a socket, which may be closed."""
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function in a thread."""
 
 
-WAITS: ContextVar[Waits | None] = ContextVar("genai_host_waits", default=None)
+WAITER: ContextVar[Waiter | None] = ContextVar("genai_host_waiter", default=None)
 """How the current code waits; None in a thread, which it may block."""
 
 
 def receive(sock: Any, size: int) -> bytes:
     """Wait for data from a socket, and return at most `size` bytes."""
-    waits = WAITS.get()
-    data: bytes = sock.recv(size) if waits is None else waits.receive(sock, size)
+    waiter = WAITER.get()
+    data: bytes = sock.recv(size) if waiter is None else waiter.receive(sock, size)
     return data
 
 
 def release(sock: Any) -> None:
     """Release a socket that is no longer waited for, before it is closed or used elsewhere."""
-    waits = WAITS.get()
-    if waits is not None:
-        waits.release(sock)
+    waiter = WAITER.get()
+    if waiter is not None:
+        waiter.release(sock)
 
 
 def call(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function that may block its thread."""
-    waits = WAITS.get()
-    return function(*arguments) if waits is None else waits.call(function, *arguments)
+    waiter = WAITER.get()
+    return function(*arguments) if waiter is None else waiter.call(function, *arguments)

@@ -33,7 +33,7 @@ class InLine(Cancellation):
 
 
 class Caller(threading.Thread):
-    """Waits for one call."""
+    """Waiter for one call."""
 
     def __init__(self, wait: Callable[[Cancellation], None]) -> None:
         super().__init__(daemon=True)

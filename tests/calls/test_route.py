@@ -504,6 +504,18 @@ def test_the_watchdog_follows_who_runs_while_a_stream_is_decoded() -> None:
     assert attempt.collect.mock_calls == [mock.call(event.data) for event in events]
 
 
+def test_chunks_without_content_wait_for_the_first_with_content() -> None:
+    """The call can be retried until then."""
+    decoder, fields = mock.Mock(), Delta(extra={"filter": {"ok": True}})
+    decoder.feed.side_effect = [[fields], [fields], [Delta(text="a")], [fields]]
+    decoder.done = False
+    events = _Stream([StreamEvent(b"%d" % number) for number in range(4)])
+    chunks = StreamedChunks().decoded(events, decoder, mock.Mock(), mock.Mock(), mock.Mock())
+    assert next(chunks) is fields
+    assert decoder.feed.call_count == 3
+    assert list(chunks) == [fields, Delta(text="a"), fields]
+
+
 def test_a_stream_is_read_to_its_end_after_the_end_of_the_reply() -> None:
     """Its connection can be reused then."""
     decoder, attempt = mock.Mock(), mock.Mock()

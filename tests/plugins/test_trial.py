@@ -34,7 +34,7 @@ def end():
     os._exit(5)
 threading.Thread(target=end, daemon=True).start()
 """
-_WAITS_FOR_A = """
+_WAITER_FOR_A = """
 import sys, threading
 if "a_late" in sys.modules:
     threading.Event().wait()
@@ -120,7 +120,7 @@ class TestTrial:
         install(
             site,
             a_late=_EXITS_WITH_B + _GOOD.format("pass"),
-            b_slow=_WAITS_FOR_A + _GOOD.format("pass"),
+            b_slow=_WAITER_FOR_A + _GOOD.format("pass"),
             c_good=_GOOD.format("pass"),
         )
         assert self.faults(site) == {}

@@ -14,6 +14,7 @@ from ai_sdk_lines import read_lines
 from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place, place, raw
 from talking import dial, until
 
+from genai_host.config import ServerConfig
 from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Reply, ReplyStep, sse_reply
 from genai_host_testing.fake_service import reply as service_reply
 from genai_host_testing.internal.fixtures import MakeHost
@@ -110,6 +111,19 @@ def test_a_whole_answer_that_is_cut_is_an_error(here: Place, front: Front) -> No
     for act in (CUT, RESET):
         here.service.replies = [Reply([whole[:-20], act])]
         assert here.ask(front, stream=False).status_code in (502, 503)
+
+
+@pytest.mark.parametrize("front", FRONTS[:-1], ids=str)  # the native one begins with its turn
+def test_a_stream_that_fails_before_its_content_has_the_status_of_the_error(
+    make_host: MakeHost, tmp_path: Path, front: Front
+) -> None:
+    """Azure begins each stream with the results of its filter."""
+    begun = b'{"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}'
+    with place(
+        make_host, tmp_path, config={"server": ServerConfig(pass_through=False)}, head_wait=60.0
+    ) as here:
+        here.service.replies = [sse_reply([begun, CUT])]
+        assert told(front, here.ask(front, stream=True))[0] in (502, 503)
 
 
 @each_front

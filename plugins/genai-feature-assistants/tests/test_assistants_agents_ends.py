@@ -33,7 +33,7 @@ from genai_host_testing.services.assistants import (
     Ends,
     Says,
     ScriptedService,
-    Waits,
+    Waiter,
 )
 
 pytestmark = pytest.mark.part
@@ -66,7 +66,7 @@ class TestItem7:
         assert run in error.message
 
     def test_item_7_a_run_that_takes_too_long(self, either: ScriptedService) -> None:
-        either.turns.append([Waits()])
+        either.turns.append([Waiter()])
         clock = RushingClock()
         with agent_of(either, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
             invoked(agent)
@@ -76,7 +76,7 @@ class TestItem7:
         assert run["status"] == "cancelled"
 
     def test_item_7_cancelling_may_fail(self, service: AssistantsService) -> None:
-        service.turns.append([Waits("cancelling")])
+        service.turns.append([Waiter("cancelling")])
         service.fail("POST", "/cancel", reply(status=500))
         polling = PollingOptions(timeout=3)
         with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:

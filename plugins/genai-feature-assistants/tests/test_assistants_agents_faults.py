@@ -54,7 +54,7 @@ from genai_host_testing.services.assistants import (
     Ends,
     Says,
     ScriptedService,
-    Waits,
+    Waiter,
 )
 from genai_host_testing.services.responses import ResponsesService
 
@@ -119,7 +119,7 @@ class TestRuns:
         self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(assistants_backend, "CANCELLING", 0.05)
-        service.turns.append([Waits()])
+        service.turns.append([Waiter()])
         service.fail("POST", "/cancel", Reply([HANG]))
         # any other request would be waited for
         configuration = attrs.evolve(configured(service), timeout=3600.0)

@@ -29,7 +29,7 @@ from genai_host_testing.services.assistants import (
     Runs,
     Says,
     ScriptedService,
-    Waits,
+    Waiter,
 )
 
 pytestmark = pytest.mark.part
@@ -129,7 +129,7 @@ def test_item_6_a_message_that_is_completed_twice(service: AssistantsService) ->
 
 
 def test_item_7_a_stream_that_just_ends(either: ScriptedService) -> None:
-    either.turns.append([Waits()])
+    either.turns.append([Waiter()])
     with pytest.raises(IncompleteReply, match=r"before the (run|response) was complete"):
         streamed(either)
     assert either.cancels == 1

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 
 class Keepalive:
-    """Sends keep-alive data when nothing was sent for some seconds. A context manager; within it,
-    the event loop runs.
+    """Sends keep-alive data when nothing was sent for some seconds. It is an asynchronous context
+    manager, which ends after what it sends.
 
     Args:
         seconds: The seconds.
@@ -27,16 +27,21 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._sent = self._loop.time()
         if self._send is not None:
             self._timer = self._loop.call_later(self._seconds, self._look, self._send)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    async def __aexit__(self, kind: object, *error: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._send = None  # no reference cycles
+        if self._sending is not None:
+            if kind is not None:
+                self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
 
     @contextmanager
     def paused(self) -> Iterator[asyncio.Task[None] | None]:
@@ -53,7 +58,7 @@ class Keepalive:
         now = self._loop.time()
         if now >= self._sent + self._seconds:
             self._sent = now
-            if not self._is_paused:
+            if not self._is_paused and (self._sending is None or self._sending.done()):
                 self._sending = self._loop.create_task(send())
         # one timer for many chunks
         self._timer = self._loop.call_at(self._sent + self._seconds, self._look, send)

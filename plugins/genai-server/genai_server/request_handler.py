@@ -98,10 +98,13 @@ class RequestHandler:
             self._is_over = True
             self._connection.end()
             self._outbox.close()
-            if self._outbox.is_handed_over and self._rest is not None:
-                await self._rest.close()
-            self._shared.bodies.give_back(self._held)
-            self._shared.log(self._answered)
+            try:
+                if self._outbox.is_handed_over and self._rest is not None:
+                    await self._rest.close()
+            finally:
+                self._rest = None  # no reference cycles
+                self._shared.bodies.give_back(self._held)
+                self._shared.log(self._answered)
 
     async def _answer_or_refuse(self) -> None:
         try:

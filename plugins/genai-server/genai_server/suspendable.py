@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from greenlet import greenlet
 
-from genai_host.util.waiting import WAITS
+from genai_host.util.waiting import WAITER
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _MOST_READS = 16  # without waiting; then others have their turn
 
 class SuspendableCall:
     """A call of a function in the event loop, which it does not block where it waits. It is the
-    `Waits` of the function; its sockets become non-blocking.
+    `Waiter` of the function; its sockets become non-blocking.
 
     Args:
         loop: The event loop.
@@ -50,8 +50,8 @@ class SuspendableCall:
         self._loop = loop
         self._submit = submit
         self._before_waiting = before_waiting
+        self._context = context
         self._greenlet = greenlet(function)
-        context.run(WAITS.set, self)
         self._greenlet.gr_context = context
         self._watched: socket.socket | None = None
         self._file = -1
@@ -60,9 +60,10 @@ class SuspendableCall:
         self._resumed: asyncio.Future[Any] | None = None
 
     async def run(self) -> None:
-        """Call the function."""
-        found = self._greenlet.switch()
+        """Call the function, once."""
+        self._context.run(WAITER.set, self)
         try:
+            found = self._greenlet.switch()
             while not self._greenlet.dead:
                 try:
                     if found is _SOCKET:
@@ -79,6 +80,9 @@ class SuspendableCall:
                     found = self._greenlet.switch(result)
         finally:
             self._unwatch()
+            # no reference cycles
+            self._context.run(WAITER.set, None)
+            del self._greenlet, self._before_waiting
 
     # called in the function
 
@@ -112,7 +116,10 @@ class SuspendableCall:
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         self._before_waiting()
         done: Future[T] = Future()
-        self._submit(partial(_work, done, function, *arguments))
+        try:
+            self._submit(partial(_work, done, function, *arguments))
+        except RuntimeError:  # no thread is available; the work must be done anyway
+            return function(*arguments)
         return self.wait_for(asyncio.wrap_future(done, loop=self._loop))
 
     def wait_for(self, awaitable: Awaitable[T], *, at_once: bool = False) -> T:
@@ -167,12 +174,15 @@ class SuspendableCall:
 
 
 def _work(done: Future[T], function: Callable[..., T], *arguments: Any) -> None:
+    is_awaited = done.set_running_or_notify_cancel()
     try:
         result = function(*arguments)
     except BaseException as error:  # noqa: BLE001 - raised where it was called
-        done.set_exception(error)
+        if is_awaited:
+            done.set_exception(error)
     else:
-        done.set_result(result)
+        if is_awaited:
+            done.set_result(result)
 
 
 class _Started:

@@ -58,8 +58,11 @@ class SuspendedReply:
         self._call: SuspendableCall | None = None
         self._task: asyncio.Task[Any] | None = None
         self._unsent = bytearray()
+        self._failure: Exception | None = None
         self._is_gone = False
         self._is_complete = False
+        self._is_abandoned = False
+        self._was_run = False
 
     async def send(self) -> None:
         """Send the chunks as they are generated, then release what belongs to the reply.
@@ -67,15 +70,17 @@ class SuspendedReply:
         Raises:
             Broken: The reply was interrupted.
             ClientGone: The client has disconnected.
+            Exception: The server cannot send.
         """
-        self._task = asyncio.current_task()
-        with self._keepalive:
-            try:
+        try:
+            async with self._keepalive:
                 await self._run(self._write)
-            except asyncio.CancelledError:
-                if self._task is None:  # it was abandoned
-                    raise Broken from None
-                raise
+        except asyncio.CancelledError:
+            if self._is_abandoned:
+                raise Broken from None
+            raise
+        if self._failure is not None:
+            raise self._failure
         if self._is_gone:
             raise ClientGone
         if not self._is_complete:
@@ -87,14 +92,19 @@ class SuspendedReply:
 
     def abandon(self) -> None:
         """Interrupt the reply, even if it hangs."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
+        if self._task is not None:
+            self._is_abandoned = True
+            self._task.cancel()
 
     async def close(self) -> None:
         """Release what belongs to the reply, if it was not sent."""
-        if self._call is None:
+        if self._was_run:
+            return
+        try:
             await self._run(self._ends.close)
+        except asyncio.CancelledError:
+            if not self._is_abandoned:
+                raise
 
     def close_in_thread(self) -> None:
         """The same, in the thread that began the reply."""
@@ -102,8 +112,13 @@ class SuspendedReply:
 
     async def _run(self, function: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
+        self._was_run = True
+        self._task = asyncio.current_task()
         self._call = SuspendableCall(loop, self._submit, self._context, function, self._flush)
-        await self._call.run()
+        try:
+            await self._call.run()
+        finally:
+            self._call = self._task = None  # no reference cycles
 
     async def _send_keepalive(self) -> None:
         with suppress(ClientGone):
@@ -134,3 +149,5 @@ class SuspendedReply:
                 self._call.wait_for(self._send(chunks), at_once=self._at_once)
         except ClientGone:
             self._is_gone = True
+        except Exception as error:  # noqa: BLE001 - not a failure of the function; raised by `send`
+            self._failure, self._is_gone = error, True

@@ -15,7 +15,7 @@ import trustme
 from genai_server.suspendable import SuspendableCall
 
 from genai_host.util import waiting
-from genai_host.util.waiting import WAITS
+from genai_host.util.waiting import WAITER
 
 pytestmark = pytest.mark.part
 
@@ -29,15 +29,17 @@ def pair() -> Iterator[Pair]:
         yield mine, theirs
 
 
-def started(function: Callable[[], None]) -> asyncio.Task[None]:
+def in_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work).start()
+
+
+def started(
+    function: Callable[[], None], submit: Callable[[Callable[[], None]], None] = in_thread
+) -> asyncio.Task[None]:
     """Call a function in the running event loop."""
     loop = asyncio.get_running_loop()
     context = contextvars.copy_context()
-    return loop.create_task(SuspendableCall(loop, in_thread, context, function).run())
-
-
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work).start()
+    return loop.create_task(SuspendableCall(loop, submit, context, function).run())
 
 
 async def until_it_waits() -> None:
@@ -125,7 +127,7 @@ def test_a_function_that_blocks_is_called_in_a_thread() -> None:
     found: list[Any] = []
 
     def blocking(fails: bool) -> threading.Thread:
-        assert WAITS.get() is None  # there, it blocks its thread
+        assert WAITER.get() is None  # there, it blocks its thread
         if fails:
             raise OSError("no")
         return threading.current_thread()
@@ -140,6 +142,20 @@ def test_a_function_that_blocks_is_called_in_a_thread() -> None:
 
     asyncio.run(run())
     assert found[0] is not threading.current_thread()
+
+
+def test_without_a_thread_it_is_called_in_the_loop() -> None:
+    """It stores what must not be lost, for example the cost of an answer."""
+    found: list[threading.Thread] = []
+
+    def refuse(work: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        await started(lambda: found.append(waiting.call(threading.current_thread)), refuse)
+
+    asyncio.run(run())
+    assert found == [threading.current_thread()]
 
 
 @pytest.mark.parametrize("has_waited", [False, True])
@@ -196,13 +212,15 @@ def test_it_waits_for_coroutines(pair: Pair, at_once: bool) -> None:
 
     async def suspending(value: int) -> int:
         await asyncio.sleep(0)
-        await asyncio.sleep(0.001)
+        resumed = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(resumed.set_result, None)
+        await resumed
         if value < 0:
             raise ValueError(value)
         return value
 
     def function() -> None:
-        waits: Any = WAITS.get()
+        waits: Any = WAITER.get()
         for _ in range(2):
             found.append(waits.wait_for(three(), at_once=at_once))
             found.append(waits.wait_for(suspending(4), at_once=at_once))

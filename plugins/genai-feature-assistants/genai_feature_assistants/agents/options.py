@@ -195,7 +195,7 @@ class TimeIsUp(Exception):
 
 
 class Pace:
-    """Waits and retries according to the options. Without a clock it uses that of the system."""
+    """Waiter and retries according to the options. Without a clock it uses that of the system."""
 
     def __init__(self, options: PollingOptions, clock: Clock | None = None) -> None:
         self.options = options

@@ -62,13 +62,13 @@ class Ends:
 
 
 @frozen
-class Waits:
+class Waiter:
     """The run keeps a status forever."""
 
     status: str = "in_progress"
 
 
-Act = Calls | Runs | Says | Ends | Waits
+Act = Calls | Runs | Says | Ends | Waiter
 
 
 @define
@@ -321,7 +321,7 @@ class AssistantsService(ScriptedService):
     def _stand(self, run: Wire, act: Act) -> None:
         if isinstance(act, Ends):
             run.update(act.more, status=act.status)
-        elif isinstance(act, Waits):
+        elif isinstance(act, Waiter):
             run["status"] = act.status
         elif isinstance(act, Calls):
             calls = [

@@ -22,7 +22,7 @@ from genai_host_testing.fake_service import (
     reply,
     stream_reply,
 )
-from genai_host_testing.suites.provider import NO_WAITS, ProviderSuite
+from genai_host_testing.suites.provider import NO_WAITER, ProviderSuite
 
 CANARY = "sk-canary-5f2b91d07c"
 """An API key that only the service may see."""
@@ -73,7 +73,7 @@ class HttpStage(ProviderSuite):
         *,
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
-        patience: RetryPolicy = NO_WAITS,
+        patience: RetryPolicy = NO_WAITER,
         instances: Mapping[str, InstanceConfig] | None = None,
         **limits: Any,
     ) -> Host:

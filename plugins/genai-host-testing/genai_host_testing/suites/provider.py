@@ -39,7 +39,7 @@ both_ways = pytest.mark.parametrize("way", ["whole", "streamed"])
 
 MODEL = "tested-model"
 
-NO_WAITS = RetryPolicy(jitter=lambda _: 0.0)
+NO_WAITER = RetryPolicy(jitter=lambda _: 0.0)
 
 
 class Observer(InlinePlugin):
@@ -102,7 +102,7 @@ class ProviderSuite(PluginSuite):
         *,
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
-        patience: RetryPolicy = NO_WAITS,
+        patience: RetryPolicy = NO_WAITER,
         instances: Mapping[str, InstanceConfig] | None = None,
         **limits: Any,
     ) -> Host:
