@@ -77,9 +77,13 @@ _SLEEPS_ARE_SEEN = sys.version_info >= (3, 13)
 _MARKERS = ("part", "process", "smoke", "weights", "slow")
 
 
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(rings.__file__).parent))
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
     lines = "\n    ".join(_MARKERS)
     pytester.makeini(f"[pytest]\naddopts = -p rings -p no:randomly\nmarkers =\n    {lines}\n")
     pytester.makepyfile(_TESTS)
@@ -116,6 +120,27 @@ def test_item_1_a_ring_is_chosen_by_its_name(
 ) -> None:
     result = project.runpytest_subprocess("--collect-only", "-q", f"--rings={ring}")
     assert sum("::" in line for line in result.outlines) == count
+
+
+def test_rows_of_a_parametrized_test_are_evenly_spaced(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\naddopts = -p rings -p no:randomly")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", range(10))
+        def test_many(n): pass
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_few(n): pass
+
+        def test_one(): pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--collect-only", "-q", "--rows=3")
+    rows = [line.partition("::")[2] for line in result.outlines if "::" in line]
+    few, many = (f"test_few[{n}]" for n in range(3)), (f"test_many[{n}]" for n in (0, 4, 9))
+    assert rows == [*many, *few, "test_one"]
 
 
 def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:

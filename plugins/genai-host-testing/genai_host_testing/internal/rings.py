@@ -10,6 +10,7 @@ Resources of fixtures of a module or a session are not counted.
 A test is in the ring of its directory, markers, fixtures, parameters and name, or else in `unit`. A
 test that uses more than its ring may fails. `--rings=unit,part` runs the tests of these rings;
 `smoke` adds the tests with this marker, and `hypothesis` those with generated examples.
+`--rows=3` runs at most three rows of each parametrized test: the first, the last and one between.
 `--usage=FILE` writes the resources of each test, one JSON
 object per line: test, ring, cpu and wall (seconds), starts, sockets, databases, sleeps.
 """
@@ -114,6 +115,16 @@ def ring_of(item: pytest.Item) -> str:
     return max(rings, key=RINGS.index, default="unit")
 
 
+def _some_rows(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
+    """Yield at most this many rows of each parametrized test, evenly spaced."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for rows in tests.values():
+        last, gaps = len(rows) - 1, max(most - 1, 1)
+        yield from rows if last < most else (rows[round(n * last / gaps)] for n in range(most))
+
+
 def _time_limit(item: pytest.Item) -> float:
     """Return the time limit of a test in seconds; 0 for the default."""
     mark = item.get_closest_marker("timeout")
@@ -123,10 +134,11 @@ def _time_limit(item: pytest.Item) -> float:
 class Rings:
     """The pytest plugin."""
 
-    def __init__(self, chosen: str, file: str | None) -> None:
+    def __init__(self, chosen: str, rows: int, file: str | None) -> None:
         self._chosen = frozenset(filter(None, chosen.split(",")))
         if wrong := self._chosen - {*RINGS, "smoke", "hypothesis"}:
             raise pytest.UsageError(f"--rings: unknown ring {', '.join(sorted(wrong))}")
+        self._rows = rows
         self._usage = Usage()
         self._watched = float("-inf")
         self._folders: list[str] = []
@@ -159,10 +171,12 @@ class Rings:
         items.sort(key=self._folder_number)  # in the same order in each worker
         for item in items:
             item.stash[_RING] = ring_of(item)
-        if self._chosen and items:
-            left = [each for each in items if not self._is_chosen(each)]
+        if (self._chosen or self._rows) and items:
+            chosen = [each for each in items if self._is_chosen(each)]
+            kept = {*(_some_rows(chosen, self._rows) if self._rows else chosen)}
+            left = [each for each in items if each not in kept]
             items[0].config.hook.pytest_deselected(items=left)
-            items[:] = [each for each in items if self._is_chosen(each)]
+            items[:] = [each for each in items if each in kept]
         items.sort(key=_time_limit, reverse=True)  # else one worker waits for the other at the end
 
     def _folder_number(self, item: pytest.Item) -> int:
@@ -170,6 +184,8 @@ class Rings:
         return self._folders.index(folder) if folder in self._folders else 0
 
     def _is_chosen(self, item: pytest.Item) -> bool:
+        if not self._chosen:
+            return True
         is_smoke = "smoke" in self._chosen and item.get_closest_marker("smoke") is not None
         is_generated = "hypothesis" in self._chosen and hypothesis.is_hypothesis_test(
             getattr(item, "obj", None)
@@ -248,9 +264,10 @@ def _cpu_seconds() -> float:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rings", default="", help="run the tests of these rings alone")
+    parser.addoption("--rows", type=int, default=0, help="most rows of a parametrized test; 0: all")
     parser.addoption("--usage", metavar="FILE", help="write what each test used, as lines of JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    rings = Rings(config.getoption("--rings"), config.getoption("--usage"))
-    config.pluginmanager.register(rings, "ring-rules")
+    rings, rows, usage = map(config.getoption, ("--rings", "--rows", "--usage"))
+    config.pluginmanager.register(Rings(rings, rows, usage), "ring-rules")
