@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 _KIT = "plugins/genai-host-testing"
 _PARTS_OF_KIT = tuple(f"{_KIT}/genai_host_testing/{each}/" for each in ("internal", "services"))
+_FIXTURES = (f"{_KIT}/genai_host_testing/internal/stores.py", "tests/helpers/environments.py")
 _IMPORTED_FROM = ("tests/helpers", _KIT, "tests")  # as `pythonpath` of setup.cfg
 _ENVIRONMENTS = tuple(
     f"tests/{folder}/" for folder in ("assistants_peers", "bare", "npm", "page", "peers")
@@ -92,8 +93,12 @@ def _users() -> dict[str, set[str | None]]:
 
 
 def _imported(path: str) -> Iterator[str]:
-    """Paths of the helpers, test files and plugins that a file imports."""
+    """Paths of the helpers, test files and plugins that a file imports, or the fixtures of which it
+    uses."""
+    fixtures = _fixtures()
     for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+        if isinstance(node, ast.arg) and node.arg in fixtures:
+            yield fixtures[node.arg]
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -111,6 +116,18 @@ def _imported(path: str) -> Iterator[str]:
                 file = f"{place}/{name.replace('.', '/')}.py"
                 if (ROOT / file).exists():
                     yield file
+
+
+@cache
+def _fixtures() -> dict[str, str]:
+    """Paths of the modules that define fixtures for all tests, by name of the fixture."""
+    return {
+        node.name: path
+        for path in _FIXTURES
+        for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any("fixture" in ast.unparse(each) for each in node.decorator_list)
+    }
 
 
 def _git(*arguments: str) -> list[str]:

@@ -17,6 +17,7 @@ from environments import ROOT
 from importlib_metadata import packages_distributions
 from packaging.requirements import Requirement
 
+KIT = "plugins/genai-host-testing/genai_host_testing"
 PLUGINS = sorted(ROOT.glob("plugins/*/setup.cfg"))
 _OURS = {file.parent.name: file for file in PLUGINS} | {"genai-host": ROOT / "setup.cfg"}
 
@@ -113,16 +114,25 @@ class TestChanged:
 
     def test_item_4_a_helper_runs_what_imports_it(self) -> None:
         assert self._tests_of("tests/helpers/stepping.py") == ["tests/store/test_crashes.py"]
-        kit = "plugins/genai-host-testing/genai_host_testing"
-        tests = self._tests_of(f"{kit}/services/assistants_events.py")
+        tests = self._tests_of(f"{KIT}/services/assistants_events.py")
         assert tests is not None
         assert "plugins/genai-feature-assistants/tests/test_assistants_agents_host.py" in tests
+
+    @pytest.mark.parametrize(
+        ("file", "test"),
+        [
+            (f"{KIT}/internal/stores.py", "tests/server/test_proxy.py"),
+            ("tests/helpers/environments.py", "tests/project/test_blocks.py"),
+        ],
+    )
+    def test_a_fixture_runs_what_uses_it(self, file: str, test: str) -> None:
+        assert test in (self._tests_of(file) or ())
 
     @pytest.mark.parametrize(
         "file",
         [
             "genai_host/host/host.py",
-            "plugins/genai-host-testing/genai_host_testing/fake_model.py",
+            f"{KIT}/fake_model.py",
             "setup.cfg",
             "conftest.py",
         ],
