@@ -39,6 +39,9 @@ from genai_host.cli.options import (
     read_schema as read_schema,
 )
 from genai_host.cli.terminal import (
+    ProgressLine as ProgressLine,
+)
+from genai_host.cli.terminal import (
     echo as echo,
 )
 from genai_host.cli.terminal import (

@@ -21,7 +21,7 @@ import click
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.cli.app import App
-from genai_host.cli.terminal import note
+from genai_host.cli.terminal import ProgressLine
 from genai_host.errors import GenaiError, NoRoute
 from genai_host.util.names import APP, our_distributions
 
@@ -104,11 +104,10 @@ def missing_key(instance: ProviderInstance) -> Setting | None:
 def _prepare(preparation: Preparation) -> Mapping[str, Any]:
     def report(progress: PreparationProgress) -> None:
         done, total = ((size or 0) / 1e6 for size in (progress.done, progress.total))
-        click.echo(f"\r{progress.text}: {done:.1f} of {total:.1f} MB\033[K", nl=False, err=True)
+        line.show(f"{progress.text}: {done:.1f} of {total:.1f} MB")
 
-    with Cancellation() as limits:
+    with ProgressLine() as line, Cancellation() as limits:
         preparation.run(report, limits)
-    note("")
     return {}
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -207,18 +207,21 @@ _OPTIONS = (
 )
 
 
-def model_options(function: F) -> F:
-    """Add `model` and `provider` to a command."""
-    for option in reversed(_MODEL):
+def with_options(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    """Add options to a command, in their order."""
+    for option in reversed(options):
         function = option(function)
     return function
+
+
+def model_options(function: F) -> F:
+    """Add `model` and `provider` to a command."""
+    return with_options(function, _MODEL)
 
 
 def conversation_options(function: F) -> F:
     """Add conversation options to a command, by name."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return with_options(function, _OPTIONS)
 
 
 def template_options(function: F) -> F:

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
-from genai_host.cli.options import RenamedOption, changes, open_conversation
+from genai_host.cli.options import RenamedOption, changes, open_conversation, with_options
 from genai_host.cli.terminal import echo, echo_json, note
 from genai_host.serializers.conversations import pause_row
 
@@ -155,9 +155,7 @@ _OPTIONS = (
 
 def session_options(function: F) -> F:
     """Add conversation options to a command, by name."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return with_options(function, _OPTIONS)
 
 
 def found(app: App, id: str) -> Summary:

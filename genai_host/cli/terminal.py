@@ -158,6 +158,39 @@ def note(text: str, **style: Any) -> None:
         drop(sys.stderr)
 
 
+class ProgressLine:
+    """A line on standard error that is overwritten; nothing is shown if it is not a terminal.
+
+        with ProgressLine() as line:
+            line.show("1 of 3 MB")
+
+    Args:
+        quiet: Whether to show nothing.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.is_shown = not quiet and is_terminal(sys.stderr)
+        self._is_open = False
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self.is_shown:
+            click.echo(f"\r{safe(text)}\033[K", nl=False, err=True)
+            self._is_open = True
+
+    def end(self) -> None:
+        """End the line; the next text is on another one."""
+        if self._is_open:
+            click.echo(err=True)
+        self._is_open = False
+
+
 def drop(stream: TextIO | None) -> None:
     """Prevent the interpreter from flushing a broken stream at exit."""
     if stream is not None:

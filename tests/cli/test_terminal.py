@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -15,6 +16,7 @@ from screens import HOSTILE, Full, Screen
 
 from genai_host.cli.errors import show_error
 from genai_host.cli.terminal import (
+    ProgressLine,
     echo,
     echo_json,
     echo_table,
@@ -233,3 +235,27 @@ def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) ->
     assert [next(lines), next(lines), next(lines)] == ["a", "", "b"]
     del lines
     assert piped_text() == "c"
+
+
+@pytest.mark.parametrize(
+    ("at_terminal", "quiet", "shown"),
+    [
+        (True, False, "\r1 MB\x1b[K\r\u241b MB\x1b[K\n\r3 MB\x1b[K\n"),
+        (True, True, ""),
+        (False, False, ""),
+    ],
+)
+def test_a_line_of_progress_is_overwritten_at_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    at_terminal: bool,
+    quiet: bool,
+    shown: str,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
+    with ProgressLine(quiet=quiet) as line:
+        line.show("1 MB")
+        line.show("\x1b MB")
+        line.end()
+        line.show("3 MB")
+    assert capsys.readouterr().err == shown

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from attrs import evolve
 
@@ -35,18 +33,13 @@ def index_command(state: CommandState, folder: str | None, as_json: bool, quiet:
     their words only. You can interrupt this command at any time.
     """
     given = _settings(state, folder)
-    is_seen = not quiet and sys.stderr.isatty()
 
-    def show_progress(state: CorpusState) -> None:
-        if is_seen:
-            done = f"{state.embedded} of {state.passages} passages"
-            click.echo(f"\r{state.documents} documents, {done}\033[K", err=True, nl=False)
+    def show_progress(made: CorpusState) -> None:
+        done = f"{made.embedded} of {made.passages} passages"
+        line.show(f"{made.documents} documents, {done}")
 
-    try:
+    with commands.ProgressLine(quiet=quiet) as line:
         made = Corpus(given).make(lambda: None, show_progress)
-    finally:
-        if is_seen:
-            click.echo(err=True)
     if as_json:
         counts = {"documents": made.documents, "passages": made.passages}
         left_out = [{"path": path, "why": why} for path, why in made.left_out]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -27,16 +26,12 @@ def pull_command(state: CommandState, quiet: bool) -> None:
 
     The registry is set by npm_config_registry, or in ~/.npmrc.
     """
-    is_seen = not quiet and sys.stderr.isatty()
 
     def show_progress(size: int, whole: int) -> None:
-        if is_seen:
-            of = f" of {whole / 1e6:.1f}" if whole else ""
-            click.echo(f"\r{size / 1e6:.1f}{of} MB\033[K", err=True, nl=False)
+        of = f" of {whole / 1e6:.1f}" if whole else ""
+        line.show(f"{size / 1e6:.1f}{of} MB")
 
     folder = folder_of(commands.tool_settings(state.host, "sandbox", Settings).folder)
-    try:
-        click.echo(pull(KNOWN, folder, registry(os.environ, Path.home()), show_progress))
-    finally:
-        if is_seen:
-            click.echo(err=True)
+    with commands.ProgressLine(quiet=quiet) as line:
+        file = pull(KNOWN, folder, registry(os.environ, Path.home()), show_progress)
+    click.echo(file)

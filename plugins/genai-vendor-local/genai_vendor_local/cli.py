@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from genai_host import paths
+from genai_host import commands, paths
 from genai_host.api import PreparationProgress
 from genai_host.errors import ConfigurationError
 from genai_vendor_local import openmp
@@ -71,26 +70,19 @@ def list_command(as_json: bool) -> None:
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Report]:
     """Show the progress of downloads: the amount on a terminal, otherwise the start of each."""
-    lines: list[str] = []
+    begun: set[str] = set()
 
     def report(progress: PreparationProgress) -> None:
         size = f"{(progress.total or 0) / 1e6:.1f} MB"
-        if lines[-1:] != [progress.text]:
-            end_line()
-            lines.append(progress.text)
-            click.echo(f"{progress.text} ({size})", nl=not sys.stderr.isatty(), err=True)
-        elif sys.stderr.isatty():
-            done = f"{(progress.done or 0) / 1e6:.1f} of {size}"
-            click.echo(f"\r{progress.text}: {done}", nl=False, err=True)
+        if progress.text not in begun:
+            begun.add(progress.text)
+            line.end()
+            if not line.is_shown:
+                commands.note(f"{progress.text} ({size})")
+        line.show(f"{progress.text}: {(progress.done or 0) / 1e6:.1f} of {size}")
 
-    def end_line() -> None:
-        if lines and sys.stderr.isatty():
-            click.echo(err=True)
-
-    try:
+    with commands.ProgressLine(quiet=quiet) as line:
         yield bool if quiet else report
-    finally:
-        end_line()
 
 
 def _folder() -> Path:
