@@ -34,7 +34,7 @@ _DECLARING = """
     genai_vendor_bedrock.converse genai_vendor_bedrock.failures genai_vendor_bedrock.form
     genai_vendor_bedrock.models genai_vendor_gemini.models genai_vendor_local.weights
     genai_vendor_mock.provider genai_vendor_mock.script genai_vendor_ollama.offerings
-    genai_vendor_openai.models genai_vendor_wordlist.provider
+    genai_vendor_openai.models
 """
 """Modules of plugins that a call of the model `mock` imports: declarations, and the mock itself."""
 _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there

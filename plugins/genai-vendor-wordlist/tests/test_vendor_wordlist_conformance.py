@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import genai_vendor_wordlist
-from genai_vendor_wordlist.provider import WordList
+from genai_vendor_wordlist import WordList
 
 from genai_host_testing.suites import ModelSuite, ModerateDialectSuite
 

@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import genai_vendor_wordlist
 import pytest
-from genai_vendor_wordlist import Language, Settings
-from genai_vendor_wordlist.provider import ORDINARY, OVERLAP, PIECE, Judge, pieces
+from genai_vendor_wordlist import ORDINARY, OVERLAP, PIECE, Judge, Language, Settings, pieces
 from hypothesis import given
 from hypothesis import strategies as st
 
