@@ -23,7 +23,7 @@ from genai_feature_assistants.agents import (
     PollingOptions,
     RunError,
     RunTimedOut,
-    assistants_backend,
+    runs,
 )
 from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.functions import Functions
@@ -118,7 +118,7 @@ class TestRuns:
     def test_item_7_a_cancel_that_nobody_answers(
         self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(assistants_backend, "CANCELLING", 0.05)
+        monkeypatch.setattr(runs, "CANCELLING", 0.05)
         service.turns.append([Waiter()])
         service.fail("POST", "/cancel", Reply([HANG]))
         # any other request would be waited for

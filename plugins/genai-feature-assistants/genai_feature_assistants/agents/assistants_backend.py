@@ -8,9 +8,8 @@ Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObj
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 from genai_feature_assistants.agents.assistants_form import (
@@ -30,20 +29,18 @@ from genai_feature_assistants.agents.content import (
 )
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.functions import output_text
-from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace, TimeIsUp
+from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace
 from genai_feature_assistants.agents.runs import (
-    CANCELLING,
     ENDED,
     FINAL,
     OPEN,
+    BackendRun,
     RunOrder,
-    StepMessages,
     ThreadSettings,
     endless,
     no_calls,
     run_error,
     stream_error,
-    timed_out,
 )
 from genai_host.api import (
     Message,
@@ -51,31 +48,25 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
-    read_object,
     read_tool_call,
     string_in,
 )
-from genai_host.errors import GenaiError, IncompleteReply, ProviderError, ProviderTimeout
+from genai_host.errors import IncompleteReply, ProviderError
 
 
-class _Run(ABC):
+class _Run(BackendRun):
     """One run, from its start to its end."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
-        self.client = client
-        self.order = order
-        self.pace = pace
-        self.run: Wire = {}
-        self.step_messages = StepMessages(order)
+        super().__init__(client, order, pace)
         self._rounds = 0
 
     def execute(self) -> Iterator[AgentMessage | AgentDelta]:
-        """Yield the messages of the run. Cancel the run if it is left before its end."""
         try:
             yield from self._execute()
         finally:
-            if self.run and self.run.get("status") not in FINAL:
-                self._cancel()
+            if self.state and self.state.get("status") not in FINAL:
+                self.cancel()
 
     @abstractmethod
     def _execute(self) -> Iterator[AgentMessage | AgentDelta]: ...
@@ -83,17 +74,17 @@ class _Run(ABC):
     def path(self, *more: str) -> str:
         return path_of("threads", self.order.thread_id, "runs", self.step_messages.run_id, *more)
 
-    def update(self, run: Wire) -> None:
+    def update(self, state: Wire) -> None:
         """Store the current state of the run.
 
         Raises:
             MalformedReply: It is another run; the known state is kept.
         """
-        id = string_in(run, "id")
+        id = string_in(state, "id")
         if not id or self.step_messages.run_id not in ("", id):
             raise malformed("it belongs to another run")
         self.step_messages.run_id = id
-        self.run = self.client.without_key(run)
+        self.state = self.client.without_key(state)
 
     def calls(self) -> list[ToolCall]:
         """Return the calls of functions.
@@ -101,13 +92,13 @@ class _Run(ABC):
         Raises:
             RunStuck: The run names none, or made too many.
         """
-        action = object_in(object_in(self.run, "required_action"), "submit_tool_outputs")
+        action = object_in(object_in(self.state, "required_action"), "submit_tool_outputs")
         found = [each for each in list_in(action, "tool_calls") if isinstance(each, Mapping)]
         if not found:
-            raise no_calls(self.run, self.order)
+            raise no_calls(self.state, self.order)
         self._rounds += 1
         if self._rounds > self.pace.options.round_trips:
-            raise endless(self.run, self.order, self._rounds)
+            raise endless(self.state, self.order, self._rounds)
         return [_read_call(each) for each in found]
 
     def outputs(self, calls: list[ToolCall]) -> list[Wire]:
@@ -118,14 +109,9 @@ class _Run(ABC):
 
     def check(self) -> None:
         """Raise the error of a run that ended badly, or that has an unknown status."""
-        status = string_in(self.run, "status")
+        status = string_in(self.state, "status")
         if status in ENDED or status not in (*OPEN, "requires_action", "completed"):
-            raise run_error(self.run, self.order)
-
-    def _cancel(self) -> None:
-        """Cancel the run. A failure is ignored: the reason for the cancel matters more."""
-        with suppress(GenaiError):
-            self.client.post(self.path("cancel"), seconds=CANCELLING)
+            raise run_error(self.state, self.order)
 
 
 class PolledRun(_Run):
@@ -135,29 +121,19 @@ class PolledRun(_Run):
         path = path_of("threads", self.order.thread_id, "runs")
         self.update(self.client.post(path, run_request(self.order)))
         while True:
-            self._wait()
+            self.wait(OPEN)
             self.check()
             asked: list[ToolCall] = []
-            if self.run["status"] == "requires_action":
+            if self.state["status"] == "requires_action":
                 asked = self.calls()
                 yield self.step_messages.asked(asked)
-            done = self.run["status"] == "completed"
+            done = self.state["status"] == "completed"
             if asked:
                 outputs = {"tool_outputs": self.outputs(asked)}
                 self.update(self.client.post(self.path("submit_tool_outputs"), outputs))
             yield from self._of_steps()
             if done:
                 return
-
-    def _wait(self) -> None:
-        try:
-            self.pace.until(self._fetched, _is_open, self.run)
-        except TimeIsUp:
-            raise timed_out(self.run, self.order, self.pace.options.timeout) from None
-
-    def _fetched(self) -> Wire:
-        self.update(self.client.get(self.path()))
-        return self.run
 
     def _of_steps(self) -> Iterator[AgentMessage]:
         steps = self.pace.tried(lambda: list(self.client.pages(self.path("steps"))))
@@ -182,39 +158,29 @@ class AssistantsStreamedRun(_Run):
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         super().__init__(client, order, pace)
-        self._text: list[str] = []
         self._messages: set[str] = set()
 
     def _execute(self) -> Iterator[AgentMessage | AgentDelta]:
         path = path_of("threads", self.order.thread_id, "runs")
         body = run_request(self.order)
         while True:
-            yield from self._of_stream(path, {**body, "stream": True})
+            yield from self._of_stream(path, body)
             self.check()
-            if self.run["status"] == "completed":
+            if self.state["status"] == "completed":
                 return
-            if self.run["status"] != "requires_action":
+            if self.state["status"] != "requires_action":
                 raise IncompleteReply(
-                    "the stream ended before the run was complete", text="".join(self._text)
+                    "the stream ended before the run was complete", text="".join(self.text)
                 )
             asked = self.calls()
             yield self.step_messages.asked(asked)
             path, body = self.path("submit_tool_outputs"), {"tool_outputs": self.outputs(asked)}
-            self.run = {**self.run, "status": "queued"}  # until a new state is received
+            self.state = {**self.state, "status": "queued"}  # until a new state is received
 
     def _of_stream(self, path: str, body: Wire) -> Iterator[AgentMessage | AgentDelta]:
-        try:
-            seconds = self.pace.options.timeout
-            for event in self.client.stream(path, body, seconds=seconds):
-                yield from self._of_event(event.event, read_object(event.data.encode()))
-        except ProviderTimeout as error:
-            if error.deadline != "timeout":
-                raise
-            raise timed_out(self.run, self.order, seconds) from None
-        except IncompleteReply as error:
-            error.text = "".join(self._text)
-            raise
-        if not self.run:
+        for kind, data in self.events(path, body):
+            yield from self._of_event(kind, data)
+        if not self.state:
             raise IncompleteReply("the stream ended before the run began")
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentMessage | AgentDelta]:
@@ -239,7 +205,7 @@ class AssistantsStreamedRun(_Run):
         for part in list_in(delta, "content"):
             text = string_in(object_in(part, "text"), "value") if isinstance(part, dict) else ""
             if text:
-                self._text.append(text)
+                self.text.append(text)
                 yield AgentDelta(text, "text", self.order.name, id, self.step_messages.run_id)
 
     def _of_program(self, id: str, delta: Mapping[str, Any]) -> Iterator[AgentDelta]:
@@ -248,10 +214,6 @@ class AssistantsStreamedRun(_Run):
             text = string_in(code, "input")
             if text:
                 yield AgentDelta(text, "code", self.order.name, id, self.step_messages.run_id)
-
-
-def _is_open(run: Wire) -> bool:
-    return run.get("status") in OPEN
 
 
 def _read_call(data: Mapping[str, Any]) -> ToolCall:

@@ -11,7 +11,7 @@ Source: OpenAI's OpenAPI document 2.3.0: `Response`, `ResponseStreamEvent`, and 
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import cast
@@ -23,7 +23,7 @@ from genai_feature_assistants.agents.client import ServiceClient, path_of
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import RunIncomplete
-from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace, TimeIsUp
+from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace
 from genai_feature_assistants.agents.responses_form import (
     output_items,
     read_code,
@@ -36,13 +36,12 @@ from genai_feature_assistants.agents.responses_form import (
 )
 from genai_feature_assistants.agents.runs import (
     CANCELLING,
+    BackendRun,
     RunOrder,
-    StepMessages,
     ThreadSettings,
     endless,
     run_error,
     stream_error,
-    timed_out,
 )
 from genai_host.api import (
     Message,
@@ -53,11 +52,10 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
-    read_object,
     read_tool_call,
     string_in,
 )
-from genai_host.errors import BadRequest, GenaiError, IncompleteReply, ProviderTimeout
+from genai_host.errors import BadRequest, GenaiError, IncompleteReply
 
 RunUpdate = AgentMessage | AgentDelta
 
@@ -70,19 +68,14 @@ _DELTAS = {
 _ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
-class _Run(ABC):
+class _Run(BackendRun):
     """One run: responses until one calls no function."""
 
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
-        self.client = client
-        self.order = order
-        self.pace = pace
-        self.response: Wire = {}
-        self.step_messages = StepMessages(order)
+        super().__init__(client, order, pace)
         self._pending: list[ToolCall] = []  # that no response has been given the results of
 
     def execute(self) -> Iterator[RunUpdate]:
-        """Yield the messages of the run. Cancel an open response if the run is left."""
         body = response_request(self.order)
         try:
             for _ in range(self.pace.options.round_trips):
@@ -98,20 +91,20 @@ class _Run(ABC):
                     yield self.step_messages.message([each], visible=False, role="tool")
                 body = {**body, "input": output_items(results), **self._left(body)}
         finally:
-            if self.response.get("status") in _OPEN:
-                self._cancel()
+            if self.state.get("status") in _OPEN:
+                self.cancel()
             elif self._pending:
                 self._give_up()
-        raise endless(self.response, self.order, self.pace.options.round_trips)
+        raise endless(self.state, self.order, self.pace.options.round_trips)
 
     @abstractmethod
     def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         """Get a response, and yield its deltas."""
 
-    def update(self, response: Wire) -> None:
-        self.response = self.client.without_key(response)
+    def update(self, state: Wire) -> None:
+        self.state = self.client.without_key(state)
         self._pending = []
-        self.step_messages.run_id = string_in(response, "id")
+        self.step_messages.run_id = string_in(state, "id")
         if not self.step_messages.run_id:
             raise malformed("the response has no id")
 
@@ -119,11 +112,11 @@ class _Run(ABC):
         return path_of("responses", self.step_messages.run_id, *more)
 
     def _check(self) -> None:
-        if self.response.get("status") != "completed":
-            raise run_error(self.response, self.order)
+        if self.state.get("status") != "completed":
+            raise run_error(self.state, self.order)
 
     def _items(self) -> list[Wire]:
-        found = list_in(self.response, "output")
+        found = list_in(self.state, "output")
         if not all(isinstance(each, dict) for each in found):
             raise malformed("output contains an item that is not an object")
         return found
@@ -157,21 +150,16 @@ class _Run(ABC):
         """
         if "max_output_tokens" not in body:
             return {}
-        used = count_in(details_in(self.response, "usage"), "output_tokens")
+        used = count_in(details_in(self.state, "usage"), "output_tokens")
         left = body["max_output_tokens"] - used
         if left <= 0:
             incomplete = {
-                **self.response,
+                **self.state,
                 "status": "incomplete",
                 "incomplete_details": {"reason": "max_completion_tokens"},
             }
             raise run_error(incomplete, self.order, RunIncomplete)
         return {"max_output_tokens": left}
-
-    def _cancel(self) -> None:
-        """Cancel the response. A failure is ignored: the reason for the cancel matters more."""
-        with suppress(GenaiError):
-            self.client.post(self.path("cancel"), seconds=CANCELLING)
 
     def _give_up(self) -> None:
         """Answer the open calls with an error, if possible.
@@ -192,44 +180,24 @@ class WholeRun(_Run):
 
     def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         self.update(self.client.post("responses", body, seconds=self.pace.options.timeout or None))
-        try:
-            self.pace.until(
-                self._fetched, lambda found: found.get("status") in _OPEN, self.response
-            )
-        except TimeIsUp:
-            raise timed_out(self.response, self.order, self.pace.options.timeout) from None
+        self.wait(_OPEN)
         yield from ()
-
-    def _fetched(self) -> Wire:
-        self.update(self.client.get(self.path()))
-        return self.response
 
 
 class ResponsesStreamedRun(_Run):
     """A run whose responses are streamed."""
 
-    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
-        super().__init__(client, order, pace)
-        self._text: list[str] = []
-
     def _answered(self, body: Wire) -> Iterator[RunUpdate]:
         ended = False
-        seconds = self.pace.options.timeout
         try:
-            for event in self.client.stream("responses", {**body, "stream": True}, seconds=seconds):
-                data = read_object(event.data.encode())
+            for _, data in self.events("responses", body):
                 ended = ended or data.get("type") in _ENDS
                 yield from self._of_event(string_in(data, "type"), data)
-        except ProviderTimeout as error:
-            if error.deadline != "timeout":
-                raise
-            raise timed_out(self.response, self.order, seconds) from None
-        except IncompleteReply as error:
+        except IncompleteReply:
             if not ended:
-                error.text = "".join(self._text)
                 raise
         if not ended:
-            text = "".join(self._text)
+            text = "".join(self.text)
             raise IncompleteReply("the stream ended before the response was complete", text=text)
 
     def _of_event(self, kind: str, data: Wire) -> Iterator[AgentDelta]:
@@ -242,7 +210,7 @@ class ResponsesStreamedRun(_Run):
             piece = string_in(data, "delta")
             is_text = _DELTAS[kind] == "text"
             if is_text:
-                self._text.append(piece)
+                self.text.append(piece)
             yield AgentDelta(
                 piece,
                 "text" if is_text else "code",

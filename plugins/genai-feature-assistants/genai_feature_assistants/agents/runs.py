@@ -2,19 +2,22 @@
 
 `settled` computes the settings of a run: options of the invocation precede settings of the
 thread, which precede the definition. `StepMessages` converts the steps of a run to messages, each
-step once. `run_error` is the error of a run that did not complete.
+step once. `BackendRun` is what the runs of both APIs have in common, and `run_error` the error of a
+run that did not complete.
 
 Source: OpenAI's OpenAPI document 2.3.0: `RunStepObject`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from genai_feature_assistants.agents.content import AgentMessage, Code
+from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Code, Wire
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import (
     RunCancelled,
@@ -29,6 +32,8 @@ from genai_feature_assistants.agents.functions import Functions
 from genai_feature_assistants.agents.options import (
     OpenAIAssistantExecutionOptions,
     OpenAIAssistantInvocationOptions,
+    Pace,
+    TimeIsUp,
     checked_metadata,
 )
 from genai_host.api import (
@@ -41,10 +46,20 @@ from genai_host.api import (
     malformed,
     object_in,
     one_line,
+    read_object,
     read_tool_call,
     string_in,
 )
-from genai_host.errors import ProviderError, error_of_status
+from genai_host.errors import (
+    GenaiError,
+    IncompleteReply,
+    ProviderError,
+    ProviderTimeout,
+    error_of_status,
+)
+
+if TYPE_CHECKING:
+    from genai_feature_assistants.agents.client import ServiceClient
 
 
 @frozen
@@ -325,3 +340,70 @@ def _code(data: WireObject) -> Code:
         if each.get("type") == "image"
     ]
     return Code(string_in(data, "input"), "\n".join(logs), images)
+
+
+class BackendRun(ABC):
+    """One run over an API, from its start to its end.
+
+    Attributes:
+        state: The run or response, as last received; empty at first.
+        step_messages: Makes the messages.
+        text: Streamed text.
+    """
+
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        self.client = client
+        self.order = order
+        self.pace = pace
+        self.state: Wire = {}
+        self.step_messages = StepMessages(order)
+        self.text: list[str] = []
+
+    @abstractmethod
+    def execute(self) -> Iterator[AgentMessage | AgentDelta]:
+        """Yield the messages of the run. Cancel it if it is left before its end."""
+
+    @abstractmethod
+    def path(self, *more: str) -> str:
+        """Return the path of the run."""
+
+    @abstractmethod
+    def update(self, state: Wire) -> None:
+        """Store the current state."""
+
+    def wait(self, open_states: Collection[str]) -> None:
+        """Poll the run while it has one of these states. Raises `RunTimedOut`."""
+        try:
+            self.pace.until(
+                self._fetched, lambda found: found.get("status") in open_states, self.state
+            )
+        except TimeIsUp:
+            raise timed_out(self.state, self.order, self.pace.options.timeout) from None
+
+    def events(self, path: str, body: Wire) -> Iterator[tuple[str, Wire]]:
+        """Yield the kind and the data of each event of a streamed request.
+
+        Raises:
+            RunTimedOut: The stream took too long.
+            IncompleteReply: The stream was interrupted; the error has the text so far.
+        """
+        seconds = self.pace.options.timeout
+        try:
+            for event in self.client.stream(path, {**body, "stream": True}, seconds=seconds):
+                yield event.event, read_object(event.data.encode())
+        except ProviderTimeout as error:
+            if error.deadline != "timeout":
+                raise
+            raise timed_out(self.state, self.order, seconds) from None
+        except IncompleteReply as error:
+            error.text = "".join(self.text)
+            raise
+
+    def cancel(self) -> None:
+        """Cancel the run. A failure is ignored: the reason for the cancel matters more."""
+        with suppress(GenaiError):
+            self.client.post(self.path("cancel"), seconds=CANCELLING)
+
+    def _fetched(self) -> Wire:
+        self.update(self.client.get(self.path()))
+        return self.state
