@@ -58,6 +58,9 @@ class DocumentCollection(Protocol):
             make: Returns the new value for the current one, and the result of this method. None
                 instead of a value leaves the document unchanged. Runs again for each attempt.
 
+        Returns:
+            The result that `make` returned with the value that was written.
+
         Raises:
             NotFound: No document has this id.
             Conflict: The document changed during each of 50 attempts.

@@ -60,12 +60,7 @@ class Documents:
         return _document(row)
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
-        """Write a document, and return its new version.
-
-        `expect` is the expected current version: 0 for a new document, None for any. Raises
-        `Conflict` if the document has another version, and `ValueError` if the value is not valid
-        JSON or the id has NUL or half of a surrogate pair.
-        """
+        """As `DocumentCollection.put`."""
         text = json_as_text(value)
         if storable(id) != id:
             raise ValueError(f"{id!r} is not an id")
@@ -91,20 +86,7 @@ class Documents:
     def change(
         self, id: str, make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, T]]
     ) -> T:
-        """Replace a document, and retry if another process changes it at the same time.
-
-        Args:
-            id: Id of the document.
-            make: Returns the new value for the current one, and the result of this method. None
-                instead of a value leaves the document unchanged. Runs again for each attempt.
-
-        Returns:
-            The result that `make` returned with the value that was written.
-
-        Raises:
-            NotFound: No document has this id.
-            Conflict: The document changed during each of 50 attempts.
-        """
+        """As `DocumentCollection.change`."""
         for last in reversed(range(_ATTEMPTS)):
             found = self.get(id)
             value, result = make(found.value)
@@ -142,18 +124,7 @@ class Documents:
         newest_first: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        """List documents in the order of their creation.
-
-        Args:
-            after: Id of a document; the list continues after it.
-            limit: Maximum number of documents.
-            newest_first: Whether to reverse the order.
-            where: Values that fields must have. None also matches a missing field. True and 1
-                differ, 1 and 1.0 are equal.
-
-        Raises:
-            NotFound: The document `after` does not exist.
-        """
+        """As `DocumentCollection.list`."""
         number = documents.c.number
         chosen = select(documents).where(self._mine())
         if after is not None:

@@ -239,15 +239,7 @@ class JobWorker:
         self._beating.start()
 
     def submit(self, job: Job, *, here: bool = False) -> None:
-        """Record a job, and run it in this process if there is a free slot.
-
-        Args:
-            job: Job to add.
-            here: Whether to run it in this process even without a free slot.
-
-        Raises:
-            StoreError: The job could not be recorded; it does not exist.
-        """
+        """As `BackgroundWorker.submit`."""
         takes = self._reserve(here=here)
         is_new = False
         self._adding.add(job.id)
