@@ -10,7 +10,6 @@ It is a generator: the consumer pulls the events, and closing it ends the turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
 from typing import Any, ClassVar, TypeVar
 
 from attrs import evolve
@@ -26,7 +25,6 @@ from genai_host.api import (
     Codec,
     Completion,
     CountTokens,
-    Delta,
     Detail,
     Embed,
     Feature,
@@ -43,7 +41,7 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.codec import json_round_trip
-from genai_host.api.features import Event, RetryWait
+from genai_host.api.features import Event
 from genai_host.api.services import TurnLimits
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
@@ -54,6 +52,7 @@ from genai_host.conversations.execution import (
     Performing,
     TimeLimit,
     call_function,
+    events_of,
     raise_first,
 )
 from genai_host.conversations.journal import TurnJournal
@@ -316,7 +315,7 @@ class Driver:
             form=self._form if is_asked else None,
             waiting=self._time.paused,
         )
-        return (yield from _shown(deltas, shown, self._trace(path), cancellation))
+        return (yield from events_of(deltas, shown, self._trace(path), cancellation))
 
     def _raw(self, wanted: str) -> RawReplies | None:
         """The file for raw replies; None if they are not stored."""
@@ -440,23 +439,3 @@ class Driver:
 def _a(value: object) -> str:
     kind = type(value).__name__
     return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
-
-
-def _shown(
-    deltas: Generator[Delta | RetryWait, None, Completion],
-    show: bool,
-    trace: StepTrace,
-    cancellation: Cancellation,
-) -> Performing:
-    with closing(deltas):
-        while True:
-            try:
-                delta = next(deltas)
-            except StopIteration as ended:
-                return ended.value
-            cancellation.check()  # a provider with a complete reply need not check
-            if isinstance(delta, RetryWait):
-                yield Event("retry", delta)
-            elif show:
-                trace.pieces.append(delta.text)
-                yield Event("delta", delta)

@@ -1,4 +1,4 @@
-"""Execution of steps: functions in threads, parallel steps, time limits.
+"""Execution of steps: calls, functions in threads, parallel steps, time limits.
 
 A function that a feature calls runs in its own thread, and parallel steps run in a pool of threads.
 A `TimeLimit` does not count the time for which it is paused.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import CallFunction, CancelHandle, Clock, Step
+from genai_host.api import CallFunction, CancelHandle, Clock, Completion, Delta, Step
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.features import Event
+from genai_host.api.features import Event, RetryWait
+from genai_host.calls.retry import StepTrace
 from genai_host.conversations.record import StepPath
 from genai_host.errors import Cancelled, FunctionFailed, GenaiError, TurnPaused, ValidationError
 from genai_host.tools.threads import run_in_thread
@@ -134,6 +135,27 @@ class ParallelRunner:
                 raise
             if event.kind in ("step", "progress"):
                 events.append(event)
+
+
+def events_of(
+    deltas: Generator[Delta | RetryWait, None, Completion],
+    show: bool,
+    trace: StepTrace,
+    cancellation: Cancellation,
+) -> Performing:
+    """Yield the events of a call, with its deltas if they are shown, and return its result."""
+    with closing(deltas):
+        while True:
+            try:
+                delta = next(deltas)
+            except StopIteration as ended:
+                return ended.value
+            cancellation.check()  # a provider with a complete reply need not check
+            if isinstance(delta, RetryWait):
+                yield Event("retry", delta)
+            elif show:
+                trace.pieces.append(delta.text)
+                yield Event("delta", delta)
 
 
 def raise_first(outcomes: Sequence[Any]) -> None:

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import pathname2url
 
 from genai_host.api.json_text import well_formed
-from genai_host.errors import StoreError
+from genai_host.errors import StoreError, ValidationError
 from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
+from genai_host.util.text import short_repr
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -324,7 +325,25 @@ def storable(text: str) -> str:
     return well_formed(text).replace("\0", " ")
 
 
+def check_owner(owner: str) -> None:
+    """Raise `ValidationError` for a name of an owner that a database cannot store."""
+    if len(owner) > _LONGEST_OWNER or storable(owner) != owner:
+        raise ValidationError(
+            f"invalid user name {short_repr(owner)}",
+            hint=f"use at most {_LONGEST_OWNER} characters of Unicode, without NUL",
+        )
+
+
+def location_of(where: str | os.PathLike[str] | None) -> str:
+    """Path of a file, whose directories are created, or a URL."""
+    named = os.fspath(where) if where is not None else ""
+    if "://" in named:
+        return named
+    return os.path.abspath(named or os.path.join(paths.data_dir("store"), "conversations.db"))
+
+
 _SECONDS = 60.0  # seconds to wait for another process
+_LONGEST_OWNER = 250  # PostgreSQL limits the size of a key
 
 
 @contextmanager

@@ -24,13 +24,12 @@ from genai_host.conversations.record import (
     StepEnded,
     TurnStarted,
 )
-from genai_host.errors import Conflict, ValidationError
-from genai_host.store.database import Database, Liveness, storable
+from genai_host.errors import Conflict
+from genai_host.store.database import Database, Liveness, check_owner, location_of
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, EntryRow, EntryWriter
 from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
-from genai_host.util.text import short_repr
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,17 +42,6 @@ if TYPE_CHECKING:
     from genai_host.store.records import SearchMatch, StoredTry, Summary
     from genai_host.store.usage import UsageRow
     from genai_host.usage.metering import UsageAggregate
-
-
-_LONGEST_OWNER = 250  # PostgreSQL limits the size of a key
-
-
-def _check_owner(owner: str) -> None:
-    if len(owner) > _LONGEST_OWNER or storable(owner) != owner:
-        raise ValidationError(
-            f"invalid user name {short_repr(owner)}",
-            hint=f"use at most {_LONGEST_OWNER} characters of Unicode, without NUL",
-        )
 
 
 class Store:
@@ -86,9 +74,9 @@ class Store:
     ) -> None:
         self._lock = threading.RLock()
         self._counting = threading.Lock()  # counting runs in the background; `close` waits for it
-        self._opened = Database(_place_of(where), patience, connect)
+        self._opened = Database(location_of(where), patience, connect)
         self._presence = Liveness(self._opened)
-        _check_owner(owner)
+        check_owner(owner)
         self._owner = owner
         self._others: dict[str, Store] = {}
         self._now = now
@@ -100,7 +88,7 @@ class Store:
             return self
         with self._lock:
             if owner not in self._others:
-                _check_owner(owner)
+                check_owner(owner)
                 database, writer = self._database, self._writer  # shared by all owners
                 theirs = copy.copy(self)
                 vars(theirs).update(
@@ -359,14 +347,6 @@ class Store:
 
 def _has_bytes(entry: Written) -> bool:
     return may_hold_bytes(entry.body) or may_refer(entry.body)
-
-
-def _place_of(where: str | os.PathLike[str] | None) -> str:
-    """Path of a file, whose directories are created, or a URL."""
-    named = os.fspath(where) if where is not None else ""
-    if "://" in named:
-        return named
-    return os.path.abspath(named or os.path.join(paths.data_dir("store"), "conversations.db"))
 
 
 class StoredRecord:
