@@ -21,8 +21,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import pathname2url
 
 from genai_host.api.json_text import well_formed
 from genai_host.errors import StoreError, ValidationError
@@ -200,8 +200,8 @@ class Database:
         try:
             if self._reads_only(connection):
                 connection.close()
-                file = pathname2url(os.path.abspath(self.file))
-                connection = self._connect(f"file:{file}?immutable=1", uri=True)
+                uri = Path(self.file).absolute().as_uri()
+                connection = self._connect(f"{uri}?immutable=1", uri=True)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
