@@ -28,6 +28,9 @@ MOST_DROPPED = 20
 
 N = TypeVar("N", int, float)
 
+_AS_WRITTEN: dict[str, str] = {}
+"""Names of an object without camel case, shared by its readers."""
+
 _HUMP = re.compile(r"_([a-z0-9])")
 
 
@@ -82,8 +85,8 @@ class JsonReader:
         self.dropped = [] if dropped is None else dropped
         self._camel = camel
         self._carrier: _Carrier | None = None
-        self._inner_objects: dict[str, Self] = {}  # by name
-        self._names: dict[str, str] = {}  # original spelling; empty without `camel`
+        self._inner_objects: dict[str, Self] | None = None  # by name; most objects have none
+        self._names = {} if camel else _AS_WRITTEN  # original spelling
         self.read: set[str] = set()
         for written, each in value.items() if camel else ():
             name = _in_camel_case(written)
@@ -195,6 +198,8 @@ class JsonReader:
         value = self.raw(name)
         if value is None:
             return None
+        if self._inner_objects is None:
+            self._inner_objects = {}
         if name not in self._inner_objects:
             self._inner_objects[name] = self._inner(value, self.at(name))
         return self._inner_objects[name]
@@ -260,7 +265,7 @@ class JsonReader:
     def drop_others(self) -> None:
         """Ignore all fields not read so far, also of the objects read with `object`. Formats grow,
         and an answer seldom depends on new fields."""
-        for inner in self._inner_objects.values():
+        for inner in (self._inner_objects or {}).values():
             inner.drop_others()
         self.drop(*(name for name, _ in self.names() if name not in self.read))
 
@@ -285,6 +290,8 @@ class JsonReader:
         Returns:
             The fields by dialect; None if there are none, or the service has another format.
         """
+        if self._is_read():
+            return None  # usual case
         carrier = self._carrier
         self.read.update(name for name in neutral if not self.value.get(name))
         found = self._unread()
@@ -297,14 +304,22 @@ class JsonReader:
         self._read_all()
         return {carrier.dialect: found}
 
+    def _is_read(self) -> bool:
+        """Whether all fields were read; quick, but false if there are others that are null."""
+        if not self.value.keys() <= self.read:
+            return False
+        return self._inner_objects is None or all(
+            inner._is_read() for inner in self._inner_objects.values()
+        )
+
     def _read_all(self) -> None:
         self.read.update(name for name, _ in self.names())
-        for inner in self._inner_objects.values():
+        for inner in (self._inner_objects or {}).values():
             inner._read_all()
 
     def _unread(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, inner in self._inner_objects.items():
+        for name, inner in (self._inner_objects or {}).items():
             if unread := inner._unread():
                 found[name] = unread  # written in this spelling
         if not self.value.keys() <= self.read:

@@ -148,8 +148,8 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     parts = [*_read_parts(given, pairing, model)]
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
         given.drop_others()  # they are not sent again as they are
-    else:
-        parts[0] = evolve(parts[0], extra=given.extra_fields(*_NEUTRAL))
+    elif (extra := given.extra_fields(*_NEUTRAL)) is not None:
+        parts[0] = evolve(parts[0], extra=extra)
     yield from parts
 
 

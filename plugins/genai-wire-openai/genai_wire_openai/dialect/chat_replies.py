@@ -195,10 +195,9 @@ class ChatDecoder:
         message = _message_in(choice) if is_whole else object_in(choice, "delta")
         unknown = _unknown(data, choice, message, neutral=_NOT_IN_CHUNKS)
         if unknown is not None:
-            further.append(Delta(extra=unknown))
             self._unknown_usage = unknown[NAME].get("usage", self._unknown_usage)
         if not choice:
-            return further
+            return further if unknown is None else [Delta(extra=unknown), *further]
         self._is_answered = True
         content = _read_content(message)
         self._has_begun = self._has_begun or bool(content.calls)
@@ -214,7 +213,10 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        return [*self._add(content.text, content.reasoning, self._extra(choice)), *further]
+        extra = self._extra(choice)
+        if unknown is not None:
+            extra = {**(extra or {}), **unknown}
+        return [*self._add(content.text, content.reasoning, extra), *further]
 
     def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The log probabilities of a chunk, which are also added to those of the answer."""

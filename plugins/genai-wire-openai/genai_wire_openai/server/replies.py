@@ -151,9 +151,10 @@ class CompletionWriter:
                 for choice in delta.extra.get("choices", ()) if delta.extra else ():
                     head = self._head("chat.completion.chunk")
                     yield _event(write_json({**head, "choices": [_as_delta(choice)]}))
-                if delta.extra and DIALECT in delta.extra:
-                    yield from self._further(delta.extra[DIALECT])
-                if wire or logprobs:
+                unknown = delta.extra.get(DIALECT) if delta.extra else None
+                if unknown:
+                    yield from self._with_unknown(wire, logprobs, unknown)
+                elif wire or logprobs:
                     yield before + write_json(wire) + between + write_json(logprobs) + end
             completion = answering.completion
             finish = self._finish(completion)
@@ -167,14 +168,18 @@ class CompletionWriter:
             yield before + write_json(self._call_delta(number, call)) + after
         yield from self._end(completion, finish)
 
-    def _further(self, extra: Mapping[str, Mapping[str, Any]]) -> Iterator[bytes]:
+    def _with_unknown(
+        self, wire: _Wire, logprobs: Any, unknown: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[bytes]:
         """A chunk with fields that only the client knows. Those of the usage are sent with it."""
-        if extra.keys() == {"usage"}:
+        if not wire and not logprobs and unknown.keys() == {"usage"}:
             return
-        choice = {"index": 0, "delta": extra.get("message", {}), "finish_reason": None}
-        choices = [{**choice, **extra.get("choice", {})}]
+        delta = {**wire, **unknown.get("message", {})}
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": None}
+        choices = [{**choice, **unknown.get("choice", {})}]
+        usage = {"usage": None} if self._with_usage else {}
         head = self._head("chat.completion.chunk")
-        yield _event(write_json({**head, "choices": choices, **extra.get("reply", {})}))
+        yield _event(write_json({**head, "choices": choices, **usage, **unknown.get("reply", {})}))
 
     def _call_delta(self, number: int, call: ToolCall) -> _Wire:
         if self._with_functions:

@@ -53,7 +53,7 @@ def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
         return []
     if isinstance(content, str):
         return [Text(content)] if content else []
-    return [evolve(_part(each), extra=each.extra_fields(*NEUTRAL)) for each in given.objects(name)]
+    return [_part_with_extra(each) for each in given.objects(name)]
 
 
 def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
@@ -64,6 +64,12 @@ def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
             raise ValidationError("only text is supported here", path=given.at(name))
         found.append(part)
     return found
+
+
+def _part_with_extra(given: JsonReader) -> Part:
+    part = _part(given)
+    extra = given.extra_fields(*NEUTRAL)
+    return part if extra is None else evolve(part, extra=extra)
 
 
 def _part(given: JsonReader) -> Part:
