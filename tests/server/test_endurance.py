@@ -101,7 +101,7 @@ def _replies(fault: str, streamed: bool) -> Reply:
         "empty": lambda: reply(b""),
         "hang": lambda: Reply([HANG]),
         "begin": lambda: sse_reply([first, first, HANG]),
-        "flood": lambda: sse_reply([first] * 2000),
+        "flood": lambda: sse_reply([first] * 500),
         "hold": lambda: sse_reply([first, HOLD, b"[DONE]"]),
     }
     return replies[fault]()
