@@ -17,6 +17,7 @@ from genai_host.api import (
     Message,
     Part,
     Reasoning,
+    Text,
     ToolCall,
     ToolResult,
     ToolSchema,
@@ -332,6 +333,31 @@ def test_one_text_of_the_system_is_marked_as_well() -> None:
     )
     assert body["system"] == [{"type": "text", "text": "a", "cache_control": CACHED}]
     assert body["messages"] == []
+
+
+@pytest.mark.parametrize(
+    ("marks", "lifetime", "cache", "is_added"),
+    [
+        (0, "1h", "request", True),
+        (3, "5m", "request", True),
+        (3, "1h", "request", False),  # a shorter lifetime may be before it
+        (4, "5m", "request", False),  # more than the service accepts
+        (1, "5m", "blocks", False),
+    ],
+)
+def test_the_marks_of_a_client_have_priority(
+    marks: int, lifetime: str, cache: str, is_added: bool
+) -> None:
+    marked = {"anthropic-messages": {"cache_control": {"type": "ephemeral"}}}
+    tools = [evolve(LOOK, extra=marked)] if marks else []
+    texts = [Text("a", extra=marked) for _ in range(marks - 1)]
+    body = written(
+        user(*texts, "b"),
+        tools=tools,
+        parameters={"prompt_cache": lifetime},
+        variant={"cache": cache},
+    )
+    assert str(body).count("cache_control") == marks + is_added
 
 
 # schemas

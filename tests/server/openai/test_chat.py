@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import genai_vendor_openai
 import pytest
+from fronts import FRONTS, place
 from openai_form import HI, Api, openai_api
 
 from genai_host.api import (
@@ -21,9 +24,10 @@ from genai_host.api import (
     ToolResult,
     Usage,
 )
+from genai_host.config import ServerConfig
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host_testing import FakeModel
-from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -360,3 +364,16 @@ def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
     monkeypatch.setattr(completion.CompletionStream, "__iter__", cut)
     *_, last = api.events()
     assert last["error"]["code"] == "incomplete_reply"
+
+
+def test_a_chunk_with_unknown_fields_is_one_event(make_host: MakeHost, tmp_path: Path) -> None:
+    """Some services add a field to each chunk."""
+    config = {"server": ServerConfig(pass_through=False)}
+    chunk = b'{"choices":[{"index":0,"delta":{"content":"%s"}}],"provider":"p"}'
+    steps = [chunk % b"a", chunk % b"b", b'{"choices":[{"index":0,"finish_reason":"stop"}]}']
+    with place(make_host, tmp_path, config=config) as here:
+        here.service.replies = [sse_reply([*steps, b"[DONE]"])]
+        reply = here.ask(FRONTS[0], stream=True)
+    events = [json.loads(line[6:]) for line in reply.text.split("\n\n")[:-2]]
+    found = [(each["choices"][0]["delta"].get("content"), each.get("provider")) for each in events]
+    assert found == [("", None), ("a", "p"), ("b", "p"), (None, None)]

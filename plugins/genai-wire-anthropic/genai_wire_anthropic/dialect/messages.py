@@ -93,9 +93,8 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
     if mark and turns:
         role = turns[-1][0][1]
         blocks = b",".join(blocks for *_, blocks in turns[-1])
-        if mark[: mark.index(b":")] not in turns[-1][-1][2]:  # a client's own mark
-            blocks = blocks[:-1] + b"," + mark + b"}"  # ends with an object
-        wires[-1] = _message(role, blocks, [message for message, *_ in turns[-1]])
+        marked = blocks[:-1] + b"," + mark + b"}"  # ends with an object
+        wires[-1] = _message(role, marked, [message for message, *_ in turns[-1]])
     return [EncodedJson(wire) for wire in wires]
 
 
@@ -411,14 +410,15 @@ def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, An
     tools = [wire_tool(tool) for tool in call.tools]
     fields: dict[str, Any] = {}
     mark = b""
-    if "prompt_cache" in call.parameters:
-        control = {"type": "ephemeral", "ttl": call.parameters["prompt_cache"]}
+    lifetime = call.parameters.get("prompt_cache")
+    if lifetime is not None and _has_room_for_mark(call, lifetime, cache):
+        control = {"type": "ephemeral", "ttl": lifetime}
         if cache == "request":
             fields["cache_control"] = control
         else:
             mark = b'"cache_control":' + write_json(control)
             for last in (*system[-1:], *tools[-1:]):
-                last.setdefault("cache_control", control)
+                last["cache_control"] = control
     if system:
         is_plain = len(system) == 1 and len(system[0]) == len(("type", "text"))
         fields["system"] = system[0]["text"] if is_plain else system
@@ -426,6 +426,18 @@ def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, An
     if tools:
         fields["tools"] = tools
     return fields
+
+
+def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
+    """Whether the cache of a parameter fits beside the blocks and tools that a client has marked: a
+    service accepts at most four marks, and no longer lifetime after a shorter one."""
+    extras = [tool.extra for tool in call.tools]
+    extras += [part.extra for message in call.messages for part in message.content]
+    marks = sum("cache_control" in extra.get(NAME, {}) for extra in extras if extra is not None)
+    return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
+
+
+_MOST_MARKS = 4
 
 
 def _output(call: ChatCall, schema: Mapping[str, Any] | None) -> dict[str, Any]:
