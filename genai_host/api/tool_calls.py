@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from genai_host.api.dialects import malformed
-from genai_host.api.extra import merged_extra
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import Part, ToolCall
 
@@ -149,18 +148,27 @@ class ToolCallAssembler:
             self._by_id.setdefault((index, id), call)
         call.add(id, name, arguments)
         if extra is not None:
-            call.extra = merged_extra(call.extra or {}, extra)
+            call.extras.append(extra)
 
     def calls(self) -> list[ToolCall]:
         """All calls so far, in order."""
         ordered = sorted(self._calls, key=lambda call: call.place)
         return distinct_calls(
-            read_tool_call(each.id, each.name, each.text(), each.extra) for each in ordered
+            read_tool_call(each.id, each.name, each.text(), each.extra()) for each in ordered
         )
 
 
 def _name(call: _Call | None) -> str:
     return call.name if call is not None else ""
+
+
+def _add_missing(fields: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add fields that an object, or an object in it, does not have."""
+    for name, value in more.items():
+        if not isinstance(value, Mapping):
+            fields.setdefault(name, value)
+        elif isinstance(own := fields.setdefault(name, {}), dict):
+            _add_missing(own, value)
 
 
 class _Call:
@@ -175,7 +183,7 @@ class _Call:
         self.place = place
         self.id = ""
         self.name = name
-        self.extra: Mapping[str, Any] | None = None
+        self.extras: list[Mapping[str, Any]] = []
         self._pieces: list[str] = []
         self._size = 0
         self._scanned = 0  # pieces
@@ -211,6 +219,13 @@ class _Call:
 
     def text(self) -> str:
         return "".join(self._pieces)
+
+    def extra(self) -> Mapping[str, Any] | None:
+        """The fields of all chunks; earlier ones have priority."""
+        fields: dict[str, Any] = {}
+        for each in self.extras:
+            _add_missing(fields, each)
+        return fields or None
 
     def _is_different(self, arguments: str) -> bool:
         """Whether other arguments follow the complete ones."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from anthropic_form import (
     tool_use,
 )
 from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
+from genai_wire_anthropic.server.replies import MessageWriter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -56,6 +58,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     error_of_status,
 )
+from genai_host.serving import CompletionStream
 from genai_host_testing.purity import ValuePath, places_in, with_other
 
 NAME = "anthropic-messages"
@@ -290,6 +293,27 @@ def test_usage_in_another_form_loses_no_answer() -> None:
     events = [START, begins(0, text("a")), ends(0)]
     end = event("message_delta", delta={"stop_reason": "end_turn"}, usage=[])
     assert stream([*events, end, STOP])[1].text == "a"
+
+
+def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
+    """Beside the delta, such as `context_management`, and in it."""
+    delta = {"stop_reason": "end_turn", "container": {"id": "c"}, "new": 1}
+    last = event("message_delta", delta=delta, context_management={"applied_edits": []}, usage={})
+    completion = stream([START, begins(0, text("a")), ends(0), last, STOP])[1]
+
+    def answer() -> Generator[Delta, None, Completion]:
+        yield Delta(text="a")
+        return completion
+
+    written = MessageWriter("m", shows_thoughts=False).events(CompletionStream(answer()))
+    last_event = next(each for each in written if b"message_delta" in each)
+    end = json.loads(last_event.partition(b"data: ")[2])
+    assert end["context_management"] == {"applied_edits": []}
+    assert end["delta"] == {**delta, "stop_sequence": None, "stop_details": None}
+    whole = MessageWriter("m", shows_thoughts=False).whole(completion)
+    assert (whole["context_management"], whole["container"], whole["new"]) == (
+        {"applied_edits": []}, {"id": "c"}, 1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("last", [finishes("end_turn"), STOP, StreamEvent(b"[DONE]")])

@@ -69,6 +69,7 @@ _STATUS_OF_TYPE: Mapping[str, int] = {
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 """Types of deltas, with the field of the chunk."""
 _IN_EVENT = frozenset({"delta", "type", "usage"})
+_IN_MESSAGE_DELTA = frozenset({"container", "stop_details", "stop_reason", "stop_sequence"})
 _IN_DELTA_EVENT = frozenset({"delta", "index", "type"})
 _IN_DELTA = frozenset({"text", "thinking", "type"})
 _GROWING = ("text", "thinking")
@@ -167,6 +168,7 @@ class MessageDecoder:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
+        self._in_delta: dict[str, Any] = {}  # its unknown fields
         self._whole_message: Mapping[str, Any] | None = None
         self._blocks: dict[_Place, dict[str, Any]] = {}
         self._newest: dict[int, _Place] = {}
@@ -192,7 +194,8 @@ class MessageDecoder:
             self._message = dict(object_in(data, "message"))
         elif kind == "message_delta":
             delta = object_in(data, "delta")
-            self._message.update(delta)
+            self._in_delta.update(unknown_fields(delta, _IN_MESSAGE_DELTA))
+            self._message.update({name: delta[name] for name in delta.keys() & _IN_MESSAGE_DELTA})
             self._finish = weightier(self._finish, finish_word(delta.get("stop_reason")))
             further = {name: value for name, value in data.items() if name not in _IN_EVENT}
             self._message.update(further)
@@ -216,7 +219,10 @@ class MessageDecoder:
         if not self._message and not self._blocks:
             raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]
-        return read_message({**self._message, "content": blocks, "stop_reason": self._finish})
+        in_delta = {"delta": self._in_delta} if self._in_delta else {}
+        return read_message(
+            {**self._message, "content": blocks, "stop_reason": self._finish, **in_delta}
+        )
 
     def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         block = dict(object_in(data, "content_block"))

@@ -299,6 +299,7 @@ class MessageWriter:
             **self._head(),
             "content": list(wire_blocks(content, shows_thoughts=self._shows_thoughts)),
             **self._end(completion),
+            **_further(completion),
             "usage": _whole_usage(completion),
         }
 
@@ -313,7 +314,8 @@ class MessageWriter:
             for delta in answering:
                 yield from stream.add(delta)
             completion = answering.completion
-            end = {"delta": self._end(completion), "usage": _whole_usage(completion)}
+            usage = _whole_usage(completion)
+            end = {"delta": self._end(completion), **_further(completion), "usage": usage}
         except GenaiError as error:
             yield error_event(error)
             return
@@ -329,8 +331,9 @@ class MessageWriter:
         exact = _MORE_EXACT.get(vendor_reason) == completion.finish
         reason = vendor_reason if exact else api_finish_reason(completion, _FINISHES)
         end = _end(reason, self._stop if reason == "stop_sequence" else None)
-        further = completion.extra.get(OWN, {})
-        return {**end, **{name: value for name, value in further.items() if name != "usage"}}
+        own = completion.extra.get(OWN, {})
+        known = {name: own[name] for name in end if name in own}
+        return {**end, **known, **own.get("delta", {})}
 
 
 def _end(reason: str | None, sequence: str | None = None) -> _Wire:
@@ -341,6 +344,13 @@ def _end(reason: str | None, sequence: str | None = None) -> _Wire:
         "stop_details": None,
         "container": None,
     }
+
+
+def _further(completion: Completion) -> _Wire:
+    """Fields that only the client knows: of the message, or beside the delta in its last event."""
+    own = completion.extra.get(OWN, {})
+    known = {"usage", "delta", *_end(None)}
+    return {name: value for name, value in own.items() if name not in known}
 
 
 def _whole_usage(completion: Completion) -> _Wire:
