@@ -13,7 +13,6 @@ from anthropic_form import (
     DIALECT,
     START,
     STOP,
-    STREAMED,
     begins,
     ends,
     event,
@@ -448,21 +447,6 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
     thoughts = [part.text for part in found.message.content if isinstance(part, Reasoning)]
     assert "".join(each.reasoning for each in pieces) == "\n\n".join(thoughts)
     assert tuple(each.tool_call for each in pieces if each.tool_call) == found.tool_calls
-
-
-@given(answer=answers(), end=st.integers(0, 1_000))
-def test_a_stream_that_is_cut_is_no_answer(
-    answer: tuple[dict[str, Any], list[StreamEvent]], end: int
-) -> None:
-    events = [each for each in answer[1] if each.name != "message_delta"]
-    events = events[: end % (len(events) + 1)]
-    decoder = DIALECT.decoder(STREAMED)
-    assert decoder is not None
-    said = "".join(each.text for one in events for each in decoder.feed(one))
-    assert not decoder.done
-    with pytest.raises(IncompleteReply) as caught:
-        decoder.finish()
-    assert caught.value.text == said
 
 
 @given(answer=answers())

@@ -282,21 +282,6 @@ def test_a_stream_in_any_pieces_gives_the_same(parts: list[Any], data: st.DataOb
     )
 
 
-@given(PARTS)
-def test_a_stream_that_is_cut_after_any_event_is_no_answer(parts: list[Any]) -> None:
-    for count in range(len(parts) + 1):
-        decoder = GenerateContent().decoder(ASKED)
-        said = ""
-        for part in parts[:count]:
-            said += "".join(
-                each.text for each in decoder.feed(StreamEvent(written(response(part))))
-            )
-        assert not decoder.done
-        with pytest.raises(IncompleteReply) as caught:
-            decoder.finish()
-        assert caught.value.text == said
-
-
 def test_what_says_nothing_does_not_end_a_stream() -> None:
     quiet = [{"usageMetadata": {"promptTokenCount": 1}}, response(),
              response(finish="FINISH_REASON_UNSPECIFIED")]  # fmt: skip

@@ -301,23 +301,6 @@ class TestTools:
         assert violation(api.refused(HI, **more)) == field
 
 
-def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
-    body = {
-        "contents": [user({"text": "hi", "else": 1})],
-        "generationConfig": {"temperature": 0, "media_resolution": "LOW", "another": 1},
-        "systemInstruction": {"parts": [{"text": "be brief", "x": 1}]},
-        "another": {"deep": 1},
-    }
-    for method in ("generateContent", "streamGenerateContent?alt=sse"):
-        reply = api.call(method, body)
-        assert reply.status_code == 200, reply.text
-        assert sorted(reply.headers["x-genai-host-dropped"].split(", ")) == [
-            "another", "contents[0].parts[0].else", "generationConfig.another",
-            "generationConfig.media_resolution", "systemInstruction.parts[0].x",
-        ]  # fmt: skip
-        assert api.fake.prompts[-1].parameters == {"temperature": 0}
-
-
 class TestContentsThatAreRefused:
     @pytest.mark.parametrize(
         ("contents", "field"),
