@@ -41,9 +41,10 @@ from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.errors import ConfigurationError, ConversationClosed
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
+from genai_host.plugins.executors import open_executor
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
-from genai_host.plugins.watchdog import Watchdog, open_executor
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.providers.instance import ProviderInstance
 from genai_host.providers.instances import ProviderInstances
 from genai_host.secrets.keys import SecretStore
