@@ -4,7 +4,7 @@ HTTP routes, for clients.
 It tests four properties with a host between a client and a service of the same format:
 
 - What the dialect writes of a call is read as that call.
-- A field that the format does not know today survives where it was, or is named as dropped.
+- A field that the format does not know survives where it was, or is named as dropped.
 - A stream that arrives in other pieces gives the same answer.
 - The usage of a reply that passes through is that of a reply that is read.
 
@@ -58,7 +58,7 @@ from genai_host_testing.suites.base import PluginSuite
 Json = Any
 Path = tuple[str | int, ...]
 
-TOMORROW = "x_tomorrow"
+UNKNOWN = "x_unknown"
 VALUE = {"a": 1}
 _MODEL = "tested"
 _ANSWER = Completion(Message("assistant", '{"city": "Oslo"}'))
@@ -229,60 +229,62 @@ class WireSuite(PluginSuite):
         named = evolve(call, model_id=_MODEL, stream=False)
         return json.loads(self.dialect.prepare_request(named).data())
 
-    def test_a_field_of_tomorrow_in_a_request_survives_or_is_named(self) -> None:
+    def test_an_unknown_field_in_a_request_survives_or_is_named(self) -> None:
         lost = []
         with self.serving() as (service, client):
             client.post(self.path, self.request)
             usual = service.bodies[-1]
-            for place, request in with_tomorrow(self.request):
+            for place, request in with_unknown(self.request):
                 status, headers, text = client.send(self.path, request)
                 where = shown(place)
                 if status >= 400:
-                    assert TOMORROW in text.decode(), f"{where}: {text.decode()}"
-                elif TOMORROW not in headers.get(DROPPED, ""):
+                    assert UNKNOWN in text.decode(), f"{where}: {text.decode()}"
+                elif UNKNOWN not in headers.get(DROPPED, ""):
                     body = service.bodies[-1]
                     if where in self.data:
-                        assert TOMORROW in json.dumps(body), where
+                        assert UNKNOWN in json.dumps(body), where
                         continue
-                    if TOMORROW not in _at(body, place, {}):
+                    if UNKNOWN not in _at(body, place, {}):
                         lost.append(where)
-                    assert without_tomorrow(body) == without_tomorrow(usual), where
+                    assert without_unknown(body) == without_unknown(usual), where
         assert not lost, f"lost in requests: {', '.join(sorted(set(lost)))}"
 
-    def test_a_field_of_tomorrow_is_named_for_a_service_of_another_format(self) -> None:
+    def test_an_unknown_field_is_named_for_a_service_of_another_format(self) -> None:
         unnamed = set()
         with self.serving(another=True) as (service, client):
-            for place, request in with_tomorrow(self.request):
+            for place, request in with_unknown(self.request):
                 status, headers, text = client.send(self.path, request)
                 if status >= 400:
-                    assert TOMORROW in text.decode(), f"{shown(place)}: {text.decode()}"
-                elif TOMORROW not in headers.get(DROPPED, "") + json.dumps(service.bodies[-1]):
+                    assert UNKNOWN in text.decode(), f"{shown(place)}: {text.decode()}"
+                elif UNKNOWN not in headers.get(DROPPED, "") + json.dumps(service.bodies[-1]):
                     unnamed.add(shown(place))
         differing = unnamed.symmetric_difference(self.neutral)
         assert not differing, f"not named: {', '.join(sorted(differing))}"
 
     # replies
 
-    def test_a_field_of_tomorrow_in_a_reply_survives(self) -> None:
+    def test_an_unknown_field_in_a_reply_survives(self) -> None:
         lost = set()
         with self.serving() as (service, client):
             usual = self._stable(json.loads(client.post(self.path, self.request)))
-            for place, service.reply in with_tomorrow(self.reply):
+            for place, service.reply in with_unknown(self.reply):
                 answer = self._stable(json.loads(client.post(self.path, self.request)))
-                if TOMORROW not in json.dumps(answer):
+                if UNKNOWN not in json.dumps(answer):
                     lost.add(shown(place))
-                assert without_tomorrow(answer) == without_tomorrow(usual), shown(place)
+                else:
+                    assert UNKNOWN in _at(answer, place, {}), f"not at {shown(place)}"
+                assert without_unknown(answer) == without_unknown(usual), shown(place)
         assert lost == self.lost.keys(), f"lost: {', '.join(sorted(lost ^ self.lost.keys()))}"
 
-    def test_a_field_of_tomorrow_in_a_stream_survives(self) -> None:
+    def test_an_unknown_field_in_a_stream_survives(self) -> None:
         lost = set()
         with self.serving() as (service, client):
             whole = list(self.stream)
             for at, each in enumerate(whole):
-                for place, event in with_tomorrow(each) if isinstance(each, dict) else ():
+                for place, event in with_unknown(each) if isinstance(each, dict) else ():
                     service.events = [_event(e) for e in [*whole[:at], event, *whole[at + 1 :]]]
                     answer = client.post(*self._for_stream())
-                    if TOMORROW not in answer.decode():
+                    if UNKNOWN not in answer.decode():
                         lost.add(_in_stream(each, place))
         differing = sorted(lost ^ self.lost_in_streams.keys())
         assert lost == self.lost_in_streams.keys(), f"lost: {', '.join(differing)}"
@@ -351,23 +353,23 @@ class _Client:
         return text
 
 
-def with_tomorrow(value: Json) -> Iterator[tuple[Path, Json]]:
+def with_unknown(value: Json) -> Iterator[tuple[Path, Json]]:
     """Copies of a JSON value, each with a further field in another one of its objects, and the
     place of that object."""
     for place in _objects(value):
         copy = json.loads(json.dumps(value))
-        _at(copy, place)[TOMORROW] = VALUE
+        _at(copy, place)[UNKNOWN] = VALUE
         yield place, copy
 
 
-def without_tomorrow(value: Json) -> Json:
+def without_unknown(value: Json) -> Json:
     """A JSON value without the further field. A list with a text is a text: some formats have both
     forms."""
     if isinstance(value, dict):
-        return {name: without_tomorrow(each) for name, each in value.items() if name != TOMORROW}
+        return {name: without_unknown(each) for name, each in value.items() if name != UNKNOWN}
     if not isinstance(value, list):
         return value
-    items = [without_tomorrow(each) for each in value]
+    items = [without_unknown(each) for each in value]
     is_text = len(items) == 1 and isinstance(items[0], dict) and items[0].keys() == {"type", "text"}
     return items[0]["text"] if is_text else items
 
