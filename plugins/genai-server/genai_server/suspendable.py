@@ -157,19 +157,17 @@ class SuspendableCall:
             self._loop.remove_reader(self._file)
 
     def _on_readable(self) -> None:
-        if not self._is_waiting:  # for this socket; it can be read again
-            self._unwatch()
+        resumed = self._resumed
+        if not self._is_waiting or resumed is None or resumed.done():
+            self._unwatch()  # it waits for something else, or was cancelled
             return
         self._is_waiting = False
-        resumed = self._resumed
-        assert resumed is not None
         try:
             found = self._greenlet.switch()
         except BaseException as error:  # noqa: BLE001 - raised by `run`
-            if not resumed.done():
-                resumed.set_exception(error)
+            resumed.set_exception(error)
         else:
-            if found is not _SOCKET and not resumed.done():
+            if found is not _SOCKET:
                 resumed.set_result(found)
 
 
