@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import queue
 import re
 import threading
@@ -16,6 +15,7 @@ import pytest
 import requests
 from genai_server.settings import AccessLogEntry
 from genai_server.state import Workers
+from reference_cycles import left_in_cycles
 from talking import dial, until
 
 from genai_host import Host
@@ -289,19 +289,7 @@ def test_a_request_leaves_nothing_that_has_to_be_looked_for(url: str, place: str
             assert reply.read()
 
     with closing(connection):
-        ask()
-        gc.collect()
-        gc.freeze()  # the objects of the whole run, which take half a second to traverse
-        gc.disable()
-        try:
-            left = []
-            for _ in range(5):  # threads of other tests may leave something in one of them
-                for _ in range(10):
-                    ask()
-                left.append(gc.collect())
-            assert min(left) < 10
-        finally:
-            gc.enable()
+        assert left_in_cycles(ask) < 10
 
 
 def test_a_request_that_gets_no_thread_is_refused(

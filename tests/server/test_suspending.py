@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from fronts import DELTA, FRONTS, WORD, Front, Place, place, raw
+from reference_cycles import left_in_cycles
 from talking import dial, heard, until
 
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, hookimpl
@@ -69,19 +69,7 @@ def test_a_stream_leaves_no_reference_cycles(make_host: MakeHost, tmp_path: Path
             here.service.replies = [sse_reply([DELTA, _USAGE, b"[DONE]"])]
             assert WORD.encode() in here.ask(FRONTS[0], stream=True).content
 
-        ask()
-        gc.collect()
-        gc.freeze()  # the objects of the whole run, which take half a second to traverse
-        gc.disable()
-        try:
-            left = []
-            for _ in range(5):  # threads of other tests may leave something in one of them
-                for _ in range(10):
-                    ask()
-                left.append(gc.collect())
-            assert min(left) < 10
-        finally:
-            gc.enable()
+        assert left_in_cycles(ask) < 10
 
 
 def test_an_observer_of_a_third_party_is_called_in_threads(
