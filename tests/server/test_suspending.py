@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -82,6 +83,20 @@ def test_an_observer_of_a_third_party_is_called_in_threads(
     ):
         streaming(here, FRONTS[0], stack, 12)
         assert workers() >= 12
+
+
+def test_a_loop_that_cannot_watch_sockets_takes_threads(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of Windows."""
+
+    def add_reader(self: object, file: int, function: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_reader", add_reader)
+    with place(make_host, tmp_path) as here, ExitStack() as stack:
+        streaming(here, FRONTS[0], stack, 8)
+        assert workers() >= 8
 
 
 def test_the_cost_of_a_stream_is_computed_and_stored_in_threads(

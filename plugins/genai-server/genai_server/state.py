@@ -39,6 +39,7 @@ from genai_server.access import (
 from genai_server.heads import Head, Refused
 from genai_server.response_buffer import LoopCallbacks
 from genai_server.settings import AccessLogEntry, ServerSettings
+from genai_server.suspendable import can_watch_sockets
 
 _IDLE = 10.0  # seconds after which an idle thread ends
 
@@ -232,6 +233,7 @@ class ServerState:
         """Load the host in a thread. Requests that arrive earlier wait for it."""
         self.loop = asyncio.get_running_loop()
         self.errands = LoopCallbacks(self.loop)
+        self._watches_sockets = can_watch_sockets(self.loop)
         self.loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
         self.workers.submit(self._load)
         return self.loaded
@@ -343,7 +345,7 @@ class ServerState:
     def suspends(self, reply: RouteResponse, found: RouteMatch | HttpProblem) -> bool:
         """Whether the body of a reply may be iterated in the event loop. Code of third parties may
         not, since it could block."""
-        if not reply.suspends or not isinstance(found, tuple):
+        if not reply.suspends or not self._watches_sockets or not isinstance(found, tuple):
             return False
         return not self._host.registry.is_of_third_party("HTTP route", found[0].key)
 

@@ -27,6 +27,18 @@ _SOCKET: Any = object()  # instead of an awaitable: the code waits for its socke
 _MOST_READS = 16  # without waiting; then others have their turn
 
 
+def can_watch_sockets(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether an event loop can watch sockets, which that of Windows cannot."""
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        try:
+            loop.add_reader(mine.fileno(), int)
+        except NotImplementedError:
+            return False
+        loop.remove_reader(mine.fileno())
+        return True
+
+
 class SuspendableCall:
     """A call of a function in the event loop, which it does not block where it waits. It is the
     `Waiter` of the function; its sockets become non-blocking.
