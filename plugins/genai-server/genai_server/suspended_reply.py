@@ -135,6 +135,8 @@ class SuspendedReply:
         self._unsent += chunk
         if len(self._unsent) >= _MOST_UNSENT:
             self._flush()
+            assert self._call is not None
+            self._call.wait_for(asyncio.sleep(0))  # the loop learns that the client has gone
         return not self._is_gone
 
     def _flush(self) -> None:
