@@ -47,7 +47,7 @@ class StreamedChunks:
         """
         watch = attempt.watch
         whole = False
-        waiting: list[Delta] | None = []  # None after the first chunk with content
+        held: list[Delta] | None = []  # None after the first chunk with content
         feeding.pause()
         for event in events:
             watch.received()
@@ -62,12 +62,12 @@ class StreamedChunks:
             feeding.pause()
             streaming.pause()  # while the caller has the chunks
             for piece in pieces:
-                if waiting is not None:
+                if held is not None:
                     if _is_empty(piece):
-                        waiting.append(piece)
+                        held.append(piece)
                         continue
-                    yield from waiting
-                    waiting = None
+                    yield from held
+                    held = None
                 yield self.add(piece)
             streaming.resume()
             whole = decoder.done
@@ -75,7 +75,7 @@ class StreamedChunks:
                 watch.expect_end(_GRACE)
             else:
                 watch.expect_next()
-        yield from waiting or ()
+        yield from held or ()
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""

@@ -368,7 +368,7 @@ FURTHER_OPERATIONS: Mapping[Operation, str] = {
 
 
 _PARTIAL: Collection[Operation] = frozenset({"count"})
-"""Operations whose requests use only fields of a chat request."""
+"""Operations whose requests contain a subset of the fields of a chat request."""
 
 
 def _parameters_of(dialect: Dialect[Any, Any], chat: Candidate) -> dict[str, Any]:

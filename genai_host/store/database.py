@@ -335,7 +335,7 @@ def check_owner(owner: str) -> None:
 
 
 def location_of(where: str | os.PathLike[str] | None) -> str:
-    """Path of a file, whose directories are created, or a URL."""
+    """The URL, or the absolute path of the file; None for the file in the data directory."""
     named = os.fspath(where) if where is not None else ""
     if "://" in named:
         return named

@@ -20,7 +20,7 @@ class Waiter(Protocol):
         """As `socket.recv`."""
 
     def release(self, sock: Any) -> None:
-        """The code no longer waits for a socket, which may be closed."""
+        """Stop waiting for a socket, which may then be closed."""
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function in a thread."""
@@ -38,7 +38,7 @@ def receive(sock: Any, size: int) -> bytes:
 
 
 def release(sock: Any) -> None:
-    """Release a socket that is no longer waited for, before it is closed or used elsewhere."""
+    """Stop waiting for a socket. Call it before the socket is closed or used elsewhere."""
     waiter = WAITER.get()
     if waiter is not None:
         waiter.release(sock)

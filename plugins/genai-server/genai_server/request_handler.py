@@ -255,6 +255,7 @@ class RequestHandler:
         """In a thread: answer the request, up to where the loop can continue."""
         self._rest = rest = self._context.run(self._answer, request, found)
         if rest is not None and not self._outbox.hand_over():
+            self._rest = None  # no reference cycles
             rest.close_in_thread()
 
     def _answer(

@@ -55,7 +55,7 @@ class CodecSuite(Suite):
         dialect: Tested dialect.
         reply: Body of a whole reply, as sent by the service.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     dialect: Dialect[Any, Any]

@@ -64,7 +64,7 @@ class DialectSuite(CodecSuite):
         usage: Usage in the reply.
         calls: Reply and stream with a tool call, `(reply, stream)`, if the format supports them.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     stream: Sequence[bytes] | None

@@ -52,7 +52,7 @@ class CompleteDialectSuite(CodecSuite):
         text: Text of the reply.
         usage: Usage in the reply.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     stream: Sequence[bytes]
@@ -133,7 +133,7 @@ class CountDialectSuite(CodecSuite):
         reply: Body of a whole reply.
         count: Tokens in the reply.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     count: int
@@ -177,7 +177,7 @@ class EmbedDialectSuite(CodecSuite):
         vectors: These vectors.
         usage: Usage in the reply.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     vectors: Sequence[Sequence[float]]
@@ -220,7 +220,7 @@ class TranscribeDialectSuite(CodecSuite):
         text: Text of the reply.
         usage: Usage in the reply.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     text = "hello there"
@@ -261,7 +261,7 @@ class ModerateDialectSuite(CodecSuite):
         reply: Body of a whole reply.
         flagged: Whether the reply flags the text.
         refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values for parameters whose JSON Schema is not enough to generate one.
+        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     flagged: bool

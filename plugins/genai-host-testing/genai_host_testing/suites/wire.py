@@ -151,7 +151,8 @@ class WireSuite(PluginSuite):
             `message_start: message`.
         neutral: Places of the request in fields that mean nothing to services of other formats, so
             that they are left out without being named.
-        data: Places of the request whose objects are data, which the dialect may write otherwise.
+        data: Places of the request with objects of the user, such as the arguments of a tool. The
+            dialect may write them in another form.
         new: Names of fields that differ for each reply, such as ids.
     """
 
