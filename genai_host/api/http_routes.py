@@ -274,6 +274,7 @@ class HttpRoute:
             that pages repeat.
         run_at_startup: Whether to load the handler when the server starts instead of at the first
             request, for example to resume unfinished work.
+        key: Unique among all plugins; names in braces do not distinguish routes.
     """
 
     method: Method = field(
@@ -291,11 +292,12 @@ class HttpRoute:
     )
     rate_limited: bool = field(default=True, validator=BOOLEAN, kw_only=True)
     run_at_startup: bool = field(default=False, validator=BOOLEAN, kw_only=True)
+    key: str = field(init=False, repr=False, eq=False)
 
-    @property
-    def key(self) -> str:
-        """Unique among all plugins; names in braces do not distinguish routes."""
-        return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', self.path)}"
+    @key.default
+    def _key(self) -> str:
+        # validators run after this
+        return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', str(self.path))}"
 
 
 def _is_pattern(value: Any) -> bool:

@@ -190,15 +190,12 @@ class BudgetsConfig(NamedTuple):
     @property
     def are_kept(self) -> bool:
         """Whether a budget has a limit, so that what is spent must be stored."""
-        return any(value is not None for each in self._all() for value in each)
+        return {self.total, self.user, *self.users.values()} != {BudgetConfig()}
 
     def of(self, user: str) -> BudgetConfig:
         """Return the limits of a user: those of that user, else those of each."""
         own = self.users.get(user, BudgetConfig())._asdict()
         return self.user._replace(**{name: each for name, each in own.items() if each is not None})
-
-    def _all(self) -> list[BudgetConfig]:
-        return [self.total, self.user, *self.users.values()]
 
 
 REMOVED = {"server.pin": "assign CPU cores with taskset or the service manager"}

@@ -226,10 +226,6 @@ class _Watched:
     hook: str
     watchdog: Watchdog
 
-    @property
-    def is_left_out(self) -> bool:
-        return self.plugin in self.watchdog.hanging
-
     def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if self.hook == "genai_on_close":  # the host must be able to close
             work = partial(function, *arguments, **named)
@@ -284,7 +280,7 @@ def _guard(
 ) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        if watched.is_left_out:
+        if watched.plugin in watched.watchdog.hanging:
             return None
         try:
             result = watched.call(function, *arguments, **named)
@@ -302,7 +298,7 @@ def _guard_of_wrapper(function: Callable[..., Any], watched: _Watched) -> Callab
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
-        if watched.is_left_out:
+        if watched.plugin in watched.watchdog.hanging:
             return (yield)
         wrapping: Any = function(*arguments, **named)
         try:

@@ -201,20 +201,17 @@ class Watched:
         self._watchdog = watchdog
 
     def __enter__(self) -> Watched:
-        self.start()
+        """Begin to watch the code, unless `start` has."""
+        watchdog = self._watchdog
+        if self not in watchdog.watched:
+            if self.limits is None:
+                self.since = watchdog.now()
+            watchdog.watched.add(self)
+            if not watchdog.is_set:
+                watchdog.look_after(HANGS)
         return self
 
-    def start(self) -> None:
-        """Begin to watch the code. It is called earlier than on entry if the context is entered in
-        another thread."""
-        watchdog = self._watchdog
-        if self in watchdog.watched:
-            return
-        if self.limits is None:
-            self.since = watchdog.now()
-        watchdog.watched.add(self)
-        if not watchdog.is_set:
-            watchdog.look_after(HANGS)
+    start = __enter__  # earlier, if the context is entered in another thread
 
     def __exit__(self, *exc: object) -> None:
         self._watchdog.watched.discard(self)

@@ -43,7 +43,7 @@ def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> Ht
         if api.paths and re.fullmatch(api.paths, path):
             return api
         if api.shared_paths and re.fullmatch(api.shared_paths, path):
-            if any(name in headers for name in api.headers):
+            if not api.headers.isdisjoint(headers):
                 shared = shared or api
             elif not api.headers:
                 usual = usual or api

@@ -172,13 +172,13 @@ class HttpRoutes:
                 yield prefix + path[len(alias) :]
 
     def _find(self, method: str, path: str) -> RouteMatch | HttpProblem:
-        segments = [unquote(segment) for segment in _segments(path)]
-        is_of_host = any(_is_below(path, each) for each in HTTP_PATHS)
-        exact = self._own.exact(method, segments)
-        if exact is None and not is_of_host:
-            exact = self._routes.exact(method, segments)
+        segments = _segments(path)
+        if "%" in path:
+            segments = [unquote(segment) for segment in segments]
+        exact = self._own.exact(method, segments) or self._routes.exact(method, segments)
         if exact is not None:
             return exact, {}
+        is_of_host = any(_is_below(path, each) for each in HTTP_PATHS)
         fitting = self._own.fitting(segments)
         if not is_of_host:
             fitting = [*fitting, *self._routes.fitting(segments)]

@@ -37,6 +37,7 @@ _APIS: Mapping[Signal, tuple[str, str]] = {
     "traces": ("opentelemetry.trace", "get_tracer_provider"),
     "metrics": ("opentelemetry.metrics", "get_meter_provider"),
 }
+_MODULES = frozenset(module for module, _ in _APIS.values())
 
 
 @frozen
@@ -68,7 +69,7 @@ def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]
 
 def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
     """Return the signals to send now; the application's providers take precedence."""
-    if not exporters and not any(module in sys.modules for module, _ in _APIS.values()):
+    if not exporters and _MODULES.isdisjoint(sys.modules):
         return _NOTHING
     apps = {
         signal: provider
