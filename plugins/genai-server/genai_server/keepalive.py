@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 
@@ -43,16 +42,17 @@ class Keepalive:
                 self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    @contextmanager
-    def paused(self) -> Iterator[asyncio.Task[None] | None]:
-        """While a chunk is sent. Yields what has to end before; None if nothing is being sent."""
+    def pause(self) -> asyncio.Task[None] | None:
+        """Send nothing while a chunk is sent. Returns what has to end before; None if nothing is
+        being sent."""
         self._is_paused = True
         sending, self._sending = self._sending, None
-        try:
-            yield None if sending is None or sending.done() else sending
-        finally:
-            self._is_paused = False
-            self._sent = self._loop.time()
+        return None if sending is None or sending.done() else sending
+
+    def resume(self) -> None:
+        """The chunk was sent, or could not be."""
+        self._is_paused = False
+        self._sent = self._loop.time()
 
     def _look(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
         now = self._loop.time()

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextvars import Context
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from greenlet import greenlet
 
@@ -147,10 +147,12 @@ class SuspendableCall:
             try:
                 awaitable = _Started(coroutine, coroutine.send(None))
             except StopIteration as end:
-                return cast("T", end.value)
-        return cast("T", self._switch(awaitable))
+                result: T = end.value
+                return result
+        found: T = self._switch(awaitable)
+        return found
 
-    def _switch(self, awaitable: Awaitable[Any]) -> Any:
+    def _switch(self, awaitable: Any) -> Any:
         loop = self._greenlet.parent
         assert loop is not None
         return loop.switch(awaitable)

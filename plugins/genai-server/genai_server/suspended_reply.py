@@ -145,11 +145,12 @@ class SuspendedReply:
         assert self._call is not None
         chunks, self._unsent = bytes(self._unsent), bytearray()
         try:
-            with self._keepalive.paused() as sending:
-                if sending is not None:
-                    self._call.wait_for(sending)
-                self._call.wait_for(self._send(chunks), at_once=self._at_once)
+            if sending := self._keepalive.pause():
+                self._call.wait_for(sending)
+            self._call.wait_for(self._send(chunks), at_once=self._at_once)
         except ClientGone:
             self._is_gone = True
         except Exception as error:  # noqa: BLE001 - not a failure of the function; raised by `send`
             self._failure, self._is_gone = error, True
+        finally:
+            self._keepalive.resume()
