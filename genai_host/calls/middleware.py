@@ -32,14 +32,16 @@ def around(
 def _around(
     middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
 ) -> Iterator[None]:
-    for each in middleware:
-        each.enter(route)
+    entered: list[CallMiddleware] = []
     error: GenaiError | None = None
     try:
+        for each in middleware:
+            each.enter(route)
+            entered.append(each)
         yield
     except BaseException as raised:
         error = raised if isinstance(raised, GenaiError) else Cancelled("abandoned")
         raise
     finally:
-        for each in middleware:
+        for each in entered:
             each.leave(route, error, report)
