@@ -52,6 +52,7 @@ from genai_host.api.calls import (
     Operation as Operation,
     TranscribeCall as TranscribeCall,
     ToolSchema as ToolSchema,
+    VendorTool as VendorTool,
 )
 from genai_host.api.extra import (
     extra_of as extra_of,

@@ -84,6 +84,15 @@ class ToolSchema:
     )
 
 
+@frozen
+class VendorTool(ToolSchema):
+    """A tool that a service runs or describes itself, for example its web search.
+
+    `extra` has its definition in the request, by dialect. Services with another dialect do not
+    receive it.
+    """
+
+
 @frozen(kw_only=True)
 class Call:
     """Base of all calls.

@@ -304,6 +304,19 @@ class JsonReader:
         self._read_all()
         return {carrier.dialect: found}
 
+    def fields_for_service(self, *names: str) -> Mapping[str, Any] | None:
+        """Fields as they are, for `extra`, by dialect; None if the service has another format.
+
+        Args:
+            names: Their names; none for all fields.
+        """
+        carrier = self._carrier
+        if carrier is None or not carrier.is_sent():
+            return None
+        wanted = [each for each in self.names() if not names or each[0] in names]
+        self.read.update(name for name, _ in wanted)
+        return {carrier.dialect: {written: self.value[written] for _, written in wanted}}
+
     def _is_read(self) -> bool:
         """Whether all fields were read; quick, but false if there are others that are null."""
         if not self.value.keys() <= self.read:

@@ -33,8 +33,10 @@ from genai_host.api import (
     ReplyStream,
     StreamDecoder,
     TokenCount,
+    ToolSchema,
     Transcription,
     Usage,
+    VendorTool,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
@@ -116,6 +118,12 @@ class Route:
         valid = self.candidate.parameters
         usual = {key: v for key, v in self.candidate.defaults.items() if key in valid}
         return merged_parameters(usual, given)
+
+    def takes(self, tool: ToolSchema) -> bool:
+        """Whether the service receives a tool; see `VendorTool`."""
+        if not isinstance(tool, VendorTool):
+            return True
+        return not {self._dialect.name, self._dialect.models_of}.isdisjoint(tool.extra or ())
 
     def passing(self, request: PassedRequest) -> Route | None:
         """This route for one request that passes through; None if it does not fit."""

@@ -20,11 +20,12 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorTool,
 )
 from genai_host.api.extra import joined_extra
-from genai_host.api.json_reader import is_deep
+from genai_host.api.json_reader import JsonReader, is_deep
 from genai_host.api.json_text import ValueBudget
-from genai_host.errors import ValidationError
+from genai_host.errors import NoRoute, ValidationError
 
 
 def offered_tool(
@@ -59,6 +60,22 @@ def offered_tool(
         raise ValidationError(f"the parameters of {name} are not an object", path=path)
     check_schema(parameters, path)
     return ToolSchema(name, description, parameters, strict, extra=extra)
+
+
+def vendor_tool(name: str, given: JsonReader, *fields: str) -> VendorTool | None:
+    """A tool that the service runs or describes itself; None if the service has another format, or
+    the model is unknown.
+
+    Args:
+        name: Its name.
+        given: The object with its definition.
+        fields: Fields of the definition; none for all.
+    """
+    try:
+        extra = given.fields_for_service(*fields)
+    except NoRoute:
+        return None
+    return None if extra is None else VendorTool(name, "", extra=extra)
 
 
 _MOST_VALUES = 5000

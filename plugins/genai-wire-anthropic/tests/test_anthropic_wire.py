@@ -72,6 +72,10 @@ class TestAnthropicMessages(Wire):
         "tool_choice": {"type": "tool", "name": "weather"},
         "metadata": {"user_id": "a"},
     }
+    service_tools = (
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3, "cache_control": mark},
+        {"type": "bash_20250124", "name": "bash"},
+    )
     used = {"input_tokens": 3, "cache_read_input_tokens": 1, "output_tokens": 2}
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
     reply = {

@@ -149,6 +149,7 @@ class WireSuite(PluginSuite):
             with the reason.
         lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
             `message_start: message`.
+        service_tools: Tools that the service runs or describes itself, as in `tools` of a request.
         neutral: Places of the request in fields that mean nothing to services of other formats, so
             that they are left out without being named.
         data: Places of the request with objects of the user, such as the arguments of a tool. The
@@ -166,6 +167,7 @@ class WireSuite(PluginSuite):
     stream_type: str = _SSE
     lost: Mapping[str, str] = {}
     lost_in_streams: Mapping[str, str] = {}
+    service_tools: Sequence[Json] = ()
     neutral: Collection[str] = ()
     data: Collection[str] = ()
     new: Collection[str] = ("created", "created_at", "id")
@@ -261,6 +263,18 @@ class WireSuite(PluginSuite):
                     unnamed.add(shown(place))
         differing = unnamed.symmetric_difference(self.neutral)
         assert not differing, f"not named: {', '.join(sorted(differing))}"
+
+    def test_a_tool_of_the_service_is_sent_to_it_alone(self) -> None:
+        for tool in self.service_tools:
+            request = {**self.request, "tools": [*self.request["tools"], tool]}
+            with self.serving() as (service, client):
+                client.post(self.path, request)
+                sent = service.bodies[-1]["tools"]
+                assert any(tool.items() <= each.items() for each in sent)
+            with self.serving(another=True) as (service, client):
+                status, headers, text = client.send(self.path, request)
+                place = f"tools[{len(request['tools']) - 1}]"
+                assert place in (text.decode() if status >= 400 else headers[DROPPED])
 
     # replies
 

@@ -43,6 +43,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    VendorTool,
     asked_in_words,
     fitting_id,
     held_form,
@@ -240,6 +241,8 @@ def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    if isinstance(tool, VendorTool):
+        return with_extra({}, tool, NAME)
     described = {"description": tool.description} if tool.description else {}
     schema = {"type": "object", **tool.parameters}
     return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)

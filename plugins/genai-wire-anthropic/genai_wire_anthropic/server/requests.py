@@ -26,6 +26,7 @@ from genai_host.serving import (
     each_once,
     offered_tool,
     one_of,
+    vendor_tool,
 )
 from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
 
@@ -97,7 +98,7 @@ _DIRECT = "direct"
 
 def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
     """Read the tools and their cache lifetimes. Raises `ValidationError` if a tool is invalid, or
-    is run or described by Anthropic's service."""
+    is run or described by Anthropic's service and the model is at another one."""
     ttls: set[str] = set()
     tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
     return tools, ttls
@@ -128,12 +129,15 @@ def chosen(
 
 def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     kind, name = given.text("type", "custom"), given.text("name")
-    if kind != "custom":
-        raise ValidationError(
-            f"Anthropic's tools of type {kind} are not supported: use custom",
-            path=given.at("type"),
-        )
     ttls.update(ttl_in(given))
+    if kind != "custom":
+        tool = vendor_tool(name or kind, given)
+        if tool is None:
+            raise ValidationError(
+                f"this model does not support Anthropic's tools of type {kind}: use custom",
+                path=given.at("type"),
+            )
+        return tool
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")

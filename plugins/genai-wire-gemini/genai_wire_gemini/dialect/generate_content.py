@@ -8,7 +8,7 @@ Vertex AI; all as of November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -24,6 +24,7 @@ from genai_host.api import (
     ProviderRequest,
     StreamDecoder,
     ToolSchema,
+    VendorTool,
     standard_parameters,
     with_extra,
 )
@@ -101,7 +102,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         if config:
             body["generationConfig"] = config
         if call.tools:
-            body["tools"] = [{"functionDeclarations": [_wire_tool(tool) for tool in call.tools]}]
+            body["tools"] = _wire_tools(call.tools)
             if call.tool_choice is not None:
                 choice = _wire_choice(call.tool_choice)
                 body["toolConfig"] = {"functionCallingConfig": choice}
@@ -139,6 +140,15 @@ def _wire_config(call: ChatCall) -> dict[str, Any]:
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = call.schema
     return config
+
+
+def _wire_tools(tools: Sequence[ToolSchema]) -> list[dict[str, Any]]:
+    functions = [_wire_tool(tool) for tool in tools if not isinstance(tool, VendorTool)]
+    wire: dict[str, Any] = {"functionDeclarations": functions} if functions else {}
+    for tool in tools:
+        if isinstance(tool, VendorTool):
+            wire = with_extra(wire, tool, NAME)
+    return [wire]
 
 
 def _wire_tool(tool: ToolSchema) -> dict[str, Any]:

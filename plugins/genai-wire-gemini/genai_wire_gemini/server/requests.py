@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from genai_host.api import JsonReader, ToolSchema, read_json
 from genai_host.errors import ValidationError
-from genai_host.serving import check_schema, each_once, offered_tool, one_of
+from genai_host.serving import check_schema, each_once, offered_tool, one_of, vendor_tool
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
@@ -283,7 +283,8 @@ _MODES: Mapping[str, str | None] = {
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Read the tools. Raises `ValidationError`, also for tools that Google's services run."""
+    """Read the tools. Raises `ValidationError`, also for tools that Google's services run if the
+    model is at another one."""
     return each_once(_declared(body), body.at("tools"))
 
 
@@ -291,10 +292,13 @@ def _declared(body: JsonReader) -> Iterator[ToolSchema]:
     for tool in body.objects("tools"):
         for name, _ in tool.names():
             if name != _DECLARATIONS:
-                raise ValidationError(
-                    f"the tool {name} is not supported here: only {_DECLARATIONS} are",
-                    path=tool.at(name),
-                )
+                own = vendor_tool(name, tool, name)
+                if own is None:
+                    raise ValidationError(
+                        f"this model does not support the tool {name}: only {_DECLARATIONS}",
+                        path=tool.at(name),
+                    )
+                yield own
         yield from map(_tool, tool.objects(_DECLARATIONS))
 
 
