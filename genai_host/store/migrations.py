@@ -81,11 +81,13 @@ def bring_up_to_date(
 def _version(connection: Connection, database: Database) -> int:
     """Version of the schema; 0 for a new store."""
     tables = inspect(connection)
+    # asked first: PostgreSQL shows each query what another process has created since the last one
+    is_empty = not tables.get_table_names()
     if tables.has_table(meta.name):
         found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
         if found is not None and found.isdecimal():
             return int(found)
-    elif not tables.get_table_names():
+    elif is_empty:
         return 0
     raise database.no_store()
 

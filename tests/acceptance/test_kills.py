@@ -120,6 +120,7 @@ def kill_turns(lives: Lives, kills: int) -> None:
         with lives.process("turns") as (one, its), lives.process("turns") as (other, others):
             told += [its.readline(), others.readline()]
             told += [its.readline() for _ in range(lives.chance.randrange(6))]
+            assert all(told), "a process ended before it was killed"
             lives.pause()
             kill(one)
             kill(other)

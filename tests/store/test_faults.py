@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 
 from genai_host import Message
 from genai_host.api import Feature, Prompt, Secret
@@ -222,6 +222,24 @@ class TestMigrations:
         assert backup.stat().st_mode & 0o777 == 0o600 or os.name == "nt"
         with Store(backup) as store:
             assert store.find(id) == id
+
+    @pytest.mark.parametrize("place", ["postgresql"], indirect=True)  # SQLite reads a snapshot
+    @pytest.mark.parametrize("query", [1, 2])  # they ask which tables there are
+    def test_another_process_may_create_it_meanwhile(
+        self, place: str, make_store: MakeStore, query: int
+    ) -> None:
+        asked: list[str] = []
+
+        def create(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            asked.append(statement)
+            if len(asked) == query:
+                begin(make_store())
+
+        with closing(self.database(place)) as database:
+            event.listen(database.engine, "after_cursor_execute", create)
+            bring_up_to_date(database)
+        assert len(asked) >= query
+        assert len(make_store().conversations()) == 1
 
     def test_a_step_that_fails_changes_nothing(self, store: Store, place: str) -> None:
         id = begin(store).id
