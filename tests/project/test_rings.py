@@ -42,6 +42,21 @@ def test_sleeps_in_a_thread():
     thread.start()
     thread.join()
 
+went_on, ended = threading.Event(), threading.Event()
+
+@pytest.mark.part
+def test_part_leaves_a_thread():
+    def go_on():
+        went_on.wait(60)
+        test_sleeps_in_a_thread()
+        ended.set()
+
+    threading.Thread(target=go_on).start()
+
+def test_what_a_thread_of_another_starts():
+    went_on.set()
+    assert ended.wait(60)
+
 @pytest.fixture(scope="module")
 def shared():
     test_starts()
@@ -100,10 +115,10 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
     assert failed == ["test_binds", *files, "test_part_starts", *sleep, "test_starts"]
     result.stdout.fnmatch_lines(
         [
-            "*in the ring unit and uses starts: mark it process",
-            "*in the ring unit and uses sockets: mark it part",
-            "*in the ring unit and uses databases: mark it part",
-            "*in the ring part and uses starts: mark it process",
+            "*in the ring unit and uses starts: mark it process (*.py:*",
+            "*in the ring unit and uses sockets: mark it part (*.py:*",
+            "*in the ring unit and uses databases: mark it part (*.py:*",
+            "*in the ring part and uses starts: mark it process (*.py:*",
         ]
     )
 
@@ -111,8 +126,8 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("ring", "count"),
     [
-        *(("unit", 9), ("part", 3), ("process", 2), ("far", 2)),
-        *(("unit,smoke", 10), ("unit,hypothesis", 10)),
+        *(("unit", 10), ("part", 4), ("process", 2), ("far", 2)),
+        *(("unit,smoke", 11), ("unit,hypothesis", 11)),
     ],
 )
 def test_item_1_a_ring_is_chosen_by_its_name(
@@ -144,7 +159,7 @@ def test_rows_of_a_parametrized_test_are_evenly_spaced(pytester: pytest.Pytester
 
 
 def test_item_1_what_each_test_used_is_written(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=16)
+    project.runpytest_subprocess("--usage=used.jsonl").assert_outcomes(passed=18)
     lines = (project.path / "used.jsonl").read_text("utf-8").splitlines()
     used = {each["test"].partition("::")[2]: each for each in map(json.loads, lines)}
     assert used["test_starts"]["starts"] >= 1

@@ -51,6 +51,7 @@ _FAR_FOLDERS = tuple(
     f"tests/{folder}/" for folder in ("assistants_peers", "bare", "npm", "page", "peers")
 )
 _RING = pytest.StashKey[str]()
+_THREADS = "threads"
 _EVENTS = {
     "subprocess.Popen": "starts",
     "os.fork": "starts",
@@ -61,7 +62,10 @@ _EVENTS = {
     "socket.connect": "sockets",
     "sqlite3.connect": "databases",
     "time.sleep": "sleeps",  # from Python 3.13 on
+    "_thread.start_joinable_thread": _THREADS,  # from Python 3.13 on
+    "_thread.start_new_thread": _THREADS,
 }
+_TEST = "_genai_host_test"  # attribute of a thread
 _HANGS = 1000.0  # seconds
 _OBJECTS = 100_000  # between garbage collections; usually 2,000, which takes an eighth of the time
 _SLOW = 0.5  # seconds
@@ -71,12 +75,18 @@ _LEAST = {"starts": "process", "sockets": "part", "databases": "part", "sleeps":
 
 
 class Usage:
-    """Resources of a test, in its thread and in threads started since; older threads belong to
-    earlier tests.
+    """Resources of a test, in its thread and in threads that it starts. Older threads belong to
+    earlier tests, and so do threads that those start.
+
+    Attributes:
+        places: Where each resource was last used.
     """
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(_LEAST, 0)
+        self.places: dict[str, str] = {}
+        self._number = 0
+        self._thread = threading.get_ident()
         self._older = frozenset[int]()
 
     def audit_hook(self) -> Callable[[str, tuple[Any, ...]], None]:
@@ -88,17 +98,34 @@ class Usage:
 
         def see(event: str, arguments: tuple[Any, ...]) -> None:
             if event in _EVENTS and arguments[:1] != (":memory:",):
-                self._count(_EVENTS[event])
+                self._count(_EVENTS[event], arguments)
 
         return see
 
-    def _count(self, what: str) -> None:
-        if threading.get_ident() not in self._older:
+    def _count(self, what: str, arguments: tuple[Any, ...]) -> None:
+        test = self._test_of_this_thread()
+        if what == _THREADS:
+            started = getattr(arguments[0], "__self__", None)
+            if isinstance(started, threading.Thread):
+                vars(started)[_TEST] = test
+        elif test == self._number:
             self.counts = {**self.counts, what: self.counts[what] + 1}
+            frame = sys._getframe(2)
+            self.places[what] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def _test_of_this_thread(self) -> int:
+        ident = threading.get_ident()
+        if ident == self._thread:
+            return self._number
+        unknown = -1 if ident in self._older else self._number
+        known: int = vars(threading.current_thread()).get(_TEST, unknown)
+        return known
 
     def begin(self) -> None:
         self.counts = dict.fromkeys(self.counts, 0)
-        self._older = frozenset({*sys._current_frames()} - {threading.get_ident()})
+        self._number += 1
+        self._thread = threading.get_ident()
+        self._older = frozenset({*sys._current_frames()} - {self._thread})
 
 
 def ring_of(item: pytest.Item) -> str:
@@ -252,7 +279,10 @@ class Rings:
         ]
         if wrong and self._file is None:
             least = max((_LEAST[what] for what in wrong), key=RINGS.index)
-            pytest.fail(f"it is in the ring {ring} and uses {', '.join(wrong)}: mark it {least}")
+            places = ", ".join(self._usage.places[what] for what in wrong)
+            pytest.fail(
+                f"it is in the ring {ring} and uses {', '.join(wrong)}: mark it {least} ({places})"
+            )
         return result
 
 
