@@ -1,9 +1,9 @@
-"""The suites find what is wrong: each wrong plugin fails the tests that it must, and no
-others."""
+"""The suites find what is wrong: each wrong plugin fails the tests that it must, and no others."""
 
 from __future__ import annotations
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from genai_host_testing.suites import Suite
 
@@ -27,17 +27,41 @@ QUICKLY = [
 ]
 
 
+_AT_ONCE = 16  # a run of pytest takes longer than the tests of a suite
+_RUNS = -(-len(SUITES) // _AT_ONCE)
+_GROUPS = [[*SUITES][number::_RUNS] for number in range(_RUNS)]
+
+
+class Only:
+    """A plugin of pytest that applies the expressions of suites, as `pytest -k` applies one."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [each for each in items if _is_chosen(each)]
+
+
+def _is_chosen(item: pytest.Item) -> bool:
+    only = getattr(getattr(item, "cls", None), "only", "")
+    return not only or Expression.compile(only).evaluate(lambda word, /, **_: word in item.name)
+
+
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("name", SUITES)
-def test_a_wrong_plugin_fails_the_right_tests(pytester: pytest.Pytester, name: str) -> None:
-    suite = SUITES[name]
-    only = getattr(suite, "only", "")
-    pytester.makepyfile(f"import sys\nTestIt = sys.modules[{wrong.__name__!r}].SUITES[{name!r}]")
-    outcome = pytester.inline_run(*QUICKLY, *(["-k", only] if only else []))
-    passed, _, failed = outcome.listoutcomes()
-    assert passed or failed
-    assert {each.nodeid.rpartition("::")[2].partition("[")[0] for each in failed} == suite.fails
+@pytest.mark.parametrize("names", _GROUPS, ids=lambda names: names[0])
+def test_wrong_plugins_fail_the_right_tests(pytester: pytest.Pytester, names: list[str]) -> None:
+    suites = f"sys.modules[{wrong.__name__!r}].SUITES"
+    lines = [f"Test_{name} = {suites}[{name!r}]" for name in names]
+    pytester.makepyfile("\n".join(["import sys", *lines]))
+    passed, _, failed = pytester.inline_run(*QUICKLY, plugins=[Only()]).listoutcomes()
+    ran = {_place(each)[0] for each in (*passed, *failed)}
+    assert ran == {f"Test_{name}" for name in names}
+    found = {_place(each) for each in failed}
+    assert found == {(f"Test_{name}", test) for name in names for test in SUITES[name].fails}
+
+
+def _place(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:
+    """The names of the suite and of the test."""
+    _, suite, test = report.nodeid.split("::", 2)
+    return suite, test.partition("[")[0]
 
 
 def test_departures_are_listed(pytester: pytest.Pytester) -> None:
