@@ -225,21 +225,21 @@ class TestMigrations:
 
     @pytest.mark.parametrize("place", ["postgresql"], indirect=True)  # SQLite reads a snapshot
     @pytest.mark.parametrize("query", [1, 2])  # they ask which tables there are
-    def test_another_process_may_create_it_meanwhile(
-        self, place: str, make_store: MakeStore, query: int
-    ) -> None:
+    def test_another_process_may_create_it_meanwhile(self, place: str, query: int) -> None:
         asked: list[str] = []
 
         def create(_connection: object, _cursor: object, statement: str, *_: object) -> None:
             asked.append(statement)
             if len(asked) == query:
-                begin(make_store())
+                with Store(place) as another:
+                    begin(another)
 
         with closing(self.database(place)) as database:
             event.listen(database.engine, "after_cursor_execute", create)
             bring_up_to_date(database)
         assert len(asked) >= query
-        assert len(make_store().conversations()) == 1
+        with Store(place) as store:
+            assert len(store.conversations()) == 1
 
     def test_a_step_that_fails_changes_nothing(self, store: Store, place: str) -> None:
         id = begin(store).id

@@ -52,9 +52,10 @@ def test_what_is_there_is_counted(store: Store, make_store: MakeStore) -> None:
     assert health.size > 10_000
 
 
-def test_none_is_made(store: Store) -> None:
-    for _ in range(2):
-        assert store.health() is None
+def test_none_is_made(place: str) -> None:
+    with Store(place) as store:
+        for _ in range(2):
+            assert store.health() is None
     assert not Path(store.location).parent.exists()
 
 

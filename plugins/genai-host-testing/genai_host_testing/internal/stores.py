@@ -33,6 +33,7 @@ __all__ = [
     "postgres",
     "postgres_server",
     "store",
+    "store_template",
 ]
 
 MakeStore = Callable[..., Store]
@@ -47,9 +48,26 @@ def postgres_server() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def store_template(postgres_server: str) -> str:
+    """The name of a database with an empty store."""
+    import psycopg
+
+    name = "store_template"
+    with psycopg.connect(postgres_server.format(database="postgres"), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    with Store(postgres_server.format(database=name)) as store:
+        store.usage()
+    return name
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The location of this test's store."""
+    """The location of this test's store.
+
+    On PostgreSQL, tests with `make_store` have a copy of an empty store: to create the tables takes
+    longer than most tests.
+    """
     if request.param == "sqlite":
         yield str(tmp_path / "kept" / "conversations.db")
         return
@@ -58,7 +76,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     address: str = request.getfixturevalue("postgres_server")
     name = f"test_{next(_numbers)}"
     with psycopg.connect(address.format(database="postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        source = ""
+        if "make_store" in request.fixturenames:
+            template = request.getfixturevalue("store_template")
+            source = f" TEMPLATE {template} STRATEGY FILE_COPY"
+        connection.execute(f"CREATE DATABASE {name}{source}")
         yield address.format(database=name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # it has a thousand files
 
