@@ -62,6 +62,10 @@ def app(make_host: MakeHost) -> Iterator[Application]:
         yield made
 
 
+def never() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
 async def exchange(
     app: Application, scope: Mapping[str, Any], received: Mapping[str, Any] | None = None
 ) -> list[Any]:
@@ -70,9 +74,7 @@ async def exchange(
     messages = [received or {"type": "http.request"}]
 
     async def receive() -> Any:
-        if messages:
-            return messages.pop(0)
-        return await asyncio.get_running_loop().create_future()
+        return messages.pop() if messages else await never()
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -101,29 +103,21 @@ def get(app: Application, path: str, **more: Any) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("path", "more", "name", "root"),
+    ("path", "raw_path", "name", "root"),
     [
-        ("/echo/a b%", {}, "a b%", ""),
-        ("/echo/a/b", {"raw_path": b"/echo/a%2Fb"}, "a/b", ""),
-        ("/below/echo/x", {"root_path": "/below"}, "x", "/below"),
-        (
-            "/below/echo/a/b",
-            {"root_path": "/below", "raw_path": b"/below/echo/a%2Fb"},
-            "a/b",
-            "/below",
-        ),
-        (
-            "/é/b c/echo/x",
-            {"root_path": "/é/b c", "raw_path": b"/%C3%A9/b%20c/echo/x"},
-            "x",
-            "/é/b c",
-        ),
-        ("/echo/x", {"root_path": "/up", "raw_path": b"/echo/x"}, "x", "/up"),
+        ("/echo/a b%", None, "a b%", ""),
+        ("/echo/a/b", b"/echo/a%2Fb", "a/b", ""),
+        ("/below/echo/x", None, "x", "/below"),
+        ("/below/echo/a/b", b"/below/echo/a%2Fb", "a/b", "/below"),
+        ("/é/b c/echo/x", b"/%C3%A9/b%20c/echo/x", "x", "/é/b c"),
+        ("/echo/x", b"/echo/x", "x", "/up"),
     ],
 )
 def test_item_3_paths_below_a_mount(
-    app: Application, path: str, more: Mapping[str, Any], name: str, root: str
+    app: Application, path: str, raw_path: bytes | None, name: str, root: str
 ) -> None:
+    given = {"root_path": root, "raw_path": raw_path}
+    more = {key: value for key, value in given.items() if value}
     status, body = get(app, path, **more)
     assert (status, json.loads(body)) == (200, {"name": name, "root": root})
 
@@ -142,19 +136,11 @@ def test_two_loops_at_once_are_an_error(app: Application) -> None:
         asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"client": ("192.0.2.1", 1)},
-        {"client": None},
-        {"headers": [(b"host", b"localhost"), (b"x-forwarded-for", b"192.0.2.1")]},
-    ],
-    ids=["remote", "unknown", "forwarded"],
-)
-def test_without_a_token_only_this_machine_is_answered(
-    app: Application, more: Mapping[str, Any]
-) -> None:
-    assert get(app, "/echo/x", **more)[0] == 403
+def test_without_a_token_only_this_machine_is_answered(app: Application) -> None:
+    forwarded = [(b"host", b"localhost"), (b"x-forwarded-for", b"192.0.2.1")]
+    assert get(app, "/echo/x", client=("192.0.2.1", 1))[0] == 403
+    assert get(app, "/echo/x", client=None)[0] == 403
+    assert get(app, "/echo/x", headers=forwarded)[0] == 403
 
 
 def test_with_a_configured_token_any_machine_is_answered(
@@ -176,21 +162,15 @@ def test_http_2_has_no_header_connection(app: Application) -> None:
         assert (start["status"], b"connection" in dict(start["headers"])) == (421, closes)
 
 
-WEBSOCKET = {"type": "websocket", "scheme": "ws", "subprotocols": []}
-CONNECT = {"type": "websocket.connect"}
-
-
-def test_a_websocket_is_answered_as_its_request(app: Application) -> None:
-    asked = scope("/echo/x", **WEBSOCKET, extensions={"websocket.http.response": {}})
+def test_a_websocket_is_answered_as_its_request_or_closed(app: Application) -> None:
+    asked = scope("/echo/x", type="websocket", scheme="ws", subprotocols=[])
+    connect = {"type": "websocket.connect"}
+    assert asyncio.run(exchange(app, asked, connect)) == [{"type": "websocket.close"}]
+    asked["extensions"] = {"websocket.http.response": {}}
     del asked["method"]
-    start, body = asyncio.run(exchange(app, asked, CONNECT))
+    start, body = asyncio.run(exchange(app, asked, connect))
     assert (start["type"], start["status"]) == ("websocket.http.response.start", 200)
     assert body["type"] == "websocket.http.response.body"
-
-
-def test_a_websocket_is_closed_without_the_extension(app: Application) -> None:
-    sent = asyncio.run(exchange(app, scope("/echo/x", **WEBSOCKET), CONNECT))
-    assert sent == [{"type": "websocket.close"}]
 
 
 def test_another_protocol_is_an_error(app: Application) -> None:
@@ -198,10 +178,15 @@ def test_another_protocol_is_an_error(app: Application) -> None:
         asyncio.run(exchange(app, {"type": "x"}))
 
 
-def test_a_wrong_configuration_is_one_line_for_the_server() -> None:
+@pytest.fixture
+def wrong_configuration() -> None:
     file = Path(paths.config_file())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("[server]\nport = 'x'\n", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("wrong_configuration")
+def test_a_wrong_configuration_is_one_line_for_the_server() -> None:
     received = {"type": "lifespan.startup"}
     (sent,) = asyncio.run(exchange(Application(), {"type": "lifespan"}, received))
     assert sent["type"] == "lifespan.startup.failed"
@@ -209,12 +194,9 @@ def test_a_wrong_configuration_is_one_line_for_the_server() -> None:
     assert "\n" not in sent["message"]
 
 
-async def serve(app: Application, path: str, receive: Any, send: Any) -> None:
-    await app(scope(path), receive, send)
-
-
-def never() -> Any:
-    return asyncio.get_running_loop().create_future()
+@pytest.mark.usefixtures("wrong_configuration")
+def test_a_host_that_cannot_be_opened_is_a_status_without_a_lifespan() -> None:
+    assert get(Application(), "/v1/models")[0] == 503
 
 
 def test_a_failed_send_cancels_the_request(app: Application) -> None:
@@ -228,7 +210,7 @@ def test_a_failed_send_cancels_the_request(app: Application) -> None:
             if message.get("body"):
                 raise OSError("the client has disconnected")
 
-        await serve(app, "/stream", receive, send)
+        await app(scope("/stream"), receive, send)
         assert await asyncio.to_thread(cancelled.wait, 60)
 
     asyncio.run(main())
@@ -248,7 +230,7 @@ def test_a_request_that_ends_otherwise_is_cancelled(app: Application, how: str) 
         async def send(message: Any) -> None:
             raise AssertionError(message)
 
-        task = asyncio.create_task(serve(app, "/wait", receive, send))
+        task = asyncio.create_task(app(scope("/wait"), receive, send))
         assert await asyncio.to_thread(begun.wait, 60)
         if how == "cancelled task":
             task.cancel()
@@ -264,7 +246,7 @@ def test_a_client_that_left_before_it_was_refused_is_no_error(app: Application) 
         raise OSError("the client has disconnected")
 
     asked = scope("/echo/x", headers=[(b"host", b"elsewhere.example")])
-    asyncio.run(app(asked, lambda: never(), send))
+    asyncio.run(app(asked, never, send))
 
 
 def test_after_the_lifespan_requests_are_refused_until_the_next(app: Application) -> None:
@@ -285,10 +267,3 @@ def test_a_cancelled_start_does_not_spoil_the_application(app: Application) -> N
         return int((await exchange(app, scope("/echo/x")))[0]["status"])
 
     assert asyncio.run(main()) == 200
-
-
-def test_a_host_that_cannot_be_opened_is_a_status_without_a_lifespan() -> None:
-    file = Path(paths.config_file())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("[server]\nport = 'x'\n", encoding="utf-8")
-    assert get(Application(), "/v1/models")[0] == 503

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import socket
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import requests
+from fronts import FRONTS, WORD, Place, place
 from genai_server import Server
 from genai_server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_server.heads import Refused
@@ -22,12 +26,15 @@ from talking import dial, heard, said, statuses, until
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.fake_service import HOLD, Reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served, wait_until
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 
 POST = b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+HELD = POST.replace(b"/size", b"/held") + b"content-length: 2\r\n\r\n{}"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 
@@ -42,7 +49,6 @@ class Held:
         self.go = threading.Event()
         self.most = self.now = self.pieces = 0
         self.closed = threading.Event()
-        self.full = threading.Event()
         self.lock = threading.Lock()
 
     def answer(self, request: RouteRequest, host: Host) -> RouteResponse:
@@ -78,18 +84,14 @@ def size(request: RouteRequest, host: Host) -> RouteResponse:
 @pytest.fixture
 def host(make_host: MakeHost, clock: ManualClock) -> Host:
     held.begin()
-    return make_host(
-        clock=clock,
-        mine=InlinePlugin(
-            http_routes=[
-                HttpRoute("POST", "/size", f"{__name__}:size", max_body_size=1000),
-                HttpRoute("POST", "/large", f"{__name__}:size", max_body_size=10**6),
-                HttpRoute("GET", "/size", f"{__name__}:size"),
-                HttpRoute("POST", "/held", f"{__name__}:held.answer"),
-                HttpRoute("GET", "/endless", f"{__name__}:held.endless"),
-            ]
-        ),
-    )
+    routes = [
+        HttpRoute("POST", "/size", f"{__name__}:size", max_body_size=1000),
+        HttpRoute("POST", "/large", f"{__name__}:size", max_body_size=10**6),
+        HttpRoute("GET", "/size", f"{__name__}:size"),
+        HttpRoute("POST", "/held", f"{__name__}:held.answer"),
+        HttpRoute("GET", "/endless", f"{__name__}:held.endless"),
+    ]
+    return make_host(clock=clock, mine=InlinePlugin(http_routes=routes))
 
 
 @pytest.fixture
@@ -150,14 +152,17 @@ class TestBodies:
 
 
 class TestPlaces:
-    def test_so_many_are_answered_at_once_and_others_are_refused(
-        self, host: Host, client: requests.Session
-    ) -> None:
+    def asking(self, pool: ThreadPoolExecutor, url: str, count: int) -> list[Any]:
+        """Begin requests, of which two are answered at once."""
+        asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(count)]
+        for _ in range(2):
+            assert held.come.acquire(timeout=30)
+        return asked
+
+    def test_so_many_are_answered_at_once(self, host: Host, client: requests.Session) -> None:
         with served(host, max_concurrency=2, queue_size=0) as server, ThreadPoolExecutor(2) as pool:
             url = f"{server.url}/held"
-            asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(2)]
-            assert held.come.acquire(timeout=30)
-            assert held.come.acquire(timeout=30)
+            asked = self.asking(pool, url, 2)
             refused = client.post(url, json={})
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
             assert refused.json()["error"]["code"] == "overloaded"
@@ -169,10 +174,7 @@ class TestPlaces:
 
     def test_others_wait(self, host: Host) -> None:
         with served(host, max_concurrency=2, queue_size=4) as server, ThreadPoolExecutor(6) as pool:
-            url = f"{server.url}/held"
-            asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(6)]
-            assert held.come.acquire(timeout=30)
-            assert held.come.acquire(timeout=30)
+            asked = self.asking(pool, f"{server.url}/held", 6)
             held.go.set()
             assert [each.result().json() for each in asked] == ["held"] * 6
         assert held.most == 2
@@ -185,9 +187,7 @@ class TestPlaces:
             assert held.come.acquire(timeout=30)
             for _ in range(5):
                 with dial(server.url) as client:
-                    client.sendall(
-                        POST.replace(b"/size", b"/held") + b"content-length: 2\r\n\r\n{}"
-                    )
+                    client.sendall(HELD)
                 assert ended.get(timeout=30).status == 499
             held.go.set()
             assert first.result().json() == "held"
@@ -230,9 +230,7 @@ class TestRate:
             clock.advance(30)
             assert [client.get(url, headers=ann).status_code for _ in range(2)] == [200, 429]
 
-    def test_leaves_out_what_the_page_asks_for_all_the_time(
-        self, host: Host, client: requests.Session
-    ) -> None:
+    def test_leaves_out_what_the_page_asks_for(self, host: Host, client: requests.Session) -> None:
         with served(host, rate_limit=1) as server:
             for _ in range(3):
                 assert client.get(f"{server.url}/page").status_code == 200
@@ -241,7 +239,7 @@ class TestRate:
             assert client.get(f"{server.url}/size").status_code == 200
             assert client.get(f"{server.url}/nope").status_code == 429
 
-    def test_comes_back_with_time(self) -> None:
+    def test_comes_back_with_time_and_that_of_many_is_forgotten(self) -> None:
         allowance = UserRateLimiter(60)
         for _ in range(60):
             allowance.take("a", 0.0)
@@ -256,11 +254,10 @@ class TestRate:
         with pytest.raises(Refused):
             allowance.take("a", 1e6)
 
-    def test_of_many_is_forgotten(self) -> None:
-        allowance = UserRateLimiter(1)
+        many = UserRateLimiter(1)
         for number in range(20_000):
-            allowance.take(str(number), 0.0)
-        assert len(allowance._left) == 10_000
+            many.take(str(number), 0.0)
+        assert len(many._left) == 10_000
 
     def test_room(self) -> None:
         room = ByteBudget(10)
@@ -272,10 +269,13 @@ class TestRate:
 
 
 class TestSlowReaders:
+    def begin(self, reader: socket.socket) -> None:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
+
     def test_hold_up_whoever_writes_for_them(self, host: Host) -> None:
         with served(host) as server, dial(server.url) as reader:
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            self.begin(reader)
             until(reader, b"\r\n\r\n")
             made = settled()
             assert made * 10_000 < 20 * 2**20, "what the system buffers, and little more"
@@ -285,14 +285,13 @@ class TestSlowReaders:
 
     def test_that_read_nothing_are_left(self, host: Host) -> None:
         with served(host, send_seconds=0.1) as server, dial(server.url) as reader:
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            self.begin(reader)
             assert held.closed.wait(30)
 
 
 def settled() -> int:
     """Return the number of chunks once no more are produced."""
-    waited: Any = threading.Event()
+    waited = threading.Event()
     before = -1
     while before != held.pieces:
         before = held.pieces
@@ -310,9 +309,7 @@ def filled(server: Server, stack: ExitStack, count: int) -> list[socket.socket]:
 
 
 class TestConnections:
-    def test_beyond_the_limit_are_refused(
-        self, host: Host, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_too_many_are_refused(self, host: Host, caplog: pytest.LogCaptureFixture) -> None:
         with served(host, connections=3) as server, ExitStack() as stack:
             filled(server, stack, 3)
             for path in (b"/size", b"/healthy", b"/v1/models", b"/page") * 5:
@@ -361,11 +358,82 @@ class TestConnections:
             stack.close()
 
 
-def test_the_limit_of_open_files_leaves_room_for_what_requests_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_limit_of_open_files_leaves_room(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     limits = {resource.RLIM_INFINITY: 20_000, 10**6: 20_000, 1024: 768, 200: 136, 16: 8}
     for files, connections in limits.items():
         monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
         assert ServerSettings().most_connections == connections
+
+
+CALLS, CAP, LINE = 200, 20, 80
+
+
+def reply_on_release() -> Reply:
+    """A reply that waits until the test releases it."""
+    return Reply([HOLD, *chat(WORD).steps], keep=True)
+
+
+def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
+    """Clients of all APIs, each with a request in progress."""
+    asked = [here.raw(FRONTS[number % len(FRONTS)], stream=False) for number in range(CALLS)]
+    clients = [stack.enter_context(dial(here.url)) for _ in asked]
+    for client, data in zip(clients, asked, strict=True):
+        client.sendall(data.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+    return clients
+
+
+def refused(clients: list[socket.socket], count: int) -> list[bytes]:
+    """Return the first replies, and remove their clients."""
+    told: list[bytes] = []
+    with selectors.DefaultSelector() as waiting:
+        for client in clients:
+            waiting.register(client, selectors.EVENT_READ)
+        while len(told) < count:
+            ready = waiting.select(30)
+            assert ready, len(told)
+            for key, _ in ready:
+                client = cast(socket.socket, key.fileobj)
+                waiting.unregister(client)
+                told.append(heard(client))
+                clients.remove(client)
+    return told
+
+
+@pytest.mark.parametrize("where", ["the server", "the service"])
+def test_200_requests_through_a_cap_of_20(make_host: MakeHost, tmp_path: Path, where: str) -> None:
+    """The limit is that of the server, or that of the provider."""
+    bounds: Mapping[str, Any] = (
+        {"max_concurrency": CAP, "queue_size": LINE}
+        if where == "the server"
+        else {"max_concurrency": CALLS, "limits": {"max_concurrency": CAP, "queue_size": LINE}}
+    )
+    with place(make_host, tmp_path, **bounds) as here, ExitStack() as stack:
+        here.service.replies = [reply_on_release()]
+        clients = crowd(here, stack)
+        for reply in refused(clients, CALLS - CAP - LINE):
+            assert statuses(reply) == [429]
+            assert b"\r\nretry-after: 1\r\n" in reply
+        here.service.wait_for_requests(CAP)
+        here.service.let_go(CALLS)
+        assert Counter(code for each in clients for code in statuses(heard(each))) == {
+            200: CAP + LINE
+        }
+        assert here.service.most_at_once == CAP
+        assert len(here.service.requests) == CAP + LINE
+        nothing_is_left(here)
+
+
+def nothing_is_left(here: Place) -> None:
+    """Check that no slots are in use in the server and at the provider once all threads have
+    ended."""
+    uvicorn: Any = here.server._uvicorn
+    application = uvicorn.config.app.state
+    settings = application.settings
+    opened: Any = here.host.instances["remote"]._opened
+    for _ in range(1000):
+        free = (application._asking._free, opened.gate.inside, application.bodies.left)
+        if free == (settings.max_concurrency, 0, settings.bodies):
+            return
+        assert here.send("GET", "/health").status_code == 200
+    pytest.fail(f"places are left: {free}")

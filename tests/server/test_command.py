@@ -29,19 +29,9 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 
 LIMITS = [
-    "--allow-host",
-    "a.example",
-    "--cors",
-    "https://b.example",
-    "--max-concurrency",
-    "3",
-    "--queue-size",
-    "4",
-    "--rate-limit",
-    "5",
-    "--graceful-timeout",
-    "2.5",
-]
+    "--allow-host", "a.example", "--cors", "https://b.example", "--max-concurrency", "3",
+    "--queue-size", "4", "--rate-limit", "5", "--graceful-timeout", "2.5",
+]  # fmt: skip
 
 
 @pytest.mark.smoke
@@ -99,9 +89,8 @@ class TestCommand:
         monkeypatch.setenv("GENAI_HOST_SERVER__PORT", "81")
         monkeypatch.setenv("GENAI_HOST_SERVER__ROOT_PATH", "/a")
         monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "of-the-environment")
-        assert terminal("serve", "--root-path", "/b", "--json")[1] == (
-            '{"url": "http://127.0.0.1:81"}\n'
-        )
+        out = terminal("serve", "--root-path", "/b", "--json")[1]
+        assert out == '{"url": "http://127.0.0.1:81"}\n'
         settings = began[0].settings
         assert (settings.port, settings.root_path) == (81, "/b")
         assert settings.tokens == {"": Secret("of-the-environment")}
@@ -133,9 +122,7 @@ class TestCommand:
         assert terminal("serve", "--open", "--root-path", "/host")[2] == note
         assert opened == ["http://127.0.0.1:8642/host/"]
 
-    def test_requests_are_told_where_that_is_asked_for(
-        self, terminal: Terminal, began: list[Server]
-    ) -> None:
+    def test_requests_are_logged_on_demand(self, terminal: Terminal, began: list[Server]) -> None:
         for arguments in (["serve"], ["serve", "--access-log"], ["-v", "serve"]):
             assert terminal(*arguments)[0] == 0
         assert [each.settings.access_log is not None for each in began] == [False, True, True]
@@ -172,12 +159,9 @@ class TestTokens:
         assert self.find(ServerConfig()) == {}
 
     def test_that_are_not_there(self) -> None:
-        for server in (
-            ServerConfig(token={"env": "NONE"}),
-            ServerConfig(users={"a": {"env": "N"}}),
-        ):
+        for given in ({"token": {"env": "NONE"}}, {"users": {"a": {"env": "N"}}}):
             with pytest.raises(ConfigurationError, match="nothing in"):
-                self.find(server)
+                self.find(ServerConfig(**given))
 
     @pytest.mark.parametrize(
         ("text", "what"),
@@ -208,8 +192,7 @@ class TestTokens:
             '[server]\nport = 1\ngraceful_timeout = 3\ntoken = {env="A"}\nrecord_api_calls = true\n'
             '[server.users.ann]\ntoken = {file="/f"}\n'
         )
-        config = read_config(file)
-        assert config.server == ServerConfig(
+        assert read_config(file).server == ServerConfig(
             port=1,
             record_api_calls=True,
             graceful_timeout=3.0,
@@ -228,10 +211,8 @@ class TestTokens:
 
 
 def test_keys_of_the_server_are_set(terminal: Terminal) -> None:
-    assert (
-        terminal("config", "set", "server.port=9000", "server.allowed_hosts=a.example,b.example")[0]
-        == 0
-    )
+    given = ["server.port=9000", "server.allowed_hosts=a.example,b.example"]
+    assert terminal("config", "set", *given)[0] == 0
     server = read_config().server
     assert (server.port, server.allowed_hosts) == (9000, ("a.example", "b.example"))
     assert terminal("config", "set", "server.port=many")[0] == 1
@@ -296,8 +277,7 @@ def test_two_hosts_are_served_by_one_process(make_host: MakeHost) -> None:
 @pytest.mark.part
 def test_the_address_of_version_six(host: Host) -> None:
     try:
-        started = Server(host, bind="::1", port=0, graceful_timeout=0.0)
-        with started as server:
+        with served(host, bind="::1") as server:
             assert server.url.startswith("http://[::1]:")
             assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
     except ConfigurationError as error:

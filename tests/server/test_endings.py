@@ -19,7 +19,7 @@ from genai_server import Server, application
 from talking import dial, heard, until
 
 from genai_host import Config, Host, Message
-from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import Interrupted
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
@@ -47,39 +47,15 @@ def streamed(request: RouteRequest, host: Host) -> RouteResponse:
     asked = ChatRequest(model="remote/m", messages=SAID, stream=True)
 
     def write(answering: completion.CompletionStream) -> Iterator[bytes]:
-        for delta in answering:
-            yield b"data: " + delta.text.encode() + b"\n\n"
-        yield b"data: [DONE]\n\n"
-
-    return completion.streamed(completion.answer(host, asked, request), write)
-
-
-def interruptible(request: RouteRequest, host: Host) -> RouteResponse:
-    asked = ChatRequest(model="remote/m", messages=SAID, stream=True)
-
-    def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         try:
             for delta in answering:
                 yield b"data: " + delta.text.encode() + b"\n\n"
         except Interrupted as error:
             yield b"event: error\ndata: " + error.code.encode() + b"\n\n"
+        else:
+            yield b"data: [DONE]\n\n"
 
     return completion.streamed(completion.answer(host, asked, request), write)
-
-
-def conversations(request: RouteRequest, host: Host) -> RouteResponse:
-    return json_response([each.id for each in host.store_for(request.user).conversations()])
-
-
-def begin(request: RouteRequest, host: Host) -> RouteResponse:
-    conversation = host.open("chat", "mock", owner=request.user)
-    conversation.say("hi")
-    return json_response(conversation.id)
-
-
-def show(request: RouteRequest, host: Host) -> RouteResponse:
-    conversation = host.conversation(request.parameters["id"], owner=request.user)
-    return json_response(len(conversation.history))
 
 
 def fails(request: RouteRequest, host: Host) -> RouteResponse:
@@ -95,14 +71,8 @@ def breaks(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 ROUTES = [
-    HttpRoute("POST", "/whole", f"{__name__}:whole"),
-    HttpRoute("POST", "/streamed", f"{__name__}:streamed"),
-    HttpRoute("POST", "/interruptible", f"{__name__}:interruptible"),
-    HttpRoute("GET", "/mine", f"{__name__}:conversations"),
-    HttpRoute("POST", "/mine", f"{__name__}:begin"),
-    HttpRoute("GET", "/mine/{id}", f"{__name__}:show"),
-    HttpRoute("GET", "/fails", f"{__name__}:fails"),
-    HttpRoute("GET", "/breaks", f"{__name__}:breaks"),
+    *(HttpRoute("POST", f"/{name}", f"{__name__}:{name}") for name in ("whole", "streamed")),
+    *(HttpRoute("GET", f"/{name}", f"{__name__}:{name}") for name in ("fails", "breaks")),
 ]
 
 
@@ -110,8 +80,7 @@ ROUTES = [
 def host(make_host: MakeHost, service: FakeService) -> Host:
     import genai_vendor_openai
 
-    settings = {"base_url": f"{service.url}/v1"}
-    remote = provider_config("openai-compatible", **settings)
+    remote = provider_config("openai-compatible", base_url=f"{service.url}/v1")
     return make_host(
         mine=InlinePlugin(http_routes=ROUTES),
         openai=genai_vendor_openai,
@@ -124,46 +93,19 @@ def post(path: str) -> bytes:
     return f"{head}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}".encode()
 
 
-class TestAClientThatGoes:
-    """The connection to the service is closed, even if the service sends nothing."""
-
-    @pytest.mark.parametrize("path", ["/whole", "/streamed"])
-    def test_before_the_first_byte(self, host: Host, service: FakeService, path: str) -> None:
-        service.replies = [sse_reply([HANG])]
-        with served(host) as server:
-            with dial(server.url) as client:
-                client.sendall(post(path))
-                service.wait_for_requests(1)
-            self.is_freed(service)
-
-    def test_in_mid_stream(self, host: Host, service: FakeService) -> None:
-        service.replies = [sse_reply([DELTA, HANG])]
-        with served(host) as server:
-            with dial(server.url) as client:
-                client.sendall(post("/streamed"))
-                until(client, EVENT)
-            self.is_freed(service)
-
-    def test_though_it_has_sent_another_request(self, host: Host, service: FakeService) -> None:
-        service.replies = [sse_reply([DELTA, HANG])]
-        with served(host) as server:
-            with dial(server.url) as client:
-                client.sendall(post("/streamed"))
-                until(client, EVENT)
-                client.sendall(post("/whole") * 3)
-            self.is_freed(service)
-
-    def test_with_a_reset(self, host: Host, service: FakeService) -> None:
-        service.replies = [sse_reply([DELTA, HANG])]
-        with served(host) as server:
-            with dial(server.url) as client:
-                client.sendall(post("/streamed"))
-                until(client, EVENT)
+@pytest.mark.parametrize("how", ["with a reset", "after another request"])
+def test_a_client_that_goes_ends_its_request(host: Host, service: FakeService, how: str) -> None:
+    """test_faults_behind.py has those that go without either."""
+    service.replies = [sse_reply([DELTA, HANG])]
+    with served(host) as server:
+        with dial(server.url) as client:
+            client.sendall(post("/streamed"))
+            until(client, EVENT)
+            if how == "with a reset":
                 linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            self.is_freed(service)
-
-    def is_freed(self, service: FakeService) -> None:
+            else:
+                client.sendall(post("/whole") * 3)
         service.wait_until_closed()
 
 
@@ -171,7 +113,7 @@ def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> 
     """The handler receives the reason, and can send it."""
     service.replies = [sse_reply([DELTA, HANG])]
     with served(host) as server, dial(server.url) as client:
-        client.sendall(post("/interruptible"))
+        client.sendall(post("/streamed"))
         until(client, EVENT)
         server.stop()
         end = heard(client)
@@ -180,9 +122,7 @@ def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> 
     assert end.endswith(b"0\r\n\r\n")
 
 
-def test_a_stream_that_is_cut_upstream_does_not_seem_whole(
-    host: Host, service: FakeService
-) -> None:
+def test_a_stream_that_is_cut_does_not_seem_whole(host: Host, service: FakeService) -> None:
     service.replies = [sse_reply([DELTA, CUT])]
     with served(host) as server, dial(server.url) as client:
         client.sendall(post("/streamed"))
@@ -192,52 +132,35 @@ def test_a_stream_that_is_cut_upstream_does_not_seem_whole(
     assert not got.endswith(b"0\r\n\r\n")
 
 
-def test_nobody_sees_conversations_of_others(make_host: MakeHost, tmp_path: Path) -> None:
-    tokens = {
-        "ann": Secret("the-token-of-ann"),
-        "bob": Secret("the-token-of-bob"),
-        "": Secret("the-token-of-all"),
-    }
-    with Store(tmp_path / "c.db") as store:
-        host = make_host(mine=InlinePlugin(http_routes=ROUTES), store=store)
-        with served(host, tokens=tokens) as server:
-
-            def ask(method: str, path: str, user: str) -> requests.Response:
-                headers = {"authorization": f"Bearer the-token-of-{user}"}
-                return requests.request(method, f"{server.url}{path}", headers=headers, timeout=30)
-
-            id = ask("POST", "/mine", "ann").json()
-            assert ask("GET", f"/mine/{id}", "ann").json() == 2
-            assert ask("GET", "/mine", "ann").json() == [id]
-            for other in ("bob", "all"):
-                assert ask("GET", f"/mine/{id}", other).status_code == 404
-                assert ask("GET", "/mine", other).json() == []
+@contextlib.contextmanager
+def served_with_store(make_host: MakeHost, file: Path, **given: Any) -> Iterator[tuple[str, Store]]:
+    """Yield the address of a server once its host is loaded, and its store."""
+    with Store(file) as store, served(make_host(store=store, **given)) as server:
+        requests.get(f"{server.url}/nope", timeout=30)
+        yield server.url, store
 
 
-def test_it_is_not_ready_without_its_store(
-    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def ready(url: str) -> tuple[int, Any]:
+    reply = requests.get(f"{url}/ready", timeout=30)
+    return reply.status_code, reply.json()
+
+
+def test_it_is_not_ready_without_its_store(make_host: MakeHost, tmp_path: Path) -> None:
     broken = tmp_path / "c.db"
     broken.write_bytes(b"no database at all, but long enough to be looked at" * 100)
-    with Store(broken) as store:
-        host = make_host(store=store)
-        with served(host) as server:
-            requests.get(f"{server.url}/nope", timeout=30)
-            reply = requests.get(f"{server.url}/ready", timeout=30)
-            told = {"status": "no store", "reason": "file is not a database"}
-            assert (reply.status_code, reply.json()) == (503, told)
-            assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+    with served_with_store(make_host, broken) as (url, _):
+        told = {"status": "no store", "reason": "file is not a database"}
+        assert ready(url) == (503, told)
+        assert requests.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
 
 
 def test_it_is_not_ready_where_its_store_breaks(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
-        requests.get(f"{server.url}/nope", timeout=30)  # the host is loaded then
+    with served_with_store(make_host, tmp_path / "c.db") as (url, store):
         monkeypatch.setattr(store, "check", lambda: 1 / 0)
-        reply = requests.get(f"{server.url}/ready", timeout=5)
         told = {"status": "no store", "reason": "see the log of the server"}
-        assert (reply.status_code, reply.json()) == (503, told)
+        assert ready(url) == (503, told)
 
 
 def test_it_is_not_ready_where_its_store_cannot_be_made(
@@ -246,31 +169,27 @@ def test_it_is_not_ready_where_its_store_cannot_be_made(
     (tmp_path / "a-file").write_text("")
     (tmp_path / "c.db").mkdir()
     for place in (tmp_path / "a-file" / "c.db", tmp_path / "c.db"):
-        with Store(place) as store, served(make_host(store=store)) as server:
-            requests.get(f"{server.url}/nope", timeout=30)
-            ready = requests.get(f"{server.url}/ready", timeout=30)
-            assert (ready.status_code, ready.json()["status"]) == (503, "no store")
-            opened = requests.get(f"{server.url}/api/v1/conversations", timeout=30)
+        with served_with_store(make_host, place) as (url, _):
+            status, told = ready(url)
+            assert (status, told["status"]) == (503, "no store")
+            opened = requests.get(f"{url}/api/v1/conversations", timeout=30)
             assert (opened.status_code, opened.json()["error"]["code"]) == (503, "store")
-            for reply in (ready, opened):  # no file is a client's to know
-                assert str(tmp_path) not in reply.text
-                assert os.path.expanduser("~") not in reply.text
+            for text in (str(told), opened.text):  # no file is a client's to know
+                assert str(tmp_path) not in text
+                assert os.path.expanduser("~") not in text
             assert str(place) in caplog.text
 
 
-def test_it_is_not_ready_once_its_store_is_gone(
-    make_host: MakeHost, tmp_path: Path, clock: ManualClock
-) -> None:
+def test_unready_without_a_store(make_host: MakeHost, tmp_path: Path, clock: ManualClock) -> None:
     """The state of the store is checked at most once per second."""
-    with Store(tmp_path / "c.db") as store, served(make_host(store=store, clock=clock)) as server:
-        requests.get(f"{server.url}/nope", timeout=30)
-        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
+    with served_with_store(make_host, tmp_path / "c.db", clock=clock) as (url, store):
+        assert ready(url) == (200, {"status": "ready"})
         store.conversations()
         (tmp_path / "c.db").unlink()
         clock.advance(1)
-        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 200
+        assert ready(url)[0] == 200
         clock.advance(0.1)
-        assert requests.get(f"{server.url}/ready", timeout=30).status_code == 503
+        assert ready(url)[0] == 503
 
 
 def test_all_hear_of_a_store_that_takes_its_time(
@@ -283,36 +202,29 @@ def test_all_hear_of_a_store_that_takes_its_time(
         assert go.wait(30)
 
     ask = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
-        requests.get(f"{server.url}/nope", timeout=30)
+    with served_with_store(make_host, tmp_path / "c.db") as (url, store):
         monkeypatch.setattr(store, "check", check)
-        with dial(server.url) as first, dial(server.url) as second:
-            first.settimeout(30)
+        with dial(url) as first, dial(url) as second:
             first.sendall(ask)
             assert looked.wait(30)
             second.sendall(ask)
-            assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+            assert requests.get(f"{url}/health", timeout=30).status_code == 200
             go.set()
             for client in (first, second):
                 assert heard(client).startswith(b"HTTP/1.1 200")
 
 
-def test_requests_that_come_early_wait_for_the_host(
-    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_requests_wait(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
     monkeypatch.setattr(application, "own_routes", lambda: go.wait(30) and [])
     with served(make_host()) as server, dial(server.url) as early:
         early.sendall(b"GET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        reply = requests.get(f"{server.url}/ready", timeout=30)
-        assert (reply.status_code, reply.json()) == (503, {"status": "starting"})
+        assert ready(server.url) == (503, {"status": "starting"})
         go.set()
         assert heard(early).startswith(b"HTTP/1.1 404")
 
 
-def test_a_host_that_cannot_be_loaded_ends_it(
-    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_host_ends_it(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> list[HttpRoute]:
         raise RuntimeError("it cannot")
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -27,7 +24,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import tomlkit
 
 from genai_host_testing.fake_service import (
     CUT,
@@ -41,6 +37,14 @@ from genai_host_testing.fake_service import (
     reply,
     sse_reply,
 )
+from genai_host_testing.internal.servers import (
+    HEADERS,
+    TOKEN,
+    Several,
+    configure,
+    serving,
+    wait_until,
+)
 from genai_host_testing.services import openai as openai_service
 
 WARM_UP = 2_000
@@ -50,7 +54,6 @@ AT_ONCE = 24
 GROWTH = 10 * 1024  # KiB
 PATIENCE = 60.0  # seconds, for what must come, and usually has come already
 SEED = 20261123
-TOKEN = "a-token-of-this-test"
 PATH = "/v1/chat/completions"
 MODEL = "service/some-model"
 
@@ -86,17 +89,19 @@ class Behind:
 
 def _replies(fault: str, streamed: bool) -> Reply:
     fine = openai_service.chat("all is well", streamed=streamed)
+    cut = b"".join(each for each in fine.steps if isinstance(each, bytes))[:-30]
     first = json.dumps({"choices": [{"index": 0, "delta": {"content": "word " * 200}}]}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "
     if fault.isdecimal():
         return openai_service.failure(int(fault))
     replies: dict[str, Callable[[], Reply]] = {
         "fine": lambda: fine,
         "busy": lambda: openai_service.failure(429, {"Retry-After": "86400"}),
-        "cut": lambda: Reply([b"".join(map(_bytes, fine.steps))[:-30], CUT]),
-        "reset": lambda: Reply([b"".join(map(_bytes, fine.steps))[:-30], RESET]),
+        "cut": lambda: Reply([cut, CUT]),
+        "reset": lambda: Reply([cut, RESET]),
         "garbage": lambda: reply(b'data: {"choices": [\n\n{{' + os.urandom(500)),
         "broken": lambda: sse_reply([first, b'{"choices": [{"delta": ']),
-        "endless": lambda: Reply([_head(), first * 3000, CUT]),
+        "endless": lambda: Reply([head, first * 3000, CUT]),
         "html": lambda: reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
         "empty": lambda: reply(b""),
         "hang": lambda: Reply([HANG]),
@@ -107,71 +112,21 @@ def _replies(fault: str, streamed: bool) -> Reply:
     return replies[fault]()
 
 
-def _bytes(step: Any) -> bytes:
-    assert isinstance(step, bytes)
-    return step
+def _resources(server: Several, service: FakeService) -> tuple[int, int]:
+    """Threads and descriptors of the server, without the connections that are kept: those to the
+    service, and to the store, of which it keeps five, once it had them."""
+    folder = Path(f"/proc/{server.pid}")
+    descriptors = sum(
+        "conversations.db" not in _name_of(each) for each in (folder / "fd").iterdir()
+    )
+    threads = len(os.listdir(folder / "task"))
+    return threads, descriptors - service.open_connections
 
 
-def _head() -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "
-
-
-class Process:
-    """`genai-host serve`, and its resources as reported by the system."""
-
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        file = folder / "home" / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text(tomlkit.dumps(config), encoding="utf-8")
-        self._errors = folder / "errors"
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--json"],
-                env={
-                    **os.environ,
-                    "GENAI_HOST_HOME": str(folder / "home"),
-                    "GENAI_HOST_SERVER_TOKEN": TOKEN,
-                    "NO_PROXY": "*",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self.errors
-        port = urlsplit(json.loads(line)["url"]).port
-        assert port is not None
-        self.port: int = port
-
-    @property
-    def errors(self) -> str:
-        return self._errors.read_text(encoding="utf-8")
-
-    @property
-    def threads(self) -> int:
-        return len(os.listdir(f"/proc/{self._process.pid}/task"))
-
-    @property
-    def descriptors(self) -> int:
-        """But those of connections to the store, of which it keeps five, once it had them."""
-        folder = f"/proc/{self._process.pid}/fd"
-        return sum("conversations.db" not in _name_of(folder, each) for each in os.listdir(folder))
-
-    @property
-    def memory(self) -> int:
-        """KiB that are its own."""
-        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="utf-8")
-        return sum(int(line.split()[1]) for line in rollup.splitlines() if "Private_" in line)
-
-    def end(self) -> int:
-        """As whoever looks after it would; the exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(PATIENCE)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+def _memory(server: Several) -> int:
+    """KiB that are its own."""
+    rollup = Path(f"/proc/{server.pid}/smaps_rollup").read_text(encoding="utf-8")
+    return sum(int(line.split()[1]) for line in rollup.splitlines() if "Private_" in line)
 
 
 class Client:
@@ -183,7 +138,7 @@ class Client:
         self._behind = behind
         self._random = Random(SEED + number)
         self._count = 0
-        self._kept = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._kept = self._connection()
         self.done: Counter[str] = Counter()
 
     def run(self, requests: int) -> None:
@@ -212,7 +167,7 @@ class Client:
 
     def look_around(self) -> None:
         for path in ("/v1/models", "/health"):
-            self._kept.request("GET", path, headers=_HEADERS)
+            self._kept.request("GET", path, headers=HEADERS)
             with self._kept.getresponse() as found:
                 assert found.status == 200, found.read()
                 found.read()
@@ -221,8 +176,7 @@ class Client:
         """Behind the server. No answer that is not whole looks as if it were."""
         model = self._random.choice([MODEL] * 9 + ["fragile/some-model"])
         fault, stream = self._random.choice(_FAULTS), self._random.random() < 0.5
-        with closing(self._connection()) as connection:
-            status, body = self._ask(connection, fault, stream=stream, model=model)
+        status, body = self._ask(None, fault, stream=stream, model=model)
         assert b"[DONE]" not in body, (fault, body)
         assert b'"error"' in body, (fault, body)
         assert status != 500, (fault, body)
@@ -232,8 +186,7 @@ class Client:
         """So that the host tries it more than once, which takes its time."""
         fault = self._random.choice(["500", "503", "529"])
         stream = self._random.random() < 0.5
-        with closing(self._connection()) as connection:
-            status, body = self._ask(connection, fault, stream=stream)
+        status, body = self._ask(None, fault, stream=stream)
         if stream and status == 200:  # its head was sent meanwhile
             assert b'"error"' in body, body
             assert b"[DONE]" not in body, body
@@ -271,19 +224,18 @@ class Client:
 
     def hold(self) -> bytes:
         """All that came of an answer that the service ends when the test says so."""
-        with closing(self._connection()) as connection:
-            return self._ask(connection, "hold", stream=True)[1]
+        return self._ask(None, "hold", stream=True)[1]
 
     def _ask(
-        self,
-        connection: http.client.HTTPConnection,
-        fault: str,
-        *,
-        stream: bool = False,
-        model: str = MODEL,
+        self, kept: http.client.HTTPConnection | None, fault: str, **given: Any
     ) -> tuple[int, bytes]:
-        body = _body(self._saying(fault), stream=stream, model=model)
-        connection.request("POST", PATH, body, _HEADERS)
+        """Ask over a connection that is kept, or a new one."""
+        if kept is None:
+            with closing(self._connection()) as connection:
+                return self._ask(connection, fault, **given)
+        connection = kept
+        body = _body(self._saying(fault), **given)
+        connection.request("POST", PATH, body, HEADERS)
         with connection.getresponse() as received:
             try:
                 return received.status, received.read()
@@ -306,7 +258,6 @@ class Client:
         return http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
 
 
-_HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
 _AT_ONCE_CLOSED = struct.pack("ii", 1, 0)
 _FAULTS = ["busy", "cut", "reset", "garbage", "broken", "endless", "html", "empty"]
 _FAULTS += ["400", "401", "403", "404"]
@@ -383,27 +334,32 @@ def service(behind: Behind) -> Iterator[FakeService]:
 
 
 @pytest.fixture
-def server(service: FakeService, tmp_path: Path) -> Iterator[Process]:
-    """A server whose second provider opens its circuit for 0.5 s after three failures."""
-
-    def instance(**limits: Any) -> dict[str, Any]:
-        url = f"{service.url}/v1"
-        return {"type": "openai-compatible", "base_url": url, "limits": limits}
-
-    patient = instance(breaker_threshold=10**9, max_concurrency=AT_ONCE)
-    fragile = instance(breaker_threshold=3, breaker_reset=0.5)
-    providers = {"service": patient, "fragile": fragile}
-    process = Process(tmp_path, {"server": {"max_concurrency": AT_ONCE}, "providers": providers})
-    yield process
-    process.close()
+def serves(service: FakeService, home: Path) -> Iterator[tuple[Several, Future[str]]]:
+    """A server, and what it logs. Its second provider opens its circuit for 0.5 s after three
+    failures."""
+    patient = {"breaker_threshold": 10**9, "max_concurrency": AT_ONCE}
+    providers = {
+        name: {"type": "openai-compatible", "base_url": f"{service.url}/v1", "limits": limits}
+        for name, limits in [
+            ("service", patient),
+            ("fragile", {"breaker_threshold": 3, "breaker_reset": 0.5}),
+        ]
+    }
+    configure(home, service, providers=providers, server={"max_concurrency": AT_ONCE})
+    with ThreadPoolExecutor(1) as pool, serving() as server:
+        assert server.process.stderr is not None
+        yield server, pool.submit(server.process.stderr.read)  # or else it would be full
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
-    service: FakeService, server: Process, behind: Behind
+    service: FakeService, serves: tuple[Several, Future[str]], behind: Behind
 ) -> None:
-    clients = [Client(number, server.port, behind) for number in range(CLIENTS)]
+    server, logged = serves
+    port = urlsplit(server.url).port
+    assert port is not None
+    clients = [Client(number, port, behind) for number in range(CLIENTS)]
     clients[0].be_answered()
     clients[0].look_around()
     clients[0].close()
@@ -427,34 +383,33 @@ def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
     clients[0].be_answered()
     clients[0].look_around()
     clients[0].close()
-    assert server.end() == 0
-    assert "Traceback" not in server.errors
+    server.process.terminate()
+    assert server.process.wait(PATIENCE) == 0
+    assert "Traceback" not in logged.result(PATIENCE)
 
 
 class Rest:
     """Resources of the idle server: no more than before."""
 
-    def __init__(self, server: Process, service: FakeService) -> None:
+    def __init__(self, server: Several, service: FakeService) -> None:
         self._server = server
         self._service = service
-        self._threads = server.threads
-        self._descriptors = self._own_descriptors()
+        self._before = _resources(server, service)
 
     def comes_again(self) -> int:
         """Wait for it; KiB of memory then."""
-        _until(lambda: self._server.threads <= self._threads, "threads to end")
-        _until(lambda: self._own_descriptors() <= self._descriptors, "descriptors to be closed")
+        wait_until(self._has_come)
         self._service.wait_until_closed(but=AT_ONCE)
-        return self._server.memory
+        return _memory(self._server)
 
-    def _own_descriptors(self) -> int:
-        """Without the connections that are kept for the next call."""
-        return self._server.descriptors - self._service.open_connections
+    def _has_come(self) -> bool:
+        pairs = zip(_resources(self._server, self._service), self._before, strict=True)
+        return all(now <= before for now, before in pairs)
 
 
-def _name_of(folder: str, descriptor: str) -> str:
+def _name_of(descriptor: Path) -> str:
     try:
-        return os.readlink(f"{folder}/{descriptor}")
+        return os.readlink(descriptor)
     except OSError:  # closed meanwhile
         return ""
 
@@ -476,11 +431,3 @@ def all_places_are_free(clients: list[Client], service: FakeService) -> None:
         service.let_go(AT_ONCE)
         for each in held:
             assert each.result().rstrip().endswith(b"data: [DONE]")
-
-
-def _until(met: Callable[[], bool], what: str) -> None:
-    """Poll for a change that the system does not report."""
-    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
-    while not met():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        pause.wait(0.05)

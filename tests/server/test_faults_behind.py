@@ -1,9 +1,11 @@
-"""Failures of the upstream service, as clients of each API see them."""
+"""Failures of the upstream service, and of the store, as clients of each API see them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +82,7 @@ def test_401_of_the_service_is_none_of_the_server(here: Place, front: Front) -> 
 
 
 @each_front
-def test_a_stream_that_is_cut_ends_with_an_error_and_no_mark_of_success(
-    here: Place, front: Front
-) -> None:
+def test_a_stream_that_is_cut_ends_with_an_error(here: Place, front: Front) -> None:
     """The client receives all chunks before the failure; the error comes last."""
     for fault in (
         [CUT],
@@ -154,9 +154,7 @@ def test_a_prompt_that_is_too_long_is_400_and_sent_once(here: Place, front: Fron
         assert len(here.service.requests) == 1
 
 
-def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_a_failing_service_is_left_alone_by_every_api(make_host: MakeHost, tmp_path: Path) -> None:
     """The client gets an immediate refusal with Retry-After; errors of clients do not count as
     failures."""
     with place(make_host, tmp_path, limits={"breaker_threshold": 2}) as here:
@@ -189,16 +187,20 @@ def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front:
     assert json.dumps("data: [DONE]")[1:-1].encode() in reply.content
 
 
-@each_front
+@pytest.mark.parametrize("front", [*FRONTS, *PLUGIN_FRONTS], ids=str)
 @pytest.mark.parametrize("begun", [[], [DELTA]], ids=["before", "amid"])
 @pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
 def test_a_stream_that_takes_its_time_says_that_it_goes_on(
     make_host: MakeHost, tmp_path: Path, front: Front, begun: list[ReplyStep], end: list[ReplyStep]
 ) -> None:
     """After the head is sent, an interrupted reply is reported as an event instead of a status."""
-    with place(make_host, tmp_path, head_wait=0.0, silence=0.01) as here:
+    plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
+    with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
         said = slowly(here, front, [*begun, HOLD, DELTA, *end])
-        assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
+    assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
+    if front.name == "agent-lines":
+        list(read_lines([said]))
+    else:
         for line in said.splitlines():  # nothing but values, names of events, and comments
             text = line.strip().removeprefix(b"data: ")
             if text and text != b"[DONE]" and not text.startswith((b"event: ", b":")):
@@ -219,19 +221,6 @@ def slowly(here: Place, front: Front, steps: list[ReplyStep]) -> bytes:
             said += next(pieces)
         here.service.let_go()
         return said + b"".join(pieces)
-
-
-@pytest.mark.parametrize("front", PLUGIN_FRONTS, ids=str)
-@pytest.mark.parametrize("end", [[STOP, b"[DONE]"], [CUT]], ids=["whole", "cut"])
-def test_so_does_that_of_a_plugin(
-    make_host: MakeHost, tmp_path: Path, front: Front, end: list[ReplyStep]
-) -> None:
-    plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
-    with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
-        said = slowly(here, front, [HOLD, DELTA, *end])
-    assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
-    if front.name == "agent-lines":
-        list(read_lines([said]))
 
 
 @each_front
@@ -282,9 +271,7 @@ def ended(here: Place) -> Any:
     return here.turns()[-1]
 
 
-def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is_removed(
-    here: Place,
-) -> None:
+def test_a_job_goes_on_without_its_client_until_it_is_removed(here: Place) -> None:
     here.service.replies = [sse_reply([HANG])]
     job = here.send("POST", "/api/v1/jobs", {"message": "hi"}).json()["id"]
     here.service.wait_for_requests(1)
@@ -307,3 +294,99 @@ def test_a_client_that_disconnects_from_embeddings_frees_the_service(here: Place
             client.sendall(raw(path, json.dumps(body).encode()))
             here.service.wait_for_requests(1)
         here.service.wait_until_closed()
+
+
+LONG = "much " * 20_000
+NATIVE = FRONTS[-1]
+Broken = Callable[[Place], AbstractContextManager[None]]
+
+
+@contextmanager
+def full(here: Place) -> Iterator[None]:
+    """Fail as a full disk does."""
+    with closing(sqlite3.connect(here.database)) as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    store: Any = here.host.store
+    connect = store._writer._database.connect
+
+    def connect_to_full_disk() -> Any:
+        connection = connect()
+        connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        return connection
+
+    store._writer._database.connect = connect_to_full_disk
+    store._writer._let_go()  # a connection that has failed is made anew
+    yield
+    del store._writer._database.connect
+    store._writer._let_go()
+
+
+@contextmanager
+def locked(here: Place) -> Iterator[None]:
+    with closing(sqlite3.connect(here.database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.fixture
+def recording(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
+    """A server that records all API calls."""
+    with place(
+        make_host, tmp_path, patience=0.0, config={"server": ServerConfig(record_api_calls=True)}
+    ) as here:
+        yield here
+
+
+broken_in_each_way = pytest.mark.parametrize("broken", [full, locked], ids=["full", "locked"])
+
+
+def long_said(front: Front) -> Mapping[str, Any]:
+    """Return a request with a message that does not fit on the disk."""
+    message = {"role": "user", "content": LONG}
+    bodies: dict[str, dict[str, Any]] = {
+        "responses": {"input": LONG, "store": True},
+        "gemini": {"contents": [{"parts": [{"text": LONG}]}]},
+        "native": {"message": LONG},
+    }
+    return bodies.get(front.name, {"messages": [message]})
+
+
+@broken_in_each_way
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_answer_reaches_the_user_by_every_api(recording: Place, broken: Broken) -> None:
+    for front in FRONTS:
+        for stream in (False, True):
+            recording.service.replies = [chat(WORD)]
+            assert recording.ask(front, stream=False).status_code == 200, front  # and it is kept
+            path, body = recording.asked(front, stream=stream)
+            recording.service.replies = [chat(WORD, streamed=stream)]
+            with broken(recording):
+                reply = recording.send("POST", path, {**body, **long_said(front)})
+            assert reply.status_code == 200, (front, reply.text)
+            assert WORD[-1] in reply.text
+            if stream:
+                assert front.done in reply.content, front
+            if front is NATIVE:
+                assert '"record_error"' in reply.text
+
+
+@broken_in_each_way
+def test_what_needs_the_store_is_503_and_nothing_is_lost(recording: Place, broken: Broken) -> None:
+    recording.service.replies = [chat(WORD)]
+    id = recording.opened()
+    path = f"/api/v1/conversations/{id}"
+    assert recording.send("POST", f"{path}/turns", {"message": "before"}).status_code == 200
+    before = recording.send("GET", path).json()
+    with broken(recording):
+        reply = recording.send("PATCH", path, {"title": LONG[:200]})
+        opened = recording.send("POST", "/api/v1/conversations", {"title": "x"})
+        for each in (reply, opened):
+            # what is short may have found room
+            assert each.status_code == 503 or (broken is full and each.ok), each.text
+            if each.status_code == 503:
+                assert each.json()["error"]["code"] == "store"
+                assert each.json()["error"]["hint"]
+    if reply.status_code == 503:
+        assert recording.send("GET", path).json() == before
+    assert recording.send("POST", f"{path}/turns", {"message": "after"}).status_code == 200

@@ -93,9 +93,7 @@ def test_the_key_is_in_nothing_that_tells_of_the_server(here: Place) -> None:
     assert shown["settings"] == {"base_url": f"{here.service.url}/v1"}
 
 
-def test_what_a_client_sends_wrong_is_not_told_with_its_token(
-    here: Place, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_token_is_in_a_refusal(here: Place, caplog: pytest.LogCaptureFixture) -> None:
     """Nor logged: also where it stands in the address, as Gemini's clients have it."""
     nobody = {"authorization": f"Bearer {TOKEN}-wrong"}
     here.service.replies = [FAULTS[1]]
@@ -114,9 +112,7 @@ def test_what_a_client_sends_wrong_is_not_told_with_its_token(
     assert len(here.lines) > 2 * len(own_routes())  # the last may still be on its way
 
 
-def test_no_control_byte_of_a_client_or_a_service_is_in_the_log(
-    here: Place, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_control_byte_is_in_the_log(here: Place, caplog: pytest.LogCaptureFixture) -> None:
     """ESC, OSC 52, BEL, CR, C1 and marks of direction, in paths, names and errors."""
     evil = "\x1b]52;c;AAAA\x07\x1b[2J\r\x9b31m\u202e\u2028\x00"
     encoded = "".join(f"%{byte:02X}" for byte in evil.encode())

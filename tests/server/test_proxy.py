@@ -18,7 +18,6 @@ from nginx import free_port, nginx
 from genai_host_testing.fake_service import FakeService, Received, Reply
 from genai_host_testing.internal.servers import (
     Client,
-    Several,
     client_of,
     configure,
     said_in,
@@ -88,24 +87,6 @@ class Talk(threading.Thread):
             self.cuts += 1
 
 
-def test_a_conversation_is_begun_at_one_and_gone_on_with_at_the_other(
-    service: FakeService, tmp_path: Path
-) -> None:
-    with ExitStack() as stack:
-        servers = [stack.enter_context(serving("--access-log")) for _ in range(2)]
-        url = stack.enter_context(nginx(tmp_path, [port_of(each) for each in servers]))
-        client = stack.enter_context(client_of(url))
-        path = client.opened()
-        words = [str(number) for number in range(10)]
-        for word in words:
-            assert client.post(f"{path}/turns", {"message": word})["answer"]["text"] == word
-        assert said_in(client.get(path)["turns"]) == words
-        for each in servers:
-            code, logged = each.end()
-            assert code == 0
-            assert logged.count("/turns 200 ") == 5
-
-
 def test_servers_are_started_anew_one_after_another_and_no_turn_is_lost_or_doubled(
     service: FakeService, tmp_path: Path
 ) -> None:
@@ -150,10 +131,6 @@ def goes_on(talks: list[Talk]) -> None:
     counts = [len(talk.said) + 3 for talk in talks]
     pairs = list(zip(talks, counts, strict=True))
     wait_until(lambda: all(len(talk.said) >= count or talk.wrong for talk, count in pairs))
-
-
-def port_of(server: Several) -> int:
-    return int(server.url.rpartition(":")[2])
 
 
 def is_ready(port: int) -> bool:

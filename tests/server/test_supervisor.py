@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from genai_host_testing import ManualClock
 from genai_host_testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
 from genai_host_testing.internal.servers import (
     HEADERS,
-    Client,
     Several,
     begun,
     client_of,
@@ -67,7 +67,11 @@ def ready(server: Several) -> bool:
 @pytest.mark.process
 class TestTheyServe:
     def test_at_one_address_and_end_in_order(self, service: FakeService) -> None:
+        """The supervisor loads no host."""
         with serving("--workers", "2") as server:
+            maps = Path(f"/proc/{server.pid}/maps").read_text("utf-8")
+            assert "httptools" not in maps
+            assert "msgspec" not in maps
             first, second = server.workers()
             for worker in (first, second):
                 with server.at(worker) as client:
@@ -84,12 +88,6 @@ class TestTheyServe:
             wait_until(lambda: ready(server))
             assert server.end() == (0, "")
 
-    def test_the_supervisor_loads_no_host(self, service: FakeService) -> None:
-        with serving("--workers", "2") as server:
-            maps = Path(f"/proc/{server.pid}/maps").read_text("utf-8")
-            assert "httptools" not in maps
-            assert "msgspec" not in maps
-
 
 @pytest.mark.process
 class TestTheyEnd:
@@ -99,7 +97,7 @@ class TestTheyEnd:
             clients = []
             for worker in server.workers():
                 client = stack.enter_context(server.at(worker))
-                clients.append(stack.enter_context(hanging(server, client)))
+                clients.append(stack.enter_context(hanging(server, client.opened())))
             server.process.send_signal(signal.SIGTERM)
             for connection in clients:
                 told = heard(connection)
@@ -112,7 +110,7 @@ class TestTheyEnd:
             serving("--workers", "2", "--graceful-timeout", "60") as server,
             client_of(server.url) as client,
         ):
-            with hanging(server, client) as connection:
+            with hanging(server, client.opened()) as connection:
                 server.process.send_signal(signal.SIGINT)
                 wait_until(lambda: not listens(server.url))
                 server.process.send_signal(signal.SIGINT)
@@ -125,7 +123,7 @@ class TestTheyEnd:
             serving("--workers", "2", "--graceful-timeout", "60") as server,
             client_of(server.url) as client,
         ):
-            with hanging(server, client, b"hold") as connection:
+            with hanging(server, client.opened(), b"hold") as connection:
                 for pid in (server.pid, *server.workers()):
                     os.kill(pid, signal.SIGTERM)
                 wait_until(lambda: not listens(server.url))
@@ -157,20 +155,14 @@ class TestTheyAreReplaced:
             assert "a worker exited unexpectedly: SIGKILL; starting another" in said
 
     @pytest.mark.slow
-    def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
-        self, service: FakeService
-    ) -> None:
+    def test_one_that_is_killed_amid_a_turn(self, service: FakeService) -> None:
         """The lock of the killed worker does not block the conversation."""
         with serving("--workers", "2") as server:
             first, killed = server.workers()
             with server.at(first) as client:
                 path = client.opened()
             halt(first)  # the other takes the connection
-            with client_of(server.url) as client, dial(server.url) as connection:
-                body = b'{"message": "hang", "stream": true}'
-                authorization = HEADERS["authorization"]
-                connection.sendall(raw(f"{path}/turns", body, authorization=authorization))
-                until(connection, WORD.encode())
+            with client_of(server.url) as client, hanging(server, path):
                 os.kill(first, signal.SIGCONT)
                 os.kill(killed, signal.SIGKILL)
                 wait_until(lambda: not is_alive(killed) and len(server.workers()) == 2)
@@ -181,46 +173,33 @@ class TestTheyAreReplaced:
                 assert statuses == ["failed", "answered"]
 
     @pytest.mark.slow
-    def test_one_after_another_on_sighup_and_nothing_is_lost(
-        self, service: FakeService, home: Path
-    ) -> None:
+    def test_on_sighup_and_nothing_is_lost(self, service: FakeService, home: Path) -> None:
         """The new configuration applies then, and each turn is stored once."""
         with serving("--workers", "2") as server:
             before = set(server.workers())
-            asked, answered = 0, 0
             is_over = threading.Event()
-            lock = threading.Lock()
-            failures: list[object] = []
 
-            def converse() -> None:
-                nonlocal asked, answered
+            def converse() -> int:
                 with client_of(server.url) as client:
-                    path, count = client.opened(), 0
+                    path, asked = client.opened(), 0
                     while not is_over.is_set():
-                        try:
-                            reply = client.send("POST", f"{path}/turns", {"message": "hi"})
-                            assert reply.status_code == 200, reply.text
-                            count += 1
-                        except Exception as error:  # noqa: BLE001 - told below
-                            failures.append(error)
-                            break
+                        reply = client.send("POST", f"{path}/turns", {"message": "hi"})
+                        assert reply.status_code == 200, reply.text
+                        asked += 1
                     turns = client.get(f"{path}?limit=1000")["turns"]
-                    with lock:
-                        asked += count
-                        answered += sum(turn["status"] == "answered" for turn in turns)
+                    assert [turn["status"] for turn in turns] == ["answered"] * asked
+                    return asked
 
-            threads = [threading.Thread(target=converse) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            configure(home, service, aliases={"mine": "remote/m"})
-            server.process.send_signal(signal.SIGHUP)
-            wait_until(lambda: not before & set(server.workers()))
-            wait_until(lambda: len(server.workers()) == 2)
-            is_over.set()
-            for thread in threads:
-                thread.join()
-            assert failures == []
-            assert asked == answered > 4
+            with ThreadPoolExecutor(4) as pool:
+                conversations = [pool.submit(converse) for _ in range(4)]
+                try:
+                    configure(home, service, aliases={"mine": "remote/m"})
+                    server.process.send_signal(signal.SIGHUP)
+                    wait_until(lambda: not before & set(server.workers()))
+                    wait_until(lambda: len(server.workers()) == 2)
+                finally:
+                    is_over.set()
+            assert sum(each.result() for each in conversations) > 4
             with client_of(server.url) as client:
                 body = {"model": "mine", "messages": [{"role": "user", "content": "hi"}]}
                 assert client.post("/v1/chat/completions", body)["choices"]
@@ -297,9 +276,7 @@ class TestSupervisor:
 
     @pytest.mark.smoke
     @pytest.mark.process
-    def test_tells_why_they_could_not_begin(
-        self, said: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_tells_why_they_failed(self, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         program = (
             "import socket, sys; s = socket.socket(fileno=int(sys.argv[-1].split(',')[1]));"
             's.sendall(b\'failed {"message": "no key", "hint": "set one"}\\n\')'
@@ -310,16 +287,12 @@ class TestSupervisor:
         assert said == []
 
     @pytest.mark.process
-    def test_ends_one_that_does_not_get_ready(
-        self, said: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_ends_one_that_hangs(self, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(supervisor_module, "_START", 0.1)
         with pytest.raises(GenaiError, match="SIGKILL"):
             self.run(said, monkeypatch, "import time; time.sleep(60)")
 
-    def test_replaces_one_that_has_served_for_five_seconds_without_delay(
-        self, said: list[str]
-    ) -> None:
+    def test_replaces_one_that_has_served_without_delay(self, said: list[str]) -> None:
         clock = ManualClock()
 
         class Idle(Child):
@@ -371,21 +344,18 @@ class TestSupervisor:
         with pytest.raises(PluginError, match="exit code 0"):
             self.run(said, monkeypatch, program)
 
-    def test_needs_a_system_on_which_processes_share_a_port(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_needs_a_system_that_shares_ports(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_server.supervisor.os.name", "nt")
         with pytest.raises(ConfigurationError, match="several workers at one port"):
             must_share()
 
 
 @contextmanager
-def hanging(server: Several, client: Client, message: bytes = b"hang") -> Iterator[socket.socket]:
-    """Yield a connection on which a turn is in progress."""
+def hanging(server: Several, path: str, message: bytes = b"hang") -> Iterator[socket.socket]:
+    """Yield a connection on which a turn of a conversation is in progress."""
     body = b'{"message": "%b", "stream": true}' % message
-    path = f"{client.opened()}/turns"
     with dial(server.url) as connection:
-        connection.sendall(raw(path, body, authorization=HEADERS["authorization"]))
+        connection.sendall(raw(f"{path}/turns", body, authorization=HEADERS["authorization"]))
         until(connection, WORD.encode())
         yield connection
 

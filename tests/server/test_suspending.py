@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fronts import DELTA, FRONTS, WORD, Front, Place, place, raw
+from genai_server import Server
 from reference_cycles import left_in_cycles
 from talking import dial, heard, until
 
@@ -77,30 +79,20 @@ def test_a_stream_leaves_no_reference_cycles(make_host: MakeHost, tmp_path: Path
         assert left_in_cycles(ask) < 10
 
 
-def test_an_observer_of_a_third_party_is_called_in_threads(
-    make_host: MakeHost, tmp_path: Path
+@pytest.mark.parametrize("why", ["an observer of others may block", "a loop as that of Windows"])
+def test_others_take_threads(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    """It may block."""
-    with (
-        place(make_host, tmp_path, plugins={"observing": Observing()}) as here,
-        ExitStack() as stack,
-    ):
-        streaming(here, FRONTS[0], stack, 12)
-        assert workers() >= 12
-
-
-def test_a_loop_that_cannot_watch_sockets_takes_threads(
-    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That of Windows."""
-
     def add_reader(self: object, file: int, function: object) -> None:
         raise NotImplementedError
 
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_reader", add_reader)
-    with place(make_host, tmp_path) as here, ExitStack() as stack:
-        streaming(here, FRONTS[0], stack, 8)
-        assert workers() >= 8
+    is_observed = why.startswith("an observer")
+    if not is_observed:
+        monkeypatch.setattr(asyncio.SelectorEventLoop, "add_reader", add_reader)
+    plugins = {"observing": Observing()} if is_observed else {}
+    with place(make_host, tmp_path, plugins=plugins) as here, ExitStack() as stack:
+        streaming(here, FRONTS[0], stack, 12)
+        assert workers() >= 12
 
 
 def test_the_cost_of_a_stream_is_computed_and_stored_in_threads(
@@ -127,12 +119,6 @@ def test_the_cost_of_a_stream_is_computed_and_stored_in_threads(
         wait_until(lambda: len(threads) == 2)
         assert "genai-host-server" not in threads
         assert [budget.spent for budget in here.host.budgets.states()] == [2]
-
-
-def of_host(host: Host) -> Host:
-    """A host that takes inline plugins for those of this project."""
-    host.registry.third_parties = frozenset()
-    return host
 
 
 class Pieces:
@@ -166,66 +152,59 @@ def answer(request: RouteRequest, host: Host) -> RouteResponse:
 _PLUGIN = InlinePlugin(http_routes=[HttpRoute("POST", "/api/pieces", f"{__name__}:answer")])
 
 
-@pytest.fixture
-def pieces() -> Iterator[dict[str, Pieces]]:
-    yield _BODIES
-    for body in _BODIES.values():
+@contextmanager
+def asking(
+    make_host: MakeHost, body: Pieces, *, is_ours: bool = True
+) -> Iterator[tuple[Server, socket.socket]]:
+    """Ask a server for a body of a plugin of this project, or of a third party."""
+    host = make_host(pieces=_PLUGIN)
+    if is_ours:
+        host.registry.third_parties = frozenset()
+    _BODIES["it"] = body
+    try:
+        with served(host) as server, dial(server.url) as client:
+            client.sendall(raw("/api/pieces", b"it"))
+            yield server, client
+    finally:
         body.goes_on.set()
-    _BODIES.clear()
+        _BODIES.clear()
 
 
 @pytest.mark.parametrize("is_ours", [False, True])
-def test_a_body_of_a_third_party_is_iterated_in_a_thread(
-    make_host: MakeHost, pieces: dict[str, Pieces], is_ours: bool
-) -> None:
+def test_a_body_of_others_is_iterated_in_a_thread(make_host: MakeHost, is_ours: bool) -> None:
     """Whatever it says about itself."""
-    host = make_host(pieces=_PLUGIN)
-    pieces["all"] = body = Pieces(b"a", b"b", b"", b"c")
-    with served(of_host(host) if is_ours else host) as server, dial(server.url) as client:
-        client.sendall(raw("/api/pieces", b"all"))
+    body = Pieces(b"a", b"b", b"", b"c")
+    with asking(make_host, body, is_ours=is_ours) as (_, client):
         until(client, b"c\r\n0\r\n\r\n")
     wait_until(lambda: len(body.threads) == 5)
     assert all((name == "genai-host-server") == is_ours for name in body.threads[:4])
     assert body.threads[4].startswith("closed")
 
 
-def test_a_reply_that_fails_does_not_seem_complete(
-    make_host: MakeHost, pieces: dict[str, Pieces], caplog: pytest.LogCaptureFixture
-) -> None:
-    host = of_host(make_host(pieces=_PLUGIN))
-    pieces["some"] = body = Pieces(b"a", b"fails")
-    with served(host) as server, dial(server.url) as client:
-        client.sendall(raw("/api/pieces", b"some"))
-        received = heard(client)
-    assert received.endswith(b"afails\r\n")
+def test_a_failed_reply_is_cut(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
+    body = Pieces(b"a", b"fails")
+    with asking(make_host, body) as (_, client):
+        assert heard(client).endswith(b"afails\r\n")
     assert "a reply was interrupted" in caplog.text
     assert body.threads[-1].startswith("closed")
 
 
-def test_a_server_that_stops_does_not_wait_for_one_that_hangs(
-    make_host: MakeHost, pieces: dict[str, Pieces]
-) -> None:
-    host = of_host(make_host(pieces=_PLUGIN))
-    pieces["none"] = body = Pieces(b"hangs")
-    with served(host) as server, dial(server.url) as client:
-        client.sendall(raw("/api/pieces", b"none"))
+def test_a_server_that_stops_does_not_wait_for_one_that_hangs(make_host: MakeHost) -> None:
+    body = Pieces(b"hangs")
+    with asking(make_host, body) as (server, client):
         until(client, b"hangs")
         server.stop()
         assert not heard(client).endswith(b"0\r\n\r\n")
     assert body.threads[-1].startswith("closed")
 
 
-def test_a_client_that_reads_nothing_holds_up_the_body(
-    make_host: MakeHost, pieces: dict[str, Pieces]
-) -> None:
-    host = of_host(make_host(pieces=_PLUGIN))
-    pieces["many"] = body = Pieces(*[bytes(1 << 20)] * 200)
-    with served(host) as server:
-        with dial(server.url) as client:
-            client.sendall(raw("/api/pieces", b"many"))
-            until(client, b"200 OK")
-            with dial(server.url) as other:
-                other.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-                until(other, b'"ok"')
+def test_a_client_that_reads_nothing_holds_up_the_body(make_host: MakeHost) -> None:
+    body = Pieces(*[bytes(1 << 20)] * 200)
+    with asking(make_host, body) as (server, client):
+        until(client, b"200 OK")
+        with dial(server.url) as other:
+            other.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            until(other, b'"ok"')
+        client.close()
         wait_until(lambda: bool(body.threads) and body.threads[-1].startswith("closed"))
     assert len(body.threads) < 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +28,9 @@ from genai_host.serving.models import served_model, served_models
 from genai_host.store import Store
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import HANG, FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
 
-MakeHost = Callable[..., Host]
+RECORDING = Config(server=ServerConfig(record_api_calls=True))
 HI = (Message("user", "hi"),)
 
 
@@ -102,40 +103,37 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
         completion.whole(host, ChatRequest(model=model, messages=HI), request(limits=gone))
 
 
+@contextmanager
+def interrupted(host: Host, fake: FakeModel, model: str) -> Iterator[Future[Any]]:
+    """Something that hangs is asked in another thread, until the server ends."""
+    limits = Cancellation()
+    asked = ChatRequest(model=model, messages=HI)
+    with ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(completion.whole, host, asked, request(limits=limits))
+        assert fake.hanging.wait(30)
+        limits.cancel(Interrupted("the server is shutting down"))
+        yield answering
+
+
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])
 def test_the_end_of_the_server_is_told_as_such(make_host: MakeHost, model: str) -> None:
     fake = FakeModel(lambda heard: HANG)
     host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
-    with asked_meanwhile(host, model) as (limits, answering):
-        assert fake.hanging.wait(30)
-        limits.cancel(Interrupted("the server is shutting down"))
-        with pytest.raises(Interrupted):
-            answering.result(30)
+    with interrupted(host, fake, model) as answering, pytest.raises(Interrupted):
+        answering.result(30)
 
 
 @pytest.mark.part
-def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_a_turn_that_was_cut_off_is_resumed(make_host: MakeHost, tmp_path: Path) -> None:
     fake = FakeModel()
     fake.faults[0] = HANG
-    config = Config(models={"chat": "fake"}, server=ServerConfig(record_api_calls=True))
+    config = RECORDING._replace(models={"chat": "fake"})
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=fake, store=store, config=config)
-        with asked_meanwhile(host, "feature:chat") as (limits, _):
-            assert fake.hanging.wait(30)
-            limits.cancel(Interrupted("the server is shutting down"))
+        with interrupted(host, fake, "feature:chat"):
+            pass
         [kept] = host.conversations()
         assert host.conversation(kept.id).resume().text == "hi"
-
-
-@contextmanager
-def asked_meanwhile(host: Host, model: str) -> Iterator[tuple[Cancellation, Future[Any]]]:
-    """Something is asked in another thread: its limits, and what comes of it."""
-    limits = Cancellation()
-    asked = ChatRequest(model=model, messages=HI)
-    with ThreadPoolExecutor(1) as pool:
-        yield limits, pool.submit(completion.whole, host, asked, request(limits=limits))
 
 
 def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:
@@ -152,16 +150,11 @@ def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHos
 
 
 @pytest.mark.part
-def test_what_is_asked_is_kept_only_where_that_is_wanted(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_requests_are_kept_only_if_wanted(make_host: MakeHost, tmp_path: Path) -> None:
     for record in (False, True):
         with Store(tmp_path / f"{record}.db") as store:
-            host = make_host(
-                fake=FakeModel(),
-                store=store,
-                config=Config(server=ServerConfig(record_api_calls=record)),
-            )
+            config = RECORDING if record else Config()
+            host = make_host(fake=FakeModel(), store=store, config=config)
             completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
             kept = host.store_for("ann").conversations()
@@ -173,13 +166,9 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
 
 
 @pytest.mark.part
-def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_an_unknown_model_is_kept_by_its_id(make_host: MakeHost, tmp_path: Path) -> None:
     with Store(tmp_path / "store.db") as store:
-        host = make_host(
-            fake=FakeModel(), store=store, config=Config(server=ServerConfig(record_api_calls=True))
-        )
+        host = make_host(fake=FakeModel(), store=store, config=RECORDING)
         completion.whole(host, ChatRequest(model="fake/some-id", messages=HI), request())
         [kept] = host.conversations()
         assert host.conversation(kept.id).models["main"] == "fake/some-id"

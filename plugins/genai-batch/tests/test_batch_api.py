@@ -88,12 +88,13 @@ class Client:
 
     def codes(self, batch: Line) -> dict[str | None, Any]:
         """The codes of the errors, by the ids of their rows."""
-        return {
-            line["custom_id"]: line["error"]["code"]
-            if line["error"]
-            else line["response"]["status_code"]
-            for line in self.lines(batch, "error_file_id")
-        }
+        return dict(map(outcome, self.lines(batch, "error_file_id")))
+
+
+def outcome(line: Line) -> tuple[str | None, Any]:
+    """The id of a row, and the code of its error, or the status of its response."""
+    code = line["error"]["code"] if line["error"] else line["response"]["status_code"]
+    return line["custom_id"], code
 
 
 def chat(id: str, text: str, model: str = "fake", **fields: Any) -> dict[str, Any]:
@@ -186,13 +187,7 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
     assert batch["status"] == "completed"
     assert client.texts(batch) == {"twice": "x", "last": "cba"}
     errors = client.lines(batch, "error_file_id")
-    found = [
-        (line["custom_id"], line["error"]["code"])
-        if line["error"]
-        else (line["custom_id"], line["response"]["status_code"])
-        for line in errors
-    ]
-    assert found == [(id, code) for _, id, code in WRONG if code]
+    assert [*map(outcome, errors)] == [(id, code) for _, id, code in WRONG if code]
     assert batch["request_counts"] == {"total": 17, "completed": 2, "failed": 15}
     (refused,) = [line for line in errors if line["custom_id"] == "model"]
     assert refused["response"]["body"]["error"]["code"] == "model_not_found"
@@ -206,9 +201,7 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
         ("/v1/responses", {"model": "fake", "input": "hi"}, "response"),
     ],
 )
-def test_other_endpoints_are_answered_as_the_server_does(
-    serve: Serve, endpoint: str, body: Any, kind: str
-) -> None:
+def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> None:
     client = serve()
     row = {"custom_id": "a", "method": "POST", "url": endpoint, "body": body}
     batch = client.ended(client.create(row, endpoint=endpoint))
@@ -279,20 +272,25 @@ def test_the_budget_of_a_user_holds_for_the_rows(serve: Serve) -> None:
         assert client.codes(batch) == codes
 
 
+def create_unsubmitted(client: Client, *rows: Any) -> Any:
+    """Create a batch as a server does that is killed before it submits the job."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobWorker, "submit", lambda *given: None)
+        return client.create(*rows)
+
+
 class Gate:
     """A model that answers `wait` only when it is opened."""
 
     def __init__(self) -> None:
         self.reached, self._opened = threading.Event(), threading.Event()
+        self.open = self._opened.set
 
     def __call__(self, asked: RecordedPrompt) -> str:
         if asked.messages[-1].text == "wait":
             self.reached.set()
             assert self._opened.wait(60)
         return asked.messages[-1].text
-
-    def open(self) -> None:
-        self._opened.set()
 
 
 def test_a_cancelled_batch_has_the_rows_that_were_answered(serve: Serve) -> None:
@@ -313,9 +311,7 @@ def test_a_cancelled_batch_has_the_rows_that_were_answered(serve: Serve) -> None
     assert "cancelled" in again.json()["error"]["message"]
 
 
-def test_a_batch_is_cancelled_within_its_invalid_rows(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_amid_invalid_rows(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     client = serve()
     put = Documents.put
 
@@ -325,9 +321,7 @@ def test_a_batch_is_cancelled_within_its_invalid_rows(
             client.ask("POST", f"/batches/{made['id']}/cancel")
         return version
 
-    with monkeypatch.context() as patch:
-        patch.setattr(JobWorker, "submit", lambda *given: None)
-        made = client.create(*[b"{"] * 9)
+    made = create_unsubmitted(client, *[b"{"] * 9)
     monkeypatch.setattr(Documents, "put", cancels)
     batch = client.ended(made)
     assert batch["status"] == "cancelled"
@@ -394,9 +388,7 @@ class ByHand:
         return number is not None
 
 
-def test_a_batch_killed_before_any_write_is_continued(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_anywhere_it_is_continued(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files are the same as without the kill."""
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
@@ -414,9 +406,7 @@ def test_a_batch_killed_before_any_write_is_continued(
     assert number > 7
 
 
-def test_a_batch_is_continued_with_few_results_in_memory(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_continued_with_few_results_at_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A result can have many megabytes."""
     by_hand, limits = ByHand(monkeypatch), list[int]()
     client, read = serve(reverses), Documents.list
@@ -468,9 +458,7 @@ def test_a_worker_that_lost_its_batch_does_not_change_it_after_its_end(
     assert make_store().documents(f"batch/row/{made['id']}").count() == 0
 
 
-def test_the_rows_of_a_batch_that_ends_its_workers_are_kept(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_kills_its_workers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
     made = client.create(chat("a", "x"), chat("b", "y"))
@@ -490,9 +478,7 @@ def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
     """Its server was killed between the two."""
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
-    with monkeypatch.context() as patch:
-        patch.setattr(JobWorker, "submit", lambda *given: None)
-        made = client.create(chat("a", "x"))
+    made = create_unsubmitted(client, chat("a", "x"))
     client.get(path.format(id=made["id"]))
     assert [job.id for _, job in by_hand.submitted] == [made["id"]]
     by_hand.do()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import genai_feature_agent
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 from genai_batch import batch as batch_module
 from genai_batch.batch import Batch, BatchProgress
 from genai_batch.work import RETRY_POLICY, Task
@@ -65,38 +65,52 @@ def fake() -> FakeModel:
     return FakeModel(lambda heard: f"<{heard.text}>")
 
 
+@frozen
+class Files:
+    """The rows and the results of a batch."""
+
+    rows: Path
+    results: Path
+
+    def write(self, *rows: Any) -> None:
+        self.rows.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    def read(self) -> list[dict[str, Any]]:
+        lines = self.results.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def run(self, host: Host, task: Task = FAKE, **given: Any) -> BatchProgress:
+        return Batch(host, self.rows, self.results, task, **given).run()
+
+
 @pytest.fixture
-def paths(tmp_path: Path) -> tuple[Path, Path]:
-    return tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
 
 
-def write(path: Path, *rows: Any) -> None:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "s.db") as store:
+        yield store
 
 
 def asked(fake: FakeModel) -> Counter[str]:
     return Counter(heard.text for heard in fake.prompts)
 
 
-def test_every_row_once_and_in_order(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], *(f"row {number}" for number in range(300)))
+def test_every_row_once_and_in_order(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write(*(f"row {number}" for number in range(300)))
     told: list[BatchProgress] = []
-    done = Batch(make_host(fake=fake), *paths, FAKE, concurrency=16, on_progress=told.append).run()
-    assert [each["text"] for each in read(paths[1])] == [f"<row {n}>" for n in range(300)]
-    assert [each["row"] for each in read(paths[1])] == list(range(1, 301))
+    done = files.run(make_host(fake=fake), concurrency=16, on_progress=told.append)
+    assert [each["text"] for each in files.read()] == [f"<row {n}>" for n in range(300)]
+    assert [each["row"] for each in files.read()] == list(range(1, 301))
     assert set(asked(fake).values()) == {1}
     assert (done.rows, done.done, done.failed, done.before) == (300, 300, 0, 0)
     assert [each.done for each in told] == list(range(301))
-    assert sorted(each.name for each in paths[0].parent.iterdir()) == ["in.jsonl", "out.jsonl"]
+    assert sorted(each.name for each in files.rows.parent.iterdir()) == ["in.jsonl", "out.jsonl"]
 
 
-def test_no_more_at_once_than_wanted(make_host: MakeHost, paths: tuple[Path, Path]) -> None:
+def test_no_more_at_once_than_wanted(make_host: MakeHost, files: Files) -> None:
     lock, gate = threading.Lock(), threading.Barrier(4)
     under_way = most = 0
 
@@ -110,49 +124,44 @@ def test_no_more_at_once_than_wanted(make_host: MakeHost, paths: tuple[Path, Pat
             under_way -= 1
         return "a"
 
-    write(paths[0], *map(str, range(20)))
-    Batch(make_host(fake=FakeModel(answer)), *paths, FAKE, concurrency=4).run()
+    files.write(*map(str, range(20)))
+    files.run(make_host(fake=FakeModel(answer)), concurrency=4)
     assert most == 4
 
 
-def test_rows_have_what_they_ask_for(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
+def test_rows_have_what_they_ask_for(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     row = {"id": "a", "prompt": "hi", "system": "S", "parameters": {"temperature": 0.5}}
-    write(paths[0], row, {"prompt": "x", "model": "nobody"})
+    files.write(row, {"prompt": "x", "model": "nobody"})
     task = Task(model="fake", parameters={"temperature": 1, "max_tokens": 9})
-    Batch(make_host(fake=fake), *paths, task).run()
+    files.run(make_host(fake=fake), task)
     [heard] = fake.prompts
     assert heard.messages[0].text == "S"
     assert heard.parameters == {"temperature": 0.5, "max_tokens": 9}
-    first, second = read(paths[1])
+    first, second = files.read()
     assert (first["id"], first["text"], first["error"]) == ("a", "<hi>", None)
     assert second["error"]["code"] == "no_route"
 
 
-def test_a_schema_holds_for_all(make_host: MakeHost, paths: tuple[Path, Path]) -> None:
+def test_a_schema_holds_for_all(make_host: MakeHost, files: Files) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    write(paths[0], "one")
+    files.write("one")
     fake = FakeModel(lambda heard: '{"n": 1}')
-    Batch(make_host(fake=fake), *paths, Task(model="fake", schema=schema)).run()
-    assert read(paths[1])[0]["data"] == {"n": 1}
+    files.run(make_host(fake=fake), Task(model="fake", schema=schema))
+    assert files.read()[0]["data"] == {"n": 1}
 
 
-def test_lines_of_openais_batches_are_answered_as_the_server_does(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
+def test_lines_of_openais_batches(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     def line(id: str, url: str, **body: Any) -> Any:
         return {"custom_id": id, "method": "POST", "url": url, "body": body}
 
     said = [{"role": "user", "content": "hi"}]
-    write(
-        paths[0],
+    files.write(
         line("a", "/v1/chat/completions", model="fake", messages=said),
         line("b", "/v1/embeddings", model="fake-embed", input="hi"),
         line("c", "/v1/chat/completions", model="nobody", messages=said),
     )
-    done = Batch(make_host(fake=fake), *paths).run()
-    chat, vectors, refused = read(paths[1])
+    done = files.run(make_host(fake=fake), Task())
+    chat, vectors, refused = files.read()
     assert (chat["custom_id"], chat["error"]) == ("a", None)
     assert chat["response"]["status_code"] == 200
     assert chat["response"]["body"]["choices"][0]["message"]["content"] == "<hi>"
@@ -162,42 +171,38 @@ def test_lines_of_openais_batches_are_answered_as_the_server_does(
     assert done.failed == 0
 
 
-def test_what_fails_is_a_result_and_is_asked_again_when_wanted(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], "a", "b", "c")
-    paths[0].write_text(paths[0].read_text() + "{\n", encoding="utf-8")
+def test_failures_are_asked_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write("a", "b", "c")
+    files.rows.write_text(files.rows.read_text() + "{\n", encoding="utf-8")
     fake.faults[1] = AuthenticationFailed("the key is wrong")
     host = make_host(fake=fake)
-    done = Batch(host, *paths, FAKE, concurrency=1).run()
+    done = files.run(host, concurrency=1)
     assert (done.done, done.failed) == (4, 2)
-    _, b, _, wrong = read(paths[1])
+    _, b, _, wrong = files.read()
     assert b["error"]["message"] == "the key is wrong"
     assert "invalid JSON" in wrong["error"]["message"]
-    again = Batch(host, *paths, FAKE, retry_failed=True).run()
+    again = files.run(host, retry_failed=True)
     assert (again.done, again.failed, again.before) == (4, 1, 2)
-    assert [each.get("text") for each in read(paths[1])] == ["<a>", "<b>", "<c>", None]
+    assert [each.get("text") for each in files.read()] == ["<a>", "<b>", "<c>", None]
     assert asked(fake) == {"a": 1, "b": 1, "c": 1}
 
 
-def test_what_may_succeed_later_is_tried_again(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], "a")
+def test_some_failures_are_tried_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write("a")
     host = make_host(fake=fake, patience=RETRY_POLICY)
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(3)}
-    assert Batch(host, *paths, FAKE).run().failed == 0
+    assert files.run(host).failed == 0
     assert fake.calls == 4
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(4, 8)}
-    paths[1].unlink()
-    assert Batch(host, *paths, FAKE).run().failed == 1
+    files.results.unlink()
+    assert files.run(host).failed == 1
     assert fake.calls == 8
 
 
 @pytest.mark.part
 @pytest.mark.parametrize("record", [False, True])
 def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
-    make_host: MakeHost, paths: tuple[Path, Path], tmp_path: Path, record: bool
+    make_host: MakeHost, files: Files, store: Store, record: bool
 ) -> None:
     sent: list[str] = []
 
@@ -209,48 +214,40 @@ def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
     fake = FakeModel(lambda heard: "done" if heard.messages[-1].role == "tool" else call)
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(1, 5)}
     tools = InlinePlugin(tools=[Tool("send", "Sends.", send, {"type": "object"})])
-    write(paths[0], "a")
-    with Store(tmp_path / "x.db") as store:
-        host = make_host(
-            fake=fake, agent=genai_feature_agent, tools=tools, store=store, patience=RETRY_POLICY
-        )
-        task = Task("agent", "fake", record=record)
-        assert Batch(host, *paths, task).run().failed == 1
+    files.write("a")
+    host = make_host(
+        fake=fake, agent=genai_feature_agent, tools=tools, store=store, patience=RETRY_POLICY
+    )
+    assert files.run(host, Task("agent", "fake", record=record)).failed == 1
     assert (fake.calls, sent) == (5, ["mail"])
 
 
-def test_it_stops_before_the_next_call_once_it_has_cost_enough_and_goes_on(
-    make_host: MakeHost, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], *map(str, range(9)))
+def test_it_stops_before_a_call_that_costs_too_much(make_host: MakeHost, files: Files) -> None:
+    files.write(*map(str, range(9)))
     host, prices, task = sold(make_host)
     with pytest.raises(LimitExceeded, match="3 of 9 rows done"):
-        Batch(host, *paths, task, concurrency=1, max_cost=1.5).run()
+        files.run(host, task, concurrency=1, max_cost=1.5)
     assert prices.calls == 3
-    assert not paths[1].exists()
+    assert not files.results.exists()
     with pytest.raises(LimitExceeded):
-        Batch(host, *paths, task, concurrency=1, max_cost=1.5).run()
+        files.run(host, task, concurrency=1, max_cost=1.5)
     assert prices.calls == 3
-    done = Batch(host, *paths, task, max_cost=100).run()
+    done = files.run(host, task, max_cost=100)
     assert (done.before, done.cost, prices.calls) == (3, 4.5, 9)
-    assert len(read(paths[1])) == 9
+    assert len(files.read()) == 9
 
 
-def test_rows_that_are_under_way_are_counted_before_more_are_asked(
-    make_host: MakeHost, paths: tuple[Path, Path]
-) -> None:
+def test_rows_in_progress_count_for_the_cost(make_host: MakeHost, files: Files) -> None:
     """What is under way when the bound is reached would be paid for as well."""
-    write(paths[0], *map(str, range(40)))
+    files.write(*map(str, range(40)))
     host, prices, task = sold(make_host)
     with pytest.raises(LimitExceeded, match="5 of 40 rows done"):
-        Batch(host, *paths, task, concurrency=16, max_cost=2.5).run()
+        files.run(host, task, concurrency=16, max_cost=2.5)
     assert prices.calls == 5
 
 
-def test_what_is_broken_off_goes_on_without_asking_again(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], *(f"row {number}" for number in range(50)))
+def test_what_was_interrupted_goes_on(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write(*(f"row {number}" for number in range(50)))
 
     def tell(progress: BatchProgress) -> None:
         if progress.done == 20:
@@ -258,16 +255,16 @@ def test_what_is_broken_off_goes_on_without_asking_again(
 
     host = make_host(fake=fake)
     with pytest.raises(KeyboardInterrupt):
-        Batch(host, *paths, FAKE, concurrency=1, on_progress=tell).run()
+        files.run(host, concurrency=1, on_progress=tell)
     before = asked(fake)
-    done = Batch(host, *paths, FAKE, concurrency=1).run()
+    done = files.run(host, concurrency=1)
     assert done.before == 20
-    assert [each["text"] for each in read(paths[1])] == [f"<row {n}>" for n in range(50)]
+    assert [each["text"] for each in files.read()] == [f"<row {n}>" for n in range(50)]
     assert sum(asked(fake).values()) <= 51  # one was under way
     assert sum(before.values()) in (20, 21)
 
 
-def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, paths: tuple[Path, Path]) -> None:
+def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, files: Files) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     class Waiting(FakeModel):
@@ -283,44 +280,38 @@ def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, paths: tuple[Pa
             assert begun.wait(30)
             raise KeyboardInterrupt
 
-    paths[0].write_text('"a"\n{\n', encoding="utf-8")
+    files.rows.write_text('"a"\n{\n', encoding="utf-8")
     with pytest.raises(KeyboardInterrupt):
-        Batch(make_host(fake=Waiting()), *paths, FAKE, on_progress=tell).run()
+        files.run(make_host(fake=Waiting()), on_progress=tell)
     assert ended.is_set()
 
 
-def test_another_batch_does_not_go_on_with_it(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], "a", {})
+def test_another_batch_is_no_match(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write("a", {})
     host = make_host(fake=fake)
-    Batch(host, *paths, FAKE).run()  # a row failed: the journal stays
+    files.run(host)  # a row failed: the journal stays
     with pytest.raises(ConfigurationError, match="another batch"):
-        Batch(host, *paths, Task(model="fake", parameters={"temperature": 1})).run()
-    write(paths[0], "b")
+        files.run(host, Task(model="fake", parameters={"temperature": 1}))
+    files.write("b")
     with pytest.raises(ConfigurationError, match="another batch"):
-        Batch(host, *paths, FAKE).run()
+        files.run(host)
 
 
-def test_an_output_that_is_there_is_not_written_over(
-    make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path]
-) -> None:
-    write(paths[0], "a")
-    paths[1].write_text("mine", encoding="utf-8")
+def test_an_output_is_not_overwritten(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
+    files.write("a")
+    files.results.write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="already exists"):
-        Batch(make_host(fake=fake), *paths, FAKE).run()
-    assert paths[1].read_text(encoding="utf-8") == "mine"
+        files.run(make_host(fake=fake))
+    assert files.results.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_file_without_rows_is_refused_and_an_empty_one_is_done(
-    make_host: MakeHost, paths: tuple[Path, Path]
-) -> None:
-    paths[0].write_text("a,b\n", encoding="utf-8")
+def test_a_file_without_rows_and_an_empty_one(make_host: MakeHost, files: Files) -> None:
+    files.rows.write_text("a,b\n", encoding="utf-8")
     with pytest.raises(ValidationError):
-        Batch(make_host(), *paths).run()
-    paths[0].write_text("", encoding="utf-8")
-    assert Batch(make_host(), *paths).run().rows == 0
-    assert paths[1].read_bytes() == b""
+        files.run(make_host(), Task())
+    files.rows.write_text("", encoding="utf-8")
+    assert files.run(make_host(), Task()).rows == 0
+    assert files.results.read_bytes() == b""
 
 
 @pytest.mark.part
@@ -330,36 +321,34 @@ class TestRecorded:
     TASK = Task(model="fake", record=True)
 
     def test_each_row_is_a_conversation(
-        self, make_host: MakeHost, fake: FakeModel, paths: tuple[Path, Path], tmp_path: Path
+        self, make_host: MakeHost, fake: FakeModel, files: Files, store: Store
     ) -> None:
-        write(paths[0], "a", "b")
-        with Store(tmp_path / "s.db") as store:
-            host = make_host(fake=fake, store=store)
-            Batch(host, *paths, self.TASK).run()
-            ids = [each["conversation"] for each in read(paths[1])]
-            assert [host.conversation(id).history[0].text for id in ids] == ["a", "b"]
+        files.write("a", "b")
+        host = make_host(fake=fake, store=store)
+        files.run(host, self.TASK)
+        ids = [each["conversation"] for each in files.read()]
+        assert [host.conversation(id).history[0].text for id in ids] == ["a", "b"]
 
     def test_what_was_answered_is_not_asked_again(
-        self, make_host: MakeHost, paths: tuple[Path, Path], tmp_path: Path
+        self, make_host: MakeHost, files: Files, store: Store
     ) -> None:
         """The process was killed after the answer was on record, before the journal had it."""
-        write(paths[0], "a", "b")
-        with Store(tmp_path / "s.db") as store:
-            host, prices, task = sold(make_host, store=store)
-            task = evolve(task, record=True)
-            Batch(host, *paths, task).run()
-            first = read(paths[1])
-            paths[1].unlink()
-            done = Batch(host, *paths, task).run()
-            again = read(paths[1])
-            assert [each["text"] for each in again] == ["a", "b"]
-            assert [e["conversation"] for e in again] == [e["conversation"] for e in first]
-            assert (prices.calls, done.cost) == (2, 1.0)
+        files.write("a", "b")
+        host, prices, task = sold(make_host, store=store)
+        task = evolve(task, record=True)
+        files.run(host, task)
+        first = files.read()
+        files.results.unlink()
+        done = files.run(host, task)
+        again = files.read()
+        assert [each["text"] for each in again] == ["a", "b"]
+        assert [e["conversation"] for e in again] == [e["conversation"] for e in first]
+        assert (prices.calls, done.cost) == (2, 1.0)
 
     def test_what_was_cut_off_goes_on_from_its_record(
-        self, make_host: MakeHost, paths: tuple[Path, Path], tmp_path: Path
+        self, make_host: MakeHost, files: Files, store: Store
     ) -> None:
-        write(paths[0], "a")
+        files.write("a")
         fails = True
 
         def answer(heard: RecordedPrompt) -> str:
@@ -367,24 +356,20 @@ class TestRecorded:
                 raise SystemExit  # as a kill, it leaves the turn as it is on record
             return "done"
 
-        fake = FakeModel(answer)
-        with Store(tmp_path / "s.db") as store:
-            host = make_host(fake=fake, store=store)
-            Batch(host, *paths, self.TASK).run()
-            [failed] = read(paths[1])
-            fails = False
-            Batch(host, *paths, self.TASK, retry_failed=True).run()
-            [result] = read(paths[1])
-            assert (result["text"], failed["error"]["code"]) == ("done", "plugin")
-            assert len(store.conversations()) == 1
+        host = make_host(fake=FakeModel(answer), store=store)
+        files.run(host, self.TASK)
+        [failed] = files.read()
+        fails = False
+        files.run(host, self.TASK, retry_failed=True)
+        [result] = files.read()
+        assert (result["text"], failed["error"]["code"]) == ("done", "plugin")
+        assert len(store.conversations()) == 1
 
 
 class TestExecutors:
     def plugin(self) -> InlinePlugin:
-        def refuse(settings: NoSettings) -> Any:
-            return ThreadPoolExecutor(2)
-
-        return InlinePlugin(executors=[ExecutorType("pool", NoSettings, refuse)])
+        pool = ExecutorType("pool", NoSettings, lambda settings: ThreadPoolExecutor(2))
+        return InlinePlugin(executors=[pool])
 
     def test_one_of_a_plugin_is_found_by_its_name(self, make_host: MakeHost) -> None:
         host = make_host(mine=self.plugin())
@@ -395,20 +380,18 @@ class TestExecutors:
         with pytest.raises(ConfigurationError, match="nothing"):
             host.open_executor("pool", {"nothing": 1})
 
-    def test_rows_are_done_by_it(
-        self, paths: tuple[Path, Path], make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        write(paths[0], *map(str, range(40)))
+    def test_rows_are_done_by_it(self, files: Files, make_host: MakeHost) -> None:
+        files.write(*map(str, range(40)))
         host = make_host(mine=self.plugin())
         with host.open_executor("pool", {}) as executor:
-            done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
+            done = files.run(host, Task(provider="mock"), executor=executor)
         assert (done.done, done.failed) == (40, 0)
-        assert [each["text"] for each in read(paths[1])] == list(map(str, range(40)))
+        assert [each["text"] for each in files.read()] == list(map(str, range(40)))
 
     @pytest.mark.parametrize("opened", [True, False])
     def test_one_that_completes_nothing_is_named(
         self,
-        paths: tuple[Path, Path],
+        files: Files,
         make_host: MakeHost,
         clock: ManualClock,
         monkeypatch: pytest.MonkeyPatch,
@@ -428,11 +411,11 @@ class TestExecutors:
 
         warned: list[str] = []
         monkeypatch.setattr(batch_module._log, "warning", warn)
-        write(paths[0], "hi")
+        files.write("hi")
         silent = ExecutorType("silent", NoSettings, lambda settings: Silent())
         host = make_host(mine=InlinePlugin(executors=[silent]), clock=clock)
         executor = host.open_executor("silent", {}) if opened else Silent()
-        done = Batch(host, *paths, Task(provider="mock"), executor=executor).run()
+        done = files.run(host, Task(provider="mock"), executor=executor)
         assert (done.done, done.failed) == (1, 0)
         [warning] = warned
         assert warning.startswith("no row was completed for 600 seconds; number of rows in ")

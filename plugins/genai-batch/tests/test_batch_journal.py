@@ -80,9 +80,7 @@ def test_the_last_result_of_a_row_counts(tmp_path: Path) -> None:
         assert dict(journal.results())[2] == RESULTS[0]
 
 
-def test_a_disk_that_is_full_leaves_no_half_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
     with BatchJournal(path, BATCH, ManualClock()) as journal:
         journal.add(1, RESULTS[0])

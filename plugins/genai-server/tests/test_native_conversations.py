@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as some
 
-from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Pause, Turn
+from genai_host.api import Answer, Feature, FeatureSteps, Image, NewId, NoSettings, Pause, Turn
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
@@ -21,15 +23,16 @@ from genai_host_testing.internal.native_api import Api, native_api, served
 pytestmark = pytest.mark.part
 
 
-@pytest.fixture
-def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
-    with native_api(make_host, tmp_path, extra=InlinePlugin(features=FEATURES)) as api:
-        yield api
-
-
 def waits(turn: Turn[NoSettings]) -> FeatureSteps:
     value = yield from Pause("number", {"least": 3})
     return Answer(f"it is {value}")
+
+
+def cut(turn: Turn[NoSettings]) -> FeatureSteps:
+    yield from NewId("x")  # with which the turn is on record
+    if turn.message.text == "cut":
+        raise Interrupted("as if it was killed")
+    return Answer("done")
 
 
 def draws(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -38,10 +41,15 @@ def draws(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer("look", images=pictures)
 
 
-FEATURES = [
-    Feature("waits", NoSettings, waits, roles={}),
-    Feature("draws", NoSettings, draws, roles={}),
+FEATURES: list[Any] = [
+    Feature(each.__name__, NoSettings, each, roles={}) for each in (waits, cut, draws)
 ]
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+    with native_api(make_host, tmp_path, extra=InlinePlugin(features=FEATURES)) as api:
+        yield api
 
 
 def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
@@ -106,6 +114,11 @@ def test_a_turn_waits_and_goes_on(api: Api) -> None:
     assert api.refused("POST", f"{path}/turns", {"message": "hi"})[0] == 409
     done = api.post(f"{path}/resume", {"result": 5})
     assert done["answer"]["text"] == "it is 5"
+    api.said(path)
+    assert api.post(f"{path}/abandon")["turns"][1]["status"] == "failed"
+    never = api.opened()
+    for stream in (False, True):
+        assert api.refused("POST", f"{never}/resume", {"stream": stream}) == (409, "replay")
 
 
 def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
@@ -116,50 +129,68 @@ def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
     assert (name, data["text"]) == ("answer", "it is 4")
 
 
-def test_a_turn_that_waits_is_dropped(api: Api) -> None:
-    path = api.opened(feature="waits")
-    api.said(path)
-    assert api.post(f"{path}/abandon")["turns"][0]["status"] == "failed"
+Turns = Callable[[str], Future[Any]]
 
 
-def test_one_turn_at_a_time_and_it_can_be_cancelled(api: Api) -> None:
+@pytest.fixture
+def hanging(api: Api, background: Callable[..., Future[Any]]) -> Turns:
+    """Starts a turn that does not end, for its status and the code of its error."""
+
+    def start(path: str) -> Future[Any]:
+        api.fake.faults[api.fake.calls] = HANG
+        session = requests.Session()  # one thread's alone
+        own = evolve(api, client=session)
+        turn = background(own.refused, "POST", f"{path}/turns", {"message": "hi"})
+        turn.add_done_callback(lambda _: session.close())
+        assert api.fake.hanging.wait(30)
+        return turn
+
+    return start
+
+
+def test_one_with_a_turn_in_progress_is_deleted(api: Api, hanging: Turns) -> None:
     path = api.opened()
-    api.fake.faults[0] = HANG
-    found: list[Any] = []
-    thread = threading.Thread(
-        target=lambda: found.append(api.refused("POST", f"{path}/turns", {"message": "hi"}))
-    )
-    thread.start()
-    assert api.fake.hanging.wait(30)
+    turn = hanging(path)
+    assert api.send("DELETE", path).status_code == 204
+    assert turn.result(30)[0] == 409
+    assert api.refused("GET", path) == (404, "not_found")
+    assert api.get("/conversations")["data"] == []
+
+
+def test_one_turn_at_a_time_and_it_can_be_cancelled(api: Api, hanging: Turns) -> None:
+    path = api.opened()
+    turn = hanging(path)
+    job = {"conversation": path.rpartition("/")[2], "message": "x"}
+    for method, busy, body in [
+        ("POST", f"{path}/turns", {"message": "x"}),
+        ("POST", f"{path}/turns", {"message": "x", "stream": True}),
+        ("POST", f"{path}/resume", {}),
+        ("POST", f"{path}/resume", {"stream": True}),
+        ("POST", f"{path}/undo", {}),
+        ("POST", f"{path}/abandon", {}),
+        ("PATCH", path, {"parameters": {"top_p": 1}}),
+        ("POST", "/jobs", job),
+    ]:
+        assert api.refused(method, busy, body) == (409, "conversation_busy"), (busy, body)
+    assert api.patch(path, {"title": "it has a name"})["status"] == "running"
     with served(api.host, api.fake) as other:
         assert other.post(f"{path}/cancel") == {"cancelled": False}  # it is another server's
-    # a session of requests is one thread's alone
-    with_own = Api(api.url, api.fake, api.host, type(api.client)())
-    with with_own.client:
-        assert with_own.refused("POST", f"{path}/turns", {"message": "hi"}) == (
-            409,
-            "conversation_busy",
-        )
-        assert with_own.get(path)["status"] == "running"
-        assert with_own.post(f"{path}/cancel") == {"cancelled": True}
-        thread.join(30)
-        assert found == [(409, "cancelled")]
-        assert with_own.post(f"{path}/cancel") == {"cancelled": False}
+    assert api.get(path)["status"] == "running"
+    assert api.post(f"{path}/cancel") == {"cancelled": True}
+    assert turn.result(30) == (409, "cancelled")
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed"]
+    assert api.post(f"{path}/cancel") == {"cancelled": False}
 
 
-def test_a_client_that_leaves_a_stream_cancels_the_turn(api: Api) -> None:
-    path = api.opened()
-    api.fake.answer = lambda heard: "a long answer " * 200_000
-    with api.client.post(
-        f"{api.url}/api/v1{path}/turns", json={"message": "hi", "stream": True}, stream=True
-    ) as reply:
-        next(reply.iter_content(100))
-    for _ in range(200):
-        if api.get(path)["status"] != "running":
-            break
-    [turn] = api.get(path)["turns"]
-    assert (turn["status"], turn["error"]["code"]) == ("failed", "cancelled")
-    assert turn["partial"]
+def test_what_is_wrong_drops_no_turn_that_was_cut_off(api: Api) -> None:
+    """One that is right ends it: it is gone on without."""
+    path = api.opened(feature="cut")
+    assert api.refused("POST", f"{path}/turns", {"message": "cut"}) == (503, "interrupted")
+    assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["unfinished"]
+    again = api.said(path, "again")
+    assert (again["turn"], again["answer"]["text"]) == (1, "done")
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
 
 
 def test_conversations_are_listed_page_by_page_and_found(api: Api) -> None:
@@ -185,6 +216,12 @@ def test_turns_come_page_by_page(api: Api) -> None:
     first = api.get(f"{path}?limit=10&before=3")
     assert [turn["turn"] for turn in first["turns"]] == [0, 1, 2]
     assert not first["more"]
+    assert api.get(f"{path}?before=0")["turns"] == []
+    for none in ("9" * 5000, "1" + "0" * 10, "-1", "x", "1.5", "\u0661"):
+        for query in (f"before={none}", f"limit={none}"):
+            assert api.refused("GET", f"{path}?{query}")[0] == 400, query
+    for wrong in ("limit=0", "limit=1001", "details=2"):
+        assert api.refused("GET", f"{path}?{wrong}")[0] == 400, wrong
 
 
 def test_a_message_has_parts(api: Api) -> None:
@@ -213,6 +250,22 @@ def test_pictures_are_never_what_runs(api: Api) -> None:
     assert api.refused("GET", f"{path}/images/0/2") == (404, "not_found")
 
 
+OWNED = [
+    ("GET", "", None),
+    ("PATCH", "", {"title": "theirs"}),
+    ("PATCH", "", {"parameters": {"top_p": 1}}),
+    ("DELETE", "", None),
+    ("POST", "/turns", {"message": "x"}),
+    ("POST", "/turns", {"message": "x", "stream": True}),
+    ("POST", "/resume", {"result": 1}),
+    ("POST", "/cancel", {}),
+    ("POST", "/undo", {}),
+    ("POST", "/abandon", {}),
+    ("GET", "/export", None),
+    ("GET", "/images/0/0", None),
+]
+
+
 def test_the_beginning_of_an_id_is_none(api: Api) -> None:
     path = api.opened()
     for method, below, body in OWNED:
@@ -228,26 +281,6 @@ def test_a_title_is_one_line(api: Api, title: str) -> None:
     assert api.refused("PATCH", path, {"title": title}) == (400, "invalid_data")
     assert api.get(path)["title"] == "👩‍👩‍👧 mine"
     assert api.patch(path, {"title": ""})["title"] == ""
-
-
-@pytest.mark.parametrize("query", ["before=" + "9" * 5000, "limit=0", "limit=1001", "details=2"])
-def test_what_is_no_such_number_is_refused(api: Api, query: str) -> None:
-    assert api.refused("GET", f"{api.opened()}?{query}")[0] == 400
-
-
-def test_what_is_wrong_leaves_a_turn_that_was_cut_off(api: Api) -> None:
-    """One that is right ends it: it is gone on without."""
-    path = api.opened()
-    id = path.rpartition("/")[2]
-    with api.host.conversation(id, owner="") as conversation:
-        events = conversation.stream("cut off")
-        next(events)
-        conversation.close(Interrupted("the end"))
-        events.close()
-    assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
-    assert api.get(path)["turns"][0]["status"] == "unfinished"
-    assert api.said(path, "next")["turn"] == 1
-    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
 
 
 def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +335,7 @@ def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
         {"message": []},
         {"message": 3},
         {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
+        {"message": {"role": "assistant", "content": [{"type": "text", "text": "x"}]}},
         {"message": [{"type": "nonsense"}]},
         {"message": [{"type": "tool_result", "id": "1"}]},
         {"message": ["x", {"type": "tool_call", "id": "1", "name": "x"}]},
@@ -323,37 +357,6 @@ def test_without_a_store_nothing_is_kept_and_that_is_said(make_host: MakeHost) -
     with served(make_host(fake=FakeModel()), FakeModel()) as api:
         assert api.refused("POST", "/conversations", {}) == (400, "configuration")
         assert api.get("")["keeps"] is False
-
-
-OWNED = [
-    ("GET", "", None),
-    ("PATCH", "", {"title": "theirs"}),
-    ("PATCH", "", {"parameters": {"top_p": 1}}),
-    ("DELETE", "", None),
-    ("POST", "/turns", {"message": "x"}),
-    ("POST", "/turns", {"message": "x", "stream": True}),
-    ("POST", "/resume", {"result": 1}),
-    ("POST", "/cancel", {}),
-    ("POST", "/undo", {}),
-    ("POST", "/abandon", {}),
-    ("GET", "/export", None),
-    ("GET", "/images/0/0", None),
-]
-
-
-@pytest.mark.parametrize(("method", "below", "body"), OWNED)
-def test_what_is_of_another_is_not_there(api: Api, method: str, below: str, body: Any) -> None:
-    with served(api.host, api.fake, "ann") as ann, served(api.host, api.fake, "bob") as bob:
-        path = ann.opened(title="hers")
-        ann.said(path)
-        before, calls = ann.get(path), api.fake.calls
-        assert bob.refused(method, path + below, body) == (404, "not_found")
-        assert bob.get("/conversations")["data"] == []
-        assert bob.get("/conversations?search=hi")["data"] == []
-        job = {"conversation": path.rpartition("/")[2], "message": "x"}
-        assert bob.refused("POST", "/jobs", job) == (404, "not_found")
-        assert ann.get(path) == before
-        assert api.fake.calls == calls
 
 
 values = some.recursive(
@@ -384,9 +387,3 @@ def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None
         ("POST", "/jobs"),
     ):
         assert api.send(method, where, body).status_code < 500
-
-
-def test_a_message_of_the_assistant_is_none(api: Api) -> None:
-    said = {"role": "assistant", "content": [{"type": "text", "text": "x"}]}
-    assert api.refused("POST", f"{api.opened()}/turns", {"message": said})[0] == 400
-    assert Message("user", "x").role == "user"

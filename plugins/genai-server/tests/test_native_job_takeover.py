@@ -4,7 +4,7 @@ up. Jobs that wait for a value."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -107,21 +107,44 @@ def seen(api: Api, id: str) -> tuple[str, int, Any]:
     return api.get(f"/jobs/{id}")["status"], reply.status_code, told
 
 
+def conversation_of(api: Api, id: str) -> str:
+    """The path of a job's conversation."""
+    return f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+
+
+def cancel_its_turn(api: Api, id: str) -> None:
+    path = f"{conversation_of(api, id)}/cancel"
+    assert [api.post(path) for _ in range(2)] == [{"cancelled": True}, {"cancelled": False}]
+
+
+def delete_its_conversation(api: Api, id: str) -> None:
+    assert api.send("DELETE", conversation_of(api, id)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "ending"),
+    [
+        (lambda api, id: None, ("done", 200, "hi")),
+        # its server was killed amid the cancellation
+        (lambda api, id: api.host.jobs(QUEUE).cancel(id), ("cancelled", 409, "cancelled")),
+        (cancel_its_turn, ("cancelled", 409, "cancelled")),
+        (delete_its_conversation, ("failed", 409, "conflict")),
+    ],
+    ids=["nothing", "cancelled", "turn cancelled", "conversation deleted"],
+)
 def test_a_job_is_taken_over_when_the_lease_of_its_server_has_expired(
-    api: Api, idle: Jobs, clock: ManualClock
+    api: Api, idle: Jobs, clock: ManualClock, meanwhile: Callable[[Api, str], Any], ending: Any
 ) -> None:
     id = submit(idle)
     assert api.get(f"/jobs/{id}")["status"] == "running"
     assert api.send("GET", f"/jobs/{id}/result").status_code == 202
-    assert api.fake.calls == 0
+    meanwhile(api, id)
     clock.advance(LEASE)
-    assert seen(api, id) == ("done", 200, "hi")
-    assert api.fake.calls == 1
+    assert seen(api, id) == ending
+    assert api.fake.calls == (ending[0] == "done")
 
 
-def test_a_request_waits_no_longer_for_a_result_than_it_asks(
-    api: Api, idle: Jobs, clock: ManualClock
-) -> None:
+def test_a_request_waits_as_long_as_it_asks(api: Api, idle: Jobs, clock: ManualClock) -> None:
     id = submit(idle)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(api.send, "GET", f"/jobs/{id}/result?wait=10")
@@ -132,9 +155,7 @@ def test_a_request_waits_no_longer_for_a_result_than_it_asks(
         assert waiting.result(30).status_code == 202
 
 
-def test_a_job_whose_server_is_killed_before_any_write_is_done_and_nothing_is_done_twice(
-    api: Api, idle: Jobs
-) -> None:
+def test_a_job_whose_server_is_killed_anywhere_is_done_once(api: Api, idle: Jobs) -> None:
     """The server is killed before its first write, then before its second, and so on."""
     endings = set()
     number, is_killed = 0, True
@@ -172,17 +193,15 @@ def test_a_job_that_ends_its_servers_has_failed_and_says_why(api: Api, idle: Job
     documents.put(id, {**value, "worker": "killed", "tries": MOST_TRIES})
     assert seen(api, id) == ("failed", 500, "plugin")
     assert "4 times" in api.get(f"/jobs/{id}")["error"]["message"]
-    conversation = api.get(f"/jobs/{id}")["conversation"]
-    assert api.get(f"/conversations/{conversation}")["turns"][0]["status"] == "failed"
-    assert api.said(f"/conversations/{conversation}", "more")["status"] == "answered"
+    path = conversation_of(api, id)
+    assert api.get(path)["turns"][0]["status"] == "failed"
+    assert api.said(path, "more")["status"] == "answered"
     assert api.fake.calls == 1
 
 
-def test_a_job_that_waits_is_cancelled_and_never_done(
-    api: Api, idle: Jobs, clock: ManualClock
-) -> None:
+def test_a_waiting_job_is_cancelled(api: Api, idle: Jobs, clock: ManualClock) -> None:
     id = submit(idle)
-    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+    path = conversation_of(api, id)
     assert api.send("DELETE", f"/jobs/{id}").status_code == 204
     assert api.refused("GET", f"/jobs/{id}") == (404, "not_found")
     assert api.said(path, "other")["answer"]["text"] == "other"
@@ -193,16 +212,6 @@ def test_a_job_that_waits_is_cancelled_and_never_done(
     assert api.fake.calls == 2
 
 
-def test_a_job_that_was_cancelled_halfway_is_not_done(
-    api: Api, idle: Jobs, clock: ManualClock
-) -> None:
-    id = submit(idle)
-    api.host.jobs(QUEUE).cancel(id)  # and then its server was killed
-    clock.advance(LEASE)
-    assert seen(api, id) == ("cancelled", 409, "cancelled")
-    assert api.fake.calls == 0
-
-
 @pytest.mark.parametrize(
     ("is_cancelled", "is_deleted"), [(True, False), (True, True), (False, True)]
 )
@@ -211,7 +220,7 @@ def test_the_turn_of_a_job_ends_before_its_thread_has_begun(
 ) -> None:
     """The record of a job is deleted by its client, or after a day."""
     id = submit(idle)
-    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
+    path = conversation_of(api, id)
     ending = Cancellation()
     if is_cancelled:
         ending.cancel(Cancelled("the job was cancelled"))
@@ -224,37 +233,14 @@ def test_the_turn_of_a_job_ends_before_its_thread_has_begun(
 
 
 def test_the_conversation_of_a_job_that_waits_is_busy(api: Api, idle: Jobs) -> None:
-    id = submit(idle)
-    name = api.get(f"/jobs/{id}")["conversation"]
-    path = f"/conversations/{name}"
-    busy = (409, "conversation_busy")
-    assert api.refused("POST", f"{path}/turns", {"message": "x"}) == busy
-    assert api.refused("POST", f"{path}/resume", {}) == busy
-    assert api.refused("POST", f"{path}/undo", {}) == busy
-    assert api.refused("POST", "/jobs", {"conversation": name, "message": "x"}) == busy
+    path = conversation_of(api, submit(idle))
+    job = {"conversation": path.rpartition("/")[2], "message": "x"}
+    for below, body in [
+        (f"{path}/turns", {"message": "x"}), (f"{path}/resume", {}), (f"{path}/undo", {}),
+        ("/jobs", job),
+    ]:  # fmt: skip
+        assert api.refused("POST", below, body) == (409, "conversation_busy"), below
     assert api.get(path)["status"] == "running"
-
-
-def test_a_job_that_waits_is_cancelled_with_the_turn_of_its_conversation(
-    api: Api, idle: Jobs, clock: ManualClock
-) -> None:
-    id = submit(idle)
-    path = f"/conversations/{api.get(f'/jobs/{id}')['conversation']}"
-    assert api.post(f"{path}/cancel") == {"cancelled": True}
-    assert api.post(f"{path}/cancel") == {"cancelled": False}
-    clock.advance(LEASE)
-    assert seen(api, id) == ("cancelled", 409, "cancelled")
-    assert api.fake.calls == 0
-
-
-def test_a_job_whose_conversation_is_deleted_before_it_begins_has_failed(
-    api: Api, idle: Jobs, clock: ManualClock
-) -> None:
-    id = submit(idle)
-    conversation = api.get(f"/jobs/{id}")["conversation"]
-    assert api.send("DELETE", f"/conversations/{conversation}").status_code == 204
-    clock.advance(LEASE)
-    assert seen(api, id) == ("failed", 409, "conflict")
 
 
 def test_the_answer_of_a_job_goes_with_its_conversation(api: Api) -> None:
@@ -274,9 +260,7 @@ def test_a_job_that_pauses_waits_for_its_client(api: Api) -> None:
     assert api.get(f"/jobs/{job['id']}/result")["answer"]["text"] == "word"
 
 
-def test_what_cannot_be_put_on_record_is_not_accepted(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_recorded_is_not_accepted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any, **named: Any) -> None:
         raise StoreError("the disk is full")
 

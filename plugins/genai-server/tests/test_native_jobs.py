@@ -1,22 +1,32 @@
-"""Jobs, and requests that are sent twice, over the native API."""
+"""Jobs over the native API."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from genai_server.native import api as native
-from genai_server.native import idempotency, jobs
+from genai_server.native import jobs
 from genai_server.native.job_records import QUEUE, JobRecord, JobRecords
+from genai_server.native.turns import Live
 
-from genai_host.api import Cancellation, RouteRequest
-from genai_host.errors import Conflict, Interrupted, NotFound, ServiceUnavailable, StoreError
+from genai_host.api import (
+    Cancellation,
+    Feature,
+    FeatureSteps,
+    NewId,
+    NoSettings,
+    RouteRequest,
+    Turn,
+)
+from genai_host.errors import Interrupted, NotFound, ServiceUnavailable, StoreError
 from genai_host.store import Store
 from genai_host.store.writer import Addition, EntryWriter
-from genai_host_testing import ManualClock
+from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.native_api import Api, native_api, served
@@ -24,26 +34,39 @@ from genai_host_testing.internal.native_api import Api, native_api, served
 pytestmark = pytest.mark.part
 
 
+def breaks(turn: Turn[NoSettings]) -> FeatureSteps:
+    yield from ()
+    raise RuntimeError("a bug")
+
+
+def exits(turn: Turn[NoSettings]) -> FeatureSteps:
+    yield from NewId("x")  # with which the turn is on record
+    raise SystemExit(3)
+
+
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
-    with native_api(make_host, tmp_path) as api:
+    features = [Feature(each.__name__, NoSettings, each, roles={}) for each in (breaks, exits)]
+    with native_api(make_host, tmp_path, extra=InlinePlugin(features=features)) as api:
         yield api
 
 
 def test_a_job_is_done_while_nobody_waits(api: Api) -> None:
     job = api.post("/jobs", {"message": "hi"})
     assert job["status"] in ("running", "done")
-    result = api.get(f"/jobs/{job['id']}/result?wait=30")
-    assert result["answer"]["text"] == "hi"
+    assert result(api, job)["answer"]["text"] == "hi"
     assert api.get(f"/jobs/{job['id']}")["status"] == "done"
     assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
+
+
+def result(api: Api, job: Any) -> Any:
+    return api.get(f"/jobs/{job['id']}/result?wait=30")
 
 
 def test_a_job_goes_on_with_a_conversation(api: Api) -> None:
     path = api.opened()
     api.said(path, "one")
-    job = api.post("/jobs", {"conversation": path.rpartition("/")[2], "message": "two"})
-    api.get(f"/jobs/{job['id']}/result?wait=30")
+    result(api, api.post("/jobs", {"conversation": path.rpartition("/")[2], "message": "two"}))
     assert len(api.get(path)["turns"]) == 2
 
 
@@ -54,64 +77,47 @@ def test_a_job_that_fails_says_why(api: Api) -> None:
     assert api.get(f"/jobs/{job['id']}")["error"]["code"] == "unavailable"
 
 
-def test_a_job_whose_end_was_not_written_at_first_is_on_record(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("times", [1, 1000])
+def test_answers_without_record(api: Api, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """It is recorded later, or else the job keeps it."""
     add = EntryWriter.add
     refused: list[Addition] = []
 
-    def fail_once(writer: EntryWriter, addition: Addition) -> None:
-        if not refused and addition.rows[-1].kind == "turn_ended":
+    def fail(writer: EntryWriter, addition: Addition) -> None:
+        if len(refused) < times and addition.rows[-1].kind == "turn_ended":
             refused.append(addition)
             raise StoreError("another program holds the lock")
         add(writer, addition)
 
-    monkeypatch.setattr(EntryWriter, "add", fail_once)
+    monkeypatch.setattr(EntryWriter, "add", fail)
+    if times > 1:
+        monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
     job = api.post("/jobs", {"message": "hi"})
-    answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
+    answer = result(api, job)["answer"]
     assert refused
-    assert (answer["text"], answer.get("record_error")) == ("hi", None)
-    assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
+    assert answer["text"] == "hi"
+    if times > 1:
+        assert answer["record_error"]["code"] == "store"
+    else:
+        assert answer.get("record_error") is None
+        assert api.get(f"/conversations/{job['conversation']}")["turns"][0]["status"] == "answered"
 
 
-def test_the_end_of_a_turn_that_the_store_refused_is_recorded_later(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_end_is_recorded_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise StoreError("the disk is full")
+
     monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
     with closing(api.host.open("chat", "mock", owner="")) as conversation:
         turn = conversation.begin("hi")
-        ending = Cancellation()
-        add = EntryWriter.add
         with monkeypatch.context() as patched:
-            patched.setattr(EntryWriter, "add", lambda *_: raised(StoreError("the disk is full")))
+            patched.setattr(EntryWriter, "add", refuse)
             conversation.abandon()
             with pytest.raises(StoreError, match="disk is full"):
-                jobs.record_result(conversation, ending)
-        assert EntryWriter.add is add
-        jobs.record_result(conversation, ending)
+                jobs.record_result(conversation, Cancellation())
+        jobs.record_result(conversation, Cancellation())
         [recorded] = api.get(f"/conversations/{conversation.id}")["turns"]
         assert (recorded["turn"], recorded["status"]) == (turn, "failed")
-
-
-def raised(error: Exception) -> None:
-    raise error
-
-
-def test_a_job_keeps_an_answer_that_is_not_recorded(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add = EntryWriter.add
-
-    def fail(writer: EntryWriter, addition: Addition) -> None:
-        if addition.rows[-1].kind == "turn_ended":
-            raise StoreError("the disk is full")
-        add(writer, addition)
-
-    monkeypatch.setattr(EntryWriter, "add", fail)
-    monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
-    job = api.post("/jobs", {"message": "hi"})
-    answer = api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]
-    assert (answer["text"], answer["record_error"]["code"]) == ("hi", "store")
 
 
 def test_a_job_that_runs_can_be_cancelled(api: Api) -> None:
@@ -123,23 +129,19 @@ def test_a_job_that_runs_can_be_cancelled(api: Api) -> None:
     assert api.refused("GET", f"/jobs/{job['id']}") == (404, "not_found")
 
 
-def test_a_job_of_a_server_that_ends_is_done_by_another(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_a_job_of_a_server_that_ends_is_continued(make_host: MakeHost, tmp_path: Path) -> None:
     with native_api(make_host, tmp_path) as api:
         api.fake.faults[0] = HANG
         with served(api.host, api.fake) as other:
             job = other.post("/jobs", {"message": "hi"})
             assert api.fake.hanging.wait(30)
-        assert api.get(f"/jobs/{job['id']}/result?wait=30")["answer"]["text"] == "hi"
+        assert result(api, job)["answer"]["text"] == "hi"
         [turn] = api.get(f"/conversations/{job['conversation']}")["turns"]
         assert turn["status"] == "answered"
         assert api.fake.calls == 2
 
 
-def test_records_are_kept_for_a_day_and_while_their_job_is_queued(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_how_long_records_are_kept(make_host: MakeHost, tmp_path: Path) -> None:
     clock = ManualClock()
     with Store(tmp_path / "store.db") as store:
         host = make_host(store=store, clock=clock)
@@ -159,19 +161,17 @@ def test_records_are_kept_for_a_day_and_while_their_job_is_queued(
             records.find("ann", "ended")
 
 
-def test_a_job_of_another_is_not_there(api: Api) -> None:
-    with served(api.host, api.fake, "ann") as ann:
-        job = ann.post("/jobs", {"message": "hi"})["id"]
-    for method, path in (("GET", ""), ("GET", "/result"), ("DELETE", "")):
-        assert api.refused(method, f"/jobs/{job}{path}") == (404, "not_found")
-
-
-@pytest.mark.parametrize(
-    "body", [{}, {"message": 3}, {"message": "hi", "nonsense": 1}, {"message": "hi", "model": "x"}]
-)
-def test_what_is_wrong_opens_no_conversation(api: Api, body: object) -> None:
-    assert api.refused("POST", "/jobs", body)[0] in (400, 404)
-    assert api.get("/conversations")["data"] == []
+def test_what_is_wrong_opens_no_conversation(api: Api) -> None:
+    for body, status in [
+        ({}, 400),
+        ({"message": ""}, 400),
+        ({"message": 3}, 400),
+        ({"message": "hi", "nonsense": 1}, 400),
+        ({"message": "hi", "regenerate": 3}, 400),
+        ({"message": "hi", "model": "x"}, 404),
+    ]:
+        assert api.refused("POST", "/jobs", body)[0] == status, body
+        assert api.get("/conversations")["data"] == []
 
 
 def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,20 +199,6 @@ def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatc
         api.send("DELETE", f"/jobs/{each}")
 
 
-def test_who_leaves_does_not_wait_on(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_LONGEST_WAIT", 3600.0)
-    server = native.Api(api.host)
-    left = Cancellation()
-    api.fake.faults[0] = HANG
-    asked = RouteRequest("POST", "/jobs", body=b'{"message": "hi"}', limits=Cancellation())
-    job = json.loads(server.submit(asked).body)["id"]  # type: ignore[arg-type]
-    assert api.fake.hanging.wait(30)
-    left.cancel()
-    asked = RouteRequest("GET", "/x", {"id": job}, query={"wait": "3600"}, limits=left)
-    assert server.jobs.result(asked).status == 202
-    server.close()
-
-
 def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "whole", lambda *given: 1 / 0)
     job = api.post("/jobs", {"message": "hi"})["id"]
@@ -220,77 +206,73 @@ def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
     assert api.get(f"/jobs/{job}")["status"] == "failed"
 
 
-@pytest.mark.parametrize("wait", ["-1", "31", "x", "nan"])
-def test_a_wait_is_a_number_of_seconds(api: Api, wait: str) -> None:
-    job = api.post("/jobs", {"message": "hi"})["id"]
-    assert api.refused("GET", f"/jobs/{job}/result?wait={wait}")[0] == 400
-
-
-def test_a_request_that_is_sent_twice_is_done_once(api: Api) -> None:
-    path = api.opened()
-    body, key = {"message": "hi"}, {"idempotency-key": "k"}
-    first = api.post(f"{path}/turns", body, headers=key)
-    assert api.post(f"{path}/turns", body, headers=key) == first
-    assert api.fake.calls == 1
-    other = api.send("POST", f"{path}/turns", {"message": "other"}, headers=key)
-    assert other.status_code == 400
-    with served(api.host, api.fake, "ann") as ann:  # a key is its owner's
-        assert ann.send("POST", f"{path}/turns", body, headers=key).status_code == 404
-
-
-def test_a_stream_that_is_asked_for_twice_is_sent_again(api: Api) -> None:
-    path = api.opened()
-    key = {"idempotency-key": "k"}
-    first = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
-    assert api.events(f"{path}/turns", {"message": "hi"}, headers=key) == first
-    assert api.fake.calls == 1
-
-
-def test_what_failed_may_be_asked_again(api: Api) -> None:
-    path = api.opened()
-    key = {"idempotency-key": "k"}
-    api.fake.faults[0] = ServiceUnavailable("away")
-    assert api.send("POST", f"{path}/turns", {"message": "hi"}, headers=key).status_code == 503
-    assert api.post(f"{path}/turns", {"message": "hi"}, headers=key)["status"] == "answered"
-
-
-def test_a_stream_that_failed_may_be_asked_again(api: Api) -> None:
-    path = api.opened()
-    key = {"idempotency-key": "k"}
-    api.fake.faults[0] = ServiceUnavailable("away")
-    assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "error"
-    assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "answer"
-
-
-def test_a_request_that_is_sent_again_too_early_has_to_wait(api: Api) -> None:
-    server = native.Api(api.host)
-    id = api.opened().rpartition("/")[2]
-    request = RouteRequest(
-        "POST",
-        "/x",
-        {"id": id},
-        headers={"idempotency-key": "k"},
-        body=b'{"message": "hi", "stream": true}',
-        limits=Cancellation(),
-    )
-    stream = server.say(request)
-    with pytest.raises(Conflict, match="in progress"):
-        server.say(request)
-    stream.body.close()  # type: ignore[union-attr]  # and so it ends early
-    again = server.say(request)
-    assert b"event: answer" in b"".join(again.body)  # type: ignore[arg-type]
-    server.close()
-
-
-def test_what_was_done_is_not_done_again_when_its_reply_is_gone(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("feature", ["breaks", "exits"])
+def test_one_whose_plugin_fails_or_would_end_the_process_has_failed_and_makes_room(
+    api: Api, monkeypatch: pytest.MonkeyPatch, feature: str
 ) -> None:
-    path = api.opened()
-    first, second = ({"headers": {"idempotency-key": name}} for name in ("a", "b"))
-    monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
-    api.post(f"{path}/turns", {"message": "hi"}, **first)
-    monkeypatch.undo()
-    api.post(f"{path}/turns", {"message": "hi"}, **second)
-    assert api.send("POST", f"{path}/turns", {"message": "hi"}, **first).status_code == 409
-    assert api.send("POST", f"{path}/turns", {"message": "hi"}, **second).status_code == 200
-    assert api.fake.calls == 2
+    monkeypatch.setattr(jobs, "_AT_ONCE", 1)
+    job = api.post("/jobs", {"message": "hi", "feature": feature})["id"]
+    assert api.refused("GET", f"/jobs/{job}/result?wait=30") == (500, "plugin")
+    assert api.get(f"/jobs/{job}")["status"] == "failed"
+    assert result(api, api.post("/jobs", {"message": "hi"}))["status"] == "answered"
+
+
+def test_one_whose_conversation_is_deleted_ends(api: Api) -> None:
+    api.fake.faults[0] = HANG
+    job = api.post("/jobs", {"message": "hi"})
+    assert api.fake.hanging.wait(30)
+    assert api.send("DELETE", f"/conversations/{job['conversation']}").status_code == 204
+    assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30")[0] == 409
+    assert api.get(f"/jobs/{job['id']}")["status"] in ("cancelled", "failed")
+
+
+@pytest.fixture
+def own(api: Api) -> Iterator[jobs.Jobs]:
+    """The jobs of another server of the same store, without HTTP."""
+    with closing(jobs.Jobs(api.host, Live())) as own:
+        yield own
+
+
+def asked(**given: Any) -> RouteRequest:
+    return RouteRequest(
+        "POST", "/x", **{"body": b'{"message": "hi"}', "limits": Cancellation(), **given}
+    )
+
+
+def submitted(own: jobs.Jobs) -> str:
+    id: str = json.loads(own.submit(asked()).body)["id"]  # type: ignore[arg-type]  # it is whole
+    return id
+
+
+def test_nobody_waits_on_for_a_client_that_has_gone(
+    api: Api, own: jobs.Jobs, background: Callable[..., Future[Any]]
+) -> None:
+    api.fake.faults[0] = HANG
+    gone = Cancellation()
+    given = {"parameters": {"id": submitted(own)}, "query": {"wait": "30"}}
+    waiting = background(own.result, asked(**given, limits=gone))
+    gone.cancel()
+    assert waiting.result(15).status == 202
+
+
+def test_none_is_begun_once_the_server_ends(own: jobs.Jobs) -> None:
+    own.close()
+    with pytest.raises(Interrupted):
+        own.submit(asked())
+
+
+def test_an_error_does_not_grow_with_each_time_that_it_is_told(api: Api, own: jobs.Jobs) -> None:
+    api.fake.faults[0] = ServiceUnavailable("away")
+    request = asked(parameters={"id": submitted(own)}, query={"wait": "30"})
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(ServiceUnavailable) as error:
+            own.result(request)
+        lengths.add(len(error.traceback))
+    assert len(lengths) == 1
+
+
+def test_a_wait_is_a_number_of_seconds(api: Api) -> None:
+    job = api.post("/jobs", {"message": "hi"})["id"]
+    for wait in ("-1", "31", "x", "nan"):
+        assert api.refused("GET", f"/jobs/{job}/result?wait={wait}")[0] == 400, wait

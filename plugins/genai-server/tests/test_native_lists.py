@@ -1,37 +1,100 @@
-"""What there is, and instances of providers, over the native API."""
+"""Lists of what there is, and instances of providers, over the native API."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import requests
-from attrs import frozen
+from attrs import define, field, frozen
+from genai_server.native.openapi import description
 
 from genai_host import Host
-from genai_host.api import Secret
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    ListedModel,
+    NoSettings,
+    Preparation,
+    PreparationProgress,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Secret,
+)
 from genai_host.api.settings import settings_schema
 from genai_host.config import read_config
-from genai_host.errors import ConfigurationError
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.serving.models import served_models
-from genai_host_testing import FakeModel
+from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.native_api import Api, native_api, served
+from genai_host_testing.internal.native_api import Api, events_of, native_api, served
 from genai_host_testing.suites.base import has_type
 
 pytestmark = pytest.mark.part
 
 
+Report = Callable[[PreparationProgress], None]
+
+
+@define
+class Shelf:
+    """What a provider that needs weights has, and what its step does."""
+
+    is_there: bool = False
+    asked: list[str] = field(factory=list)
+    run: Callable[[Report, CancelToken], None] | None = None
+    listed: Callable[[CancelToken], Any] = lambda limits: ()
+
+    def get(self, report: Report, limits: CancelToken) -> None:
+        report(PreparationProgress("Downloading", 1, 2))
+        if self.run is not None:
+            self.run(report, limits)
+        self.is_there = True
+
+
 @pytest.fixture
-def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def needy(shelf: Shelf) -> InlinePlugin:
+    class Needy(Provider):
+        serves: Mapping[str, DialectEndpoint] = {"openai-chat": DialectEndpoint()}
+
+        def unavailable_reason(self) -> str | None:
+            return None if shelf.is_there else "the weights are missing"
+
+        def preparation(self, model_id: str = "") -> Preparation | None:
+            shelf.asked.append(model_id)
+            return None if shelf.is_there else Preparation("Download it (2 MB)", shelf.get)
+
+        def list_models(self, limits: CancelToken) -> Any:
+            return shelf.listed(limits)
+
+        def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+            raise NotImplementedError
+
+        stream = send
+
+    kind = ProviderType("needy", NoSettings, lambda settings, services: Needy())
+    return InlinePlugin(providers=[kind])
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path, needy: InlinePlugin) -> Iterator[Api]:
     import genai_vendor_openai
 
-    with native_api(make_host, tmp_path, openai=genai_vendor_openai) as api:
+    with native_api(make_host, tmp_path, openai=genai_vendor_openai, needy=needy) as api:
         yield api
 
 
@@ -96,15 +159,15 @@ def test_routes_say_what_runs_and_why_not(api: Api) -> None:
     assert api.refused("GET", "/routes?operation=sing")[0] == 400
 
 
+COMPATIBLE = {
+    "name": "mine",
+    "type": "openai-compatible",
+    "settings": {"base_url": "http://127.0.0.1:1/v1", "api_key": "sk-secret-canary"},
+}
+
+
 def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
-    made = api.post(
-        "/providers",
-        {
-            "name": "mine",
-            "type": "openai-compatible",
-            "settings": {"base_url": "http://127.0.0.1:1/v1", "api_key": "sk-secret-canary"},
-        },
-    )
+    made = api.post("/providers", COMPATIBLE)
     assert made["settings"] == {"base_url": "http://127.0.0.1:1/v1"}
     assert (made["status"], "connect" in made["reason"]) == ("unreachable", True)
     file = read_config().file
@@ -148,38 +211,38 @@ def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) ->
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("path", "body"),
     [
-        {"name": "a b", "of": "fake"},
-        {"name": "mine", "of": ""},
-        {"name": "mine", "of": "nobody"},
-        {"name": "mine", "of": "fake", "parameters": {"nonsense": 1}},
-        {"name": "mine", "of": "fake", "provider_order": ["nobody"]},
-        {"name": "mine", "of": "fake", "provider_order": "fake"},
-        {"name": "mine"},
+        ("/models", {"name": "a b", "of": "fake"}),
+        ("/models", {"name": "mine", "of": ""}),
+        ("/models", {"name": "mine", "of": "nobody"}),
+        ("/models", {"name": "mine", "of": "fake", "parameters": {"nonsense": 1}}),
+        ("/models", {"name": "mine", "of": "fake", "provider_order": ["nobody"]}),
+        ("/models", {"name": "mine", "of": "fake", "provider_order": "fake"}),
+        ("/models", {"name": "mine"}),
+        ("/providers", {"name": "Mine!", "type": "openai-compatible"}),
+        ("/providers", {"name": "mine", "type": "nobody"}),
+        ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"nonsense": 1}}),
+        ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"api_key": 3}}),
+        ("/providers", {"name": "mine"}),
+        ("/providers", []),
     ],
 )
-def test_what_is_wrong_makes_no_model_configuration(api: Api, body: object) -> None:
-    assert api.refused("POST", "/models", body)[0] in (400, 404)
-    assert api.refused("GET", "/models/mine") == (404, "not_found")
+def test_what_is_wrong_makes_nothing(api: Api, path: str, body: Any) -> None:
+    unknown = path == "/models" and "nobody" in str(body)
+    assert api.refused("POST", path, body)[0] == (404 if unknown else 400)
+    assert api.refused("GET", f"{path}/mine") == (404, "not_found")
 
 
-def test_an_instance_whose_key_cannot_be_kept_is_not_made(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_none_whose_key_cannot_be_kept_is_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: object) -> None:
         raise ConfigurationError("the keyring is locked")
 
-    body = {
-        "name": "mine",
-        "type": "openai-compatible",
-        "settings": {"base_url": "http://127.0.0.1:1/v1", "api_key": "sk-secret-canary"},
-    }
     with monkeypatch.context() as locked:
         locked.setattr(api.host.keys, "set", fails)
-        assert api.refused("POST", "/providers", body) == (400, "configuration")
+        assert api.refused("POST", "/providers", COMPATIBLE) == (400, "configuration")
     assert "mine" not in read_config().providers
-    assert api.post("/providers", body)["status"] == "unreachable"
+    assert api.post("/providers", COMPATIBLE)["status"] == "unreachable"
 
 
 def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
@@ -197,32 +260,6 @@ def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
     assert found[4:] == [201] * 4
     assert {*names} <= {row["name"] for row in api.get("/providers")["data"]}
     assert {*names} <= {*read_config().providers}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": "Mine!", "type": "openai-compatible"},
-        {"name": "mine", "type": "nobody"},
-        {"name": "mine", "type": "openai-compatible", "settings": {"nonsense": 1}},
-        {"name": "mine", "type": "openai-compatible", "settings": {"api_key": 3}},
-        {"name": "mine"},
-        [],
-    ],
-)
-def test_what_is_wrong_makes_no_instance(api: Api, body: object) -> None:
-    assert api.refused("POST", "/providers", body)[0] == 400
-    assert api.refused("GET", "/providers/mine") == (404, "not_found")
-
-
-def test_only_who_runs_the_server_changes_its_configuration(api: Api) -> None:
-    with served(api.host, api.fake, "ann") as ann:
-        body = {"name": "mine", "type": "openai-compatible"}
-        assert ann.refused("POST", "/providers", body) == (403, "forbidden")
-        assert ann.refused("PATCH", "/providers/mock", {"enabled": False}) == (403, "forbidden")
-        assert ann.refused("DELETE", "/providers/mock") == (403, "forbidden")
-        model = {"name": "mine", "of": "fake"}
-        assert ann.refused("POST", "/models", model) == (403, "forbidden")
 
 
 def test_a_configuration_that_is_read_only_stays(
@@ -258,3 +295,87 @@ def test_users_see_what_is_theirs(api: Api) -> None:
         assert ann.refused("GET", "/usage?user=bob") == (403, "forbidden")
     assert [row["of"]["user"] for row in api.get("/usage?by=user")["data"]] == ["", "ann"]
     assert api.get("/usage?by=user&user=ann")["data"][0]["calls"] == 1
+
+
+def prepared(api: Api, body: Any) -> list[tuple[str, Any]]:
+    reply = api.send("POST", "/providers/needy/prepare", body)
+    assert reply.headers["content-type"] == "text/event-stream"
+    return events_of(reply.content)
+
+
+def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
+    before = api.get("/providers/needy")
+    assert (before["status"], before["preparation"]) == ("needs", "Download it (2 MB)")
+    assert api.get("/providers/mock")["preparation"] is None
+    told = prepared(api, {"model": "needy/some/id"})
+    assert shelf.asked[-2] == "some/id"
+    assert told[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
+    assert told[1][0] == "done"
+    assert (told[1][1]["status"], told[1][1]["preparation"]) == ("works", None)
+    document = description()
+    described = document["components"]["schemas"]["PreparationEvents"]["properties"]
+    for name, data in told:
+        jsonschema.validate(data, {**described[name], "components": document["components"]})
+    assert api.refused("POST", "/providers/needy/prepare", {}) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(ServiceUnavailable("gone"), "unavailable"), (OSError("full"), "plugin")]
+)
+def test_a_step_that_fails_says_so(api: Api, shelf: Shelf, error: Exception, code: str) -> None:
+    def fail(report: Report, limits: CancelToken) -> None:
+        raise error
+
+    shelf.run = fail
+    *_, (name, data) = prepared(api, {})
+    assert (name, data["code"]) == ("error", code)
+    assert str(error) in data["message"]
+    assert api.get("/providers/needy")["status"] == "needs"
+
+
+def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:
+    ended = threading.Event()
+
+    def wait(report: Report, limits: CancelToken) -> None:
+        woken = threading.Event()
+        with limits.on_cancel(woken.set):
+            woken.wait(60)
+        ended.set()
+        limits.check()
+
+    shelf.run = wait
+    reply = api.send("POST", "/providers/needy/prepare", {}, stream=True)
+    assert next(reply.iter_lines()) == b"event: progress"
+    reply.close()
+    assert ended.wait(60)
+    assert not shelf.is_there
+
+
+def test_item_9_the_models_that_a_service_lists(api: Api, shelf: Shelf) -> None:
+    shelf.listed = lambda limits: [ListedModel("a/b"), ListedModel("c", ("openai-embed",))]
+    rows = api.get("/providers/needy/models")["data"]
+    assert [(row["name"], row["id"], row["for"]) for row in rows] == [
+        ("needy/a/b", "a/b", []),
+        ("needy/c", "c", ["embed"]),
+    ]
+
+    def fail(limits: CancelToken) -> Any:
+        raise ServiceUnavailable("gone")
+
+    shelf.listed = fail
+    assert api.refused("GET", "/providers/needy/models") == (503, "unavailable")
+    assert api.refused("GET", "/providers/nobody/models") == (404, "not_found")
+
+
+def test_only_who_runs_the_server_changes_its_configuration_and_prepares(api: Api) -> None:
+    with served(api.host, api.fake, "ann") as ann:
+        for method, path, body in [
+            ("POST", "/providers", {"name": "mine", "type": "openai-compatible"}),
+            ("PATCH", "/providers/mock", {"enabled": False}),
+            ("DELETE", "/providers/mock", None),
+            ("POST", "/models", {"name": "mine", "of": "fake"}),
+            ("POST", "/providers/needy/prepare", {}),
+        ]:
+            assert ann.refused(method, path, body) == (403, "forbidden"), (method, path)
+    assert api.refused("POST", "/providers/nobody/prepare", {}) == (404, "not_found")
+    assert api.refused("POST", "/providers/needy/prepare", {"what": 1})[0] == 400

@@ -1,4 +1,4 @@
-"""Streams of the native API: keep-alive comments, and their ends."""
+"""Streams of the native API, and their ends."""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ from genai_host.api import (
     Now,
     Progress,
     RouteRequest,
-    RouteResponse,
     Turn,
-    write_json,
 )
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import Cancelled, GenaiError, Interrupted
-from genai_host.serving.completion import COMMENT
 from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal import servers
@@ -61,32 +58,19 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
         )
 
 
-def heard(url: str, silence: bytes) -> bytes:
-    """A stream that goes on once it has said for the second time that it does."""
-    with requests.Session() as client:
-        opened = client.post(f"{url}/api/v1/conversations", json={"feature": "pauses"}, timeout=30)
-        path = f"{url}/api/v1/conversations/{opened.json()['id']}/turns"
-        said = b""
+def test_it_can_be_told_to_be_silent(host: Host) -> None:
+    """tests/server/test_faults_behind.py shows that it says that it goes on otherwise."""
+    said = b""
+    with servers.served(host, silence=0) as server, requests.Session() as client:
+        path = f"{server.url}/api/v1/conversations"
+        id = client.post(path, json={"feature": "pauses"}, timeout=30).json()["id"]
         body = {"message": "hi", "stream": True}
-        with client.post(path, json=body, stream=True, timeout=30) as reply:
+        with client.post(f"{path}/{id}/turns", json=body, stream=True, timeout=30) as reply:
             for piece in reply.iter_content(None):
                 said += piece
-                if said.count(silence) > 1:
+                if said.count(b"event: ") > 1:
                     GO_ON.set()
-    return said
-
-
-def test_a_stream_that_is_silent_says_that_it_goes_on(host: Host) -> None:
-    with servers.served(host, silence=0.01) as server:
-        said = heard(server.url, COMMENT)
-    names = [name for name, _ in events_of(said.replace(COMMENT, b""))]
-    assert names == ["turn", "progress", "step", "answer"]
-
-
-def test_it_can_be_told_to_be_silent(host: Host) -> None:
-    with servers.served(host, silence=0) as server:
-        said = heard(server.url, b"event: ")
-    assert COMMENT not in said
+    assert [name for name, _ in events_of(said)] == ["turn", "progress", "step", "answer"]
 
 
 def outcome(host: Host, id: str) -> str:
@@ -94,29 +78,25 @@ def outcome(host: Host, id: str) -> str:
     return turn.outcome
 
 
-def taken(host: Host, limits: Cancellation, **body: Any) -> tuple[str, RouteResponse]:
-    """A turn that is under way, in a stream, and the id of its conversation."""
-    api = Api(host)
+def taken(host: Host, limits: Cancellation) -> tuple[str, Any]:
+    """The id of a conversation with a turn in progress, and its stream."""
     with host.open("pauses", owner="") as conversation:
         id = conversation.id
-    said = {"message": "hi", "stream": True, **body}
-    reply = api.say(RouteRequest("POST", "/x", {"id": id}, body=write_json(said), limits=limits))
+    body = b'{"message": "hi", "stream": true}'
+    reply = Api(host).say(RouteRequest("POST", "/x", {"id": id}, body=body, limits=limits))
     assert reply.begin is not None
     reply.begin()
-    return id, reply
+    return id, reply.body
 
 
 @pytest.mark.parametrize(
     ("reason", "status"),
     [(None, "failed"), (Cancelled("gone"), "failed"), (Interrupted("the end"), "unfinished")],
 )
-def test_a_stream_that_nobody_reads_on_ends_as_what_ended_it(
-    host: Host, reason: GenaiError | None, status: str
-) -> None:
+def test_a_stream_that_nobody_reads(host: Host, reason: GenaiError | None, status: str) -> None:
     """The next chunk is not requested, as with a client that reads too slowly."""
     limits = Cancellation()
-    id, reply = taken(host, limits)
-    pieces: Any = reply.body
+    id, pieces = taken(host, limits)
     assert next(iter(pieces)).startswith(b"event: turn\n")
     if reason is not None:
         limits.cancel(reason)
@@ -126,8 +106,8 @@ def test_a_stream_that_nobody_reads_on_ends_as_what_ended_it(
 
 def test_a_stream_whose_limits_end_says_so(host: Host) -> None:
     limits = Cancellation()
-    id, reply = taken(host, limits)
-    pieces: Any = iter(reply.body)
+    id, body = taken(host, limits)
+    pieces = iter(body)
     begun = [next(pieces), next(pieces)]
     limits.cancel(Interrupted("the end"))
     *_, (name, data) = events_of(b"".join([*begun, *pieces]))

@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,6 +48,23 @@ async def until_it_waits() -> None:
         await asyncio.sleep(0)
 
 
+def run(
+    function: Callable[[], None],
+    *steps: Callable[[], object],
+    submit: Callable[[Callable[[], None]], None] = in_thread,
+) -> None:
+    """Call a function in an event loop, with a step each time that it waits."""
+
+    async def run() -> None:
+        task = started(function, submit)
+        for step in steps:
+            await until_it_waits()
+            step()
+        await task
+
+    asyncio.run(run())
+
+
 def test_a_function_waits_for_its_socket(pair: Pair) -> None:
     """The loop runs meanwhile, and there is no other thread."""
     mine, theirs = pair
@@ -80,18 +98,12 @@ def test_data_that_arrives_while_it_waits_for_something_else_is_read_later(pair:
         waiting.call(sent.wait)
         received.extend(waiting.receive(mine, 1) for _ in range(2))
 
-    async def run() -> None:
-        task = started(function)
-        await until_it_waits()
-        theirs.sendall(b"a")
-        await until_it_waits()
-        theirs.sendall(b"bc")  # does not wake the function
-        await until_it_waits()
+    def check() -> None:
         assert received == [b"a"]
         sent.set()
-        await task
 
-    asyncio.run(run())
+    # the second does not wake the function
+    run(function, partial(theirs.sendall, b"a"), partial(theirs.sendall, b"bc"), check)
     assert received == [b"a", b"b", b"c"]
 
 
@@ -113,13 +125,7 @@ def test_a_released_socket_can_be_closed_and_its_descriptor_used_again(pair: Pai
             asyncio.get_running_loop().call_soon(again.send, b"reverse")
             received.append(waiting.receive(peer, 9))
 
-    async def run() -> None:
-        task = started(function)
-        await until_it_waits()
-        theirs.sendall(b"first")
-        await task
-
-    asyncio.run(run())
+    run(function, partial(theirs.sendall, b"first"))
     assert received == [b"first", b"again", b"reverse"]
 
 
@@ -137,10 +143,7 @@ def test_a_function_that_blocks_is_called_in_a_thread() -> None:
         with pytest.raises(OSError, match="no"):
             waiting.call(blocking, True)
 
-    async def run() -> None:
-        await started(function)
-
-    asyncio.run(run())
+    run(function)
     assert found[0] is not threading.current_thread()
 
 
@@ -151,10 +154,7 @@ def test_without_a_thread_it_is_called_in_the_loop() -> None:
     def refuse(work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def run() -> None:
-        await started(lambda: found.append(waiting.call(threading.current_thread)), refuse)
-
-    asyncio.run(run())
+    run(lambda: found.append(waiting.call(threading.current_thread)), submit=refuse)
     assert found == [threading.current_thread()]
 
 
@@ -228,12 +228,8 @@ def test_it_waits_for_coroutines(pair: Pair, at_once: bool) -> None:
                 waits.wait_for(suspending(-1), at_once=at_once)
             waiting.receive(mine, 1)
 
-    async def run() -> None:
-        task = started(function)
-        theirs.sendall(b"ab")
-        await task
-
-    asyncio.run(run())
+    theirs.sendall(b"ab")
+    run(function)
     assert found == [3, 4, 3, 4]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,14 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.part
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "store"])
-def api(request: pytest.FixtureRequest, make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
-    if not request.param:
-        with responses_api(make_host) as api:
-            yield api
-        return
-    with Store(str(tmp_path / "kept.db")) as store, responses_api(make_host, store=store) as api:
+@pytest.fixture(params=["memory", "store"])
+def store(request: pytest.FixtureRequest, kept: Store) -> Store | None:
+    return kept if request.param == "store" else None
+
+
+@pytest.fixture
+def api(make_host: MakeHost, store: Store | None) -> Iterator[Api]:
+    with responses_api(make_host, store=store) as api:
         yield api
 
 
@@ -161,41 +161,30 @@ def test_what_a_change_must_have(api: Api) -> None:
     assert api.error("POST", f"{path}/items", {}, 400)["param"] == "items"
 
 
-@pytest.mark.parametrize("in_store", [False, True])
-def test_a_conversation_is_of_one_user(make_host: MakeHost, tmp_path: Path, in_store: bool) -> None:
+def test_a_conversation_is_of_one_user(make_host: MakeHost, store: Store | None) -> None:
     fake = FakeModel()
-    with (
-        Store(str(tmp_path / "kept.db")) as store,
-        two_users(make_host(fake=fake, config=CONFIG, store=store if in_store else None), fake) as (
-            ann,
-            bob,
-        ),
-    ):
+    with two_users(make_host(fake=fake, config=CONFIG, store=store), fake) as (ann, bob):
         path = begun(ann, "one")
         item = ann.ok("GET", f"{path}/items")["data"][0]["id"]
-        for method, rest, body in (
-            ("GET", "", None),
-            ("POST", "", {"metadata": {}}),
-            ("DELETE", "", None),
-            ("GET", "/items", None),
-            ("POST", "/items", {"items": [user("x")]}),
-            ("GET", f"/items/{item}", None),
-            ("DELETE", f"/items/{item}", None),
-        ):
-            bob.error(method, path + rest, body)
+        for method, rest in [
+            ("GET", ""), ("DELETE", ""), ("GET", "/items"), ("GET", f"/items/{item}"),
+            ("DELETE", f"/items/{item}"),
+        ]:  # fmt: skip
+            bob.error(method, path + rest)
+        bob.error("POST", path, {"metadata": {}})
+        bob.error("POST", f"{path}/items", {"items": [user("x")]})
         bob.refused(status=404, conversation=path.rpartition("/")[2])
         assert fake.calls == 0
         assert texts(ann.ok("GET", f"{path}/items")) == ["one"]
 
 
-def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, tmp_path: Path) -> None:
-    with Store(str(tmp_path / "kept.db")) as store:
-        with responses_api(make_host, store=store) as api:
-            path = begun(api, "one")
-        with responses_api(make_host, store=store) as again:
-            assert texts(again.ok("GET", f"{path}/items")) == ["one"]
-            again.ok("DELETE", path)
-        assert store.documents(CONVERSATIONS).list() == []
+def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, kept: Store) -> None:
+    with responses_api(make_host, store=kept) as api:
+        path = begun(api, "one")
+    with responses_api(make_host, store=kept) as again:
+        assert texts(again.ok("GET", f"{path}/items")) == ["one"]
+        again.ok("DELETE", path)
+    assert kept.documents(CONVERSATIONS).list() == []
 
 
 def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:

@@ -3,25 +3,21 @@ where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from responses_api import CLOCK, Api, output_of, responses_api, user
-
-from genai_host_testing.internal.fixtures import MakeHost
+from responses_api import CLOCK, Api, output_of, user
 
 pytestmark = pytest.mark.part
 
 
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
-
-
 IMAGE = {"type": "input_image"}
 FILE = {"type": "input_file"}
+SEARCH = {"type": "tool_search", "execution": "client"}
+
+
+def in_namespace(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"tools": [{"type": "namespace", "name": "a", "tools": [tool]}]}
 
 
 @pytest.mark.parametrize(
@@ -87,37 +83,11 @@ def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
         ({"include": "x"}, "include", "invalid_data"),
         ({"tools": [{"type": "file_search"}]}, "tools[0].type", "unsupported_parameter"),
         ({"tools": [{"type": "custom"}]}, "tools[0].name", "missing_required_parameter"),
-        (
-            {"tools": [{"type": "custom", "name": "x", "format": {"type": "grammar"}}]},
-            "tools[0].format.syntax",
-            "missing_required_parameter",
-        ),
-        (
-            {
-                "tools": [
-                    {
-                        "type": "namespace",
-                        "name": "a",
-                        "tools": [{"type": "tool_search", "execution": "client"}],
-                    }
-                ]
-            },
-            "tools[0].tools[0].type",
-            "unsupported_parameter",
-        ),
-        (
-            {
-                "tools": [
-                    {
-                        "type": "namespace",
-                        "name": "a",
-                        "tools": [{**CLOCK, "parameters": {"type": 1}}],
-                    }
-                ]
-            },
-            "tools[0].tools[0].parameters",
-            "invalid_data",
-        ),
+        ({"tools": [{"type": "custom", "name": "x", "format": {"type": "grammar"}}]},
+         "tools[0].format.syntax", "missing_required_parameter"),
+        (in_namespace(SEARCH), "tools[0].tools[0].type", "unsupported_parameter"),
+        (in_namespace({**CLOCK, "parameters": {"type": 1}}), "tools[0].tools[0].parameters",
+         "invalid_data"),
         ({"tools": [{"name": "x"}]}, "tools[0].type", "missing_required_parameter"),
         ({"tools": [{"type": "function"}]}, "tools[0].name", "missing_required_parameter"),
         ({"tools": [{**CLOCK, "name": "a b"}]}, "tools[0].name", "invalid_data"),
@@ -148,7 +118,7 @@ def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
         ({"user": 1}, "user", "invalid_data"),
         ({"service_tier": "x"}, "service_tier", "invalid_data"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(api: Api, more: dict[str, Any], param: str, code: str) -> None:
     error = api.refused(**more)
     assert error["param"] == param
@@ -177,14 +147,9 @@ def test_what_is_accepted_at_the_value_that_changes_nothing(api: Api) -> None:
 
 
 def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
-    more = {
-        "context_management": [{"type": "compaction"}],
-        "truncation": "auto",
-        "seed": 1,
-        "include": ["x"],
-    }
+    more = {"context_management": [{"type": "compaction"}], "truncation": "auto", "seed": 1}
     for in_pieces in (False, True):
-        body = {"model": "fake", "input": "hi", "stream": in_pieces, **more}
+        body = {"model": "fake", "input": "hi", "stream": in_pieces, "include": ["x"], **more}
         reply = api.ask("POST", "/responses", body)
         assert reply.status_code == 200, reply.text
         assert reply.headers["x-genai-host-dropped"] == "context_management, truncation, seed"
@@ -200,8 +165,7 @@ def test_ids_of_nothing(api: Api, id: str) -> None:
 
 def test_models_of_nothing(api: Api) -> None:
     for model in ("nobody", "", "feature:", "a/b", "\ud800"):
-        error = api.refused(status=404, model=model)
-        assert error["code"] == "model_not_found"
+        assert api.refused(status=404, model=model)["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize(
@@ -213,10 +177,6 @@ def test_bodies_that_are_no_objects(api: Api, body: bytes) -> None:
 
 
 def test_many_items_take_no_longer_than_a_few_each(api: Api) -> None:
-    items: list[Any] = []
-    for n in range(800):
-        items += [
-            {"type": "function_call", "call_id": f"{n}", "name": "x", "arguments": "{}"},
-            output_of(f"{n}"),
-        ]
-    api.response([*items, user("so")])
+    call = {"type": "function_call", "name": "x", "arguments": "{}"}
+    pairs = [({**call, "call_id": f"{n}"}, output_of(f"{n}")) for n in range(800)]
+    api.response([*(item for pair in pairs for item in pair), user("so")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,12 +38,6 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
-
-
 def test_a_response(api: Api) -> None:
     api.fake.answer = lambda heard: Completion(
         Message("assistant", "hello"),
@@ -52,111 +45,78 @@ def test_a_response(api: Api) -> None:
     )
     response = api.response(metadata={"a": "b"}, user="me", temperature=0.5)
     (item,) = response["output"]
-    assert item["type"] == "message"
-    assert item["role"] == "assistant"
-    assert item["status"] == "completed"
-    assert item["content"] == [
-        {"type": "output_text", "text": "hello", "annotations": [], "logprobs": []}
-    ]
+    text = {"type": "output_text", "text": "hello", "annotations": [], "logprobs": []}
+    assert item == {
+        "type": "message", "id": item["id"], "role": "assistant", "status": "completed",
+        "content": [text],
+    }  # fmt: skip
     assert response["id"].startswith("resp_")
-    assert response["object"] == "response"
-    assert response["status"] == "completed"
-    assert response["model"] == "fake"
-    assert response["metadata"] == {"a": "b"}
-    assert response["user"] == "me"
-    assert response["temperature"] == 0.5
     assert response["completed_at"] >= response["created_at"]
     # Open Responses requires all fields, with the values of the API where the client gives none
-    usual = {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "top_logprobs": 0}
-    assert {name: response[name] for name in usual} == usual
-    assert response["safety_identifier"] is response["prompt_cache_key"] is None
-    assert response["usage"] == {
-        "input_tokens": 7,
-        "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
-        "output_tokens": 3,
-        "output_tokens_details": {"reasoning_tokens": 1},
-        "total_tokens": 10,
-    }
+    expected = {
+        "object": "response", "status": "completed", "model": "fake", "metadata": {"a": "b"},
+        "user": "me", "temperature": 0.5, "top_p": 1.0, "presence_penalty": 0.0,
+        "frequency_penalty": 0.0, "top_logprobs": 0, "safety_identifier": None,
+        "prompt_cache_key": None,
+        "usage": {
+            "input_tokens": 7,
+            "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
+            "output_tokens": 3,
+            "output_tokens_details": {"reasoning_tokens": 1},
+            "total_tokens": 10,
+        },
+    }  # fmt: skip
+    assert {name: response[name] for name in expected} == expected
 
 
 def test_what_the_model_hears(api: Api) -> None:
-    api.response(
-        [
-            {"role": "developer", "content": "be brief"},
-            user(
-                [
-                    {"type": "input_text", "text": "look"},
-                    {"type": "input_image", "image_url": PNG_URL, "detail": "low"},
-                    {"type": "input_image", "image_url": "https://a.example/b.png"},
-                    {"type": "input_file", "filename": "a.pdf", "file_data": "JVBERg=="},
-                    {"type": "input_file", "file_url": "https://a.example/b.pdf"},
-                ]
-            ),
-            {"type": "message", "role": "assistant", "content": "nice"},
-            {
-                "type": "message",
-                "id": "msg_1",
-                "role": "assistant",
-                "status": "completed",
-                "content": [
-                    {"type": "output_text", "text": "and", "annotations": []},
-                    {"type": "refusal", "refusal": "no"},
-                ],
-            },
-            {"type": "function_call", "call_id": "1", "name": "clock", "arguments": '{"a": 1}'},
-            {"type": "function_call", "call_id": "2", "name": "look", "arguments": "{"},
-            output_of("1", [{"type": "input_file", "file_url": "https://a.example/c.pdf"}]),
-            output_of("2", [{"type": "input_image", "image_url": PNG_URL}]),
-            user("so"),
-            user("and so"),
-        ],
-        instructions="be kind",
-        max_output_tokens=9,
-        temperature=0,
-        top_p=0.5,
-        presence_penalty=-0.5,
-        frequency_penalty=0.25,
-    )
+    parameters = {"temperature": 0, "top_p": 0.5, "presence_penalty": -0.5,
+                  "frequency_penalty": 0.25}  # fmt: skip
+    answer = [{"type": "output_text", "text": "and", "annotations": []},
+              {"type": "refusal", "refusal": "no"}]  # fmt: skip
+    items: list[Any] = [
+        {"role": "developer", "content": "be brief"},
+        user([
+            {"type": "input_text", "text": "look"},
+            {"type": "input_image", "image_url": PNG_URL, "detail": "low"},
+            {"type": "input_image", "image_url": "https://a.example/b.png"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "JVBERg=="},
+            {"type": "input_file", "file_url": "https://a.example/b.pdf"},
+        ]),
+        {"type": "message", "role": "assistant", "content": "nice"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": answer},
+        {"type": "function_call", "call_id": "1", "name": "clock", "arguments": '{"a": 1}'},
+        {"type": "function_call", "call_id": "2", "name": "look", "arguments": "{"},
+        output_of("1", [{"type": "input_file", "file_url": "https://a.example/c.pdf"}]),
+        output_of("2", [{"type": "input_image", "image_url": PNG_URL}]),
+        user("so"),
+        user("and so"),
+    ]  # fmt: skip
+    api.response(items, instructions="be kind", max_output_tokens=9, **parameters)
     (heard,) = api.fake.prompts
+    calls = [ToolCall("1", "clock", {"a": 1}), ToolCall("2", "look", malformed="{")]
+    results = [
+        ToolResult("1", "clock", "(the document https://a.example/c.pdf follows)"),
+        ToolResult("2", "look", Image(PNG, "image/png")),
+    ]
     assert list(heard.messages) == [
         Message("system", "be kind"),
         Message("system", "be brief"),
-        Message(
-            "user",
-            [
-                "look",
-                Image(PNG, "image/png"),
-                Image(url="https://a.example/b.png"),
-                File(b"%PDF", "application/pdf", "a.pdf"),
-                File(url="https://a.example/b.pdf"),
-            ],
-        ),
-        Message(
-            "assistant",
-            [
-                *map(Text, ("nice", "and", "no")),
-                ToolCall("1", "clock", {"a": 1}),
-                ToolCall("2", "look", malformed="{"),
-            ],
-        ),
-        Message(
-            "tool",
-            [
-                ToolResult("1", "clock", "(the document https://a.example/c.pdf follows)"),
-                ToolResult("2", "look", Image(PNG, "image/png")),
-            ],
-        ),
+        Message("user", [
+            "look",
+            Image(PNG, "image/png"),
+            Image(url="https://a.example/b.png"),
+            File(b"%PDF", "application/pdf", "a.pdf"),
+            File(url="https://a.example/b.pdf"),
+        ]),
+        Message("assistant", [*map(Text, ("nice", "and", "no")), *calls]),
+        Message("tool", results),
         Message("user", File(url="https://a.example/c.pdf")),
         Message("user", "so"),
         Message("user", "and so"),
-    ]
-    assert heard.parameters == {
-        "max_tokens": 9,
-        "temperature": 0,
-        "top_p": 0.5,
-        "presence_penalty": -0.5,
-        "frequency_penalty": 0.25,
-    }
+    ]  # fmt: skip
+    assert heard.parameters == {"max_tokens": 9, **parameters}
 
 
 def test_tools(api: Api) -> None:
@@ -196,12 +156,10 @@ def test_one_tool(api: Api, name: str) -> None:
     [
         ({"type": "text"}, None),
         ({"type": "json_object"}, {"type": "object"}),
-        (
-            {"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
-            {"title": "n", "required": ["a"]},
-        ),
+        ({"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
+         {"title": "n", "required": ["a"]}),
     ],
-)
+)  # fmt: skip
 def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
     api.fake.answer = lambda heard: '{"a": 1}'
     response = api.response(text={"format": form})
@@ -228,19 +186,11 @@ def test_why_it_ended(api: Api, finish: Any, status: str, why: Any) -> None:
 
 def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
     api.fake.answer = lambda heard: Completion(
-        Message(
-            "assistant",
-            [
-                Reasoning("one"),
-                Reasoning("two"),
-                "a",
-                "b",
-                ToolCall("1", "clock", malformed="{"),
-                VendorPart("openai-responses", {"phase": "commentary"}),
-                "c",
-            ],
-        )
-    )
+        Message("assistant", [
+            Reasoning("one"), Reasoning("two"), "a", "b", ToolCall("1", "clock", malformed="{"),
+            VendorPart("openai-responses", {"phase": "commentary"}), "c",
+        ])
+    )  # fmt: skip
     thought, first, call, second = api.response()["output"]
     assert [part["text"] for part in thought["summary"]] == ["one", "two"]
     assert first["content"][0]["text"] == "ab"
@@ -282,26 +232,14 @@ def test_a_request_without_a_model_where_none_is_the_default(make_host: MakeHost
 def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
     """Hints are left out and reported, and the rest is refused."""
     reasoning = {"effort": "high", "summary": "auto"}
-    reply = api.ask(
-        "POST",
-        "/responses",
-        {
-            "model": "fake",
-            "input": "hi",
-            "reasoning": reasoning,
-            "text": {"verbosity": "low"},
-            "tools": [CLOCK],
-            "parallel_tool_calls": False,
-        },
-    )
+    hints = {"reasoning": reasoning, "text": {"verbosity": "low"}, "parallel_tool_calls": False}
+    body = {"model": "fake", "input": "hi", "tools": [CLOCK], **hints}
+    reply = api.ask("POST", "/responses", body)
     assert reply.json()["reasoning"] == reasoning
-    dropped = reply.headers["x-genai-host-dropped"]
-    assert sorted(dropped.split(", ")) == [
-        "parallel_tool_calls",
-        "reasoning.effort",
-        "reasoning.summary",
-        "text.verbosity",
-    ]
+    dropped = reply.headers["x-genai-host-dropped"].split(", ")
+    assert sorted(dropped) == [
+        "parallel_tool_calls", "reasoning.effort", "reasoning.summary", "text.verbosity",
+    ]  # fmt: skip
     assert api.fake.prompts[0].parameters == {}
     refused = api.refused(reasoning={"summary": "detailed"})
     assert refused["code"] == "invalid_parameter"
@@ -309,12 +247,9 @@ def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
 
 @pytest.mark.parametrize("model", ["thinks", None])
 def test_hints_reach_a_model_that_supports_them(make_host: MakeHost, model: str | None) -> None:
-    parameters = {
-        "reasoning_effort": {"type": "string"},
-        "parallel_tool_calls": {"type": "boolean"},
-    }
+    known = {"reasoning_effort": {"type": "string"}, "parallel_tool_calls": {"type": "boolean"}}
     thinks = Model(
-        "thinks", ["plain"], capabilities={"tools"}, parameters=parameters, at={"fake": "thinks"}
+        "thinks", ["plain"], capabilities={"tools"}, parameters=known, at={"fake": "thinks"}
     )
     config = Config(models={"chat": "thinks"})
     with responses_api(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:

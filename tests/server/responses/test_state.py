@@ -1,19 +1,26 @@
-"""Responses that are kept: gone on from, shown again, deleted; where, how long, and whose."""
+"""Responses that are kept: gone on from, shown again, deleted, compacted; where, and whose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from genai_wire_openai.responses.api import Seals
 from genai_wire_openai.responses.state import CONVERSATIONS, RESPONSES, ResponseStore
-from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
+from responses_api import (
+    CLOCK,
+    CONFIG,
+    Api,
+    calls_the_clock,
+    output_of,
+    responses_api,
+    two_users,
+    user,
+)
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, VendorPart
+from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, Usage, VendorPart
 from genai_host.config import ServerConfig
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.serving.memory import MemoryCache
@@ -26,18 +33,6 @@ pytestmark = pytest.mark.part
 
 RECORDING: Config = CONFIG._replace(server=ServerConfig(record_api_calls=True))
 DAY = 24 * 3600
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "kept.db")) as store:
-        yield store
 
 
 def heard(api: Api) -> list[str]:
@@ -108,10 +103,10 @@ def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -
 
 def test_a_response_that_was_not_kept(api: Api) -> None:
     response = api.response(store=False)
+    id = response["id"]
     assert response["store"] is False
-    assert api.error("GET", f"/responses/{response['id']}")["code"] == "response_not_found"
-    error = api.refused(status=404, previous_response_id=response["id"])
-    assert error["code"] == "previous_response_not_found"
+    assert api.error("GET", f"/responses/{id}")["code"] == "response_not_found"
+    assert "previous_" in api.refused(status=404, previous_response_id=id)["code"]
 
 
 def test_showing_and_deleting(api: Api) -> None:
@@ -162,10 +157,10 @@ def test_items_can_be_referred_to(api: Api) -> None:
         assert api.refused(gone, status=404)["code"] == "item_not_found"
 
 
-def test_what_is_kept_is_of_one_user(make_host: MakeHost, sqlite: Store) -> None:
+def test_what_is_kept_is_of_one_user(make_host: MakeHost, kept: Store) -> None:
     """Nothing of it is read, changed or told by whether it is there."""
     fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG, store=sqlite)
+    host = make_host(fake=fake, config=CONFIG, store=kept)
     with two_users(host, fake) as (ann, bob):
         for store in (None, True):  # in memory, and in the store
             response = ann.response(store=store)
@@ -181,13 +176,13 @@ def test_what_is_kept_is_of_one_user(make_host: MakeHost, sqlite: Store) -> None
 
 
 @pytest.mark.parametrize("how", ["recording", "asked"])
-def test_in_the_store(make_host: MakeHost, sqlite: Store, how: str) -> None:
+def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
     """Another process has it as well."""
     given: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
     more = {} if how == "recording" else {"store": True}
-    with responses_api(make_host, store=sqlite, **given) as api:
+    with responses_api(make_host, store=kept, **given) as api:
         response = api.response("one", **more)
-    with responses_api(make_host, store=sqlite, **given) as again:
+    with responses_api(make_host, store=kept, **given) as again:
         assert again.ok("GET", f"/responses/{response['id']}") == response
         second = again.response("two", previous_response_id=response["id"])
         assert heard(again) == ["user: one", "assistant: one", "user: two"]
@@ -195,20 +190,20 @@ def test_in_the_store(make_host: MakeHost, sqlite: Store, how: str) -> None:
         again.refused(status=404, previous_response_id=second["id"])
 
 
-def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, sqlite: Store) -> None:
-    with responses_api(make_host, store=sqlite) as api:
+def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, kept: Store) -> None:
+    with responses_api(make_host, store=kept) as api:
         response = api.response()
         api.ok("GET", f"/responses/{response['id']}")
-    assert sqlite.documents(RESPONSES).list() == []
-    with responses_api(make_host, store=sqlite) as again:
+    assert kept.documents(RESPONSES).list() == []
+    with responses_api(make_host, store=kept) as again:
         again.error("GET", f"/responses/{response['id']}")
 
 
 @pytest.mark.parametrize("in_store", [False, True])
 def test_responses_are_kept_for_thirty_days(
-    make_host: MakeHost, sqlite: Store, clock: ManualClock, in_store: bool
+    make_host: MakeHost, kept: Store, clock: ManualClock, in_store: bool
 ) -> None:
-    given: dict[str, Any] = {"store": sqlite, "config": RECORDING} if in_store else {}
+    given: dict[str, Any] = {"store": kept, "config": RECORDING} if in_store else {}
     with responses_api(make_host, clock=clock, **given) as api:
         old = [api.response()["id"], api.response()["id"]]
         clock.advance(30 * DAY)
@@ -218,17 +213,17 @@ def test_responses_are_kept_for_thirty_days(
         api.response()
         api.error("GET", f"/responses/{old[1]}")
     if in_store:
-        assert len(sqlite.documents(RESPONSES).list()) == 1
+        assert len(kept.documents(RESPONSES).list()) == 1
 
 
-def test_a_store_that_fails_keeps_nobody_from_an_answer(
-    make_host: MakeHost, sqlite: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
+def test_answers_need_no_store(
+    make_host: MakeHost, kept: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise StoreError("the disk is full")
 
-    documents = type(sqlite.documents(RESPONSES))
-    with responses_api(make_host, store=sqlite) as api:
+    documents = type(kept.documents(RESPONSES))
+    with responses_api(make_host, store=kept) as api:
         monkeypatch.setattr(documents, "put", fails)
         response = api.response(store=True)
         api.response(previous_response_id=response["id"])
@@ -237,7 +232,7 @@ def test_a_store_that_fails_keeps_nobody_from_an_answer(
 
 def test_the_memory_is_bounded() -> None:
     memory = MemoryCache(100)
-    mine, yours = memory.shelf("me", RESPONSES), memory.shelf("you", RESPONSES)
+    mine, yours = (memory.shelf(user, RESPONSES) for user in ("me", "you"))
     mine.put("a", {"x": "y" * 20})
     yours.put("a", {"x": "z" * 20})
     mine.put("b", {"x": "y" * 20})
@@ -266,9 +261,9 @@ def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
             self.advance(1)
             return super().now()
 
-    kept = ResponseStore(make_host(clock=Hasty()))
-    kept.keep_conversation("", "c", {"n": 0})
-    assert kept.find("", CONVERSATIONS, "c") == {"n": 0}
+    responses = ResponseStore(make_host(clock=Hasty()))
+    responses.keep_conversation("", "c", {"n": 0})
+    assert responses.find("", CONVERSATIONS, "c") == {"n": 0}
 
 
 def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
@@ -289,12 +284,10 @@ def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
 class TestSeveralServers:
     """Of one store."""
 
-    def test_what_one_has_sealed_is_read_by_the_other_and_by_nobody_else(
-        self, make_host: MakeHost, tmp_path: Path
-    ) -> None:
-        with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
-            hosts = [make_host(store=one), make_host(store=other), make_host()]
-            first, second, alone = (Seals(each) for each in hosts)
+    def test_what_one_has_sealed_the_other_reads(self, make_host: MakeHost, kept: Store) -> None:
+        with Store(kept.location) as other:
+            stores = (kept, other, None)
+            first, second, alone = (Seals(make_host(store=each)) for each in stores)
             sealed = first.seal({"thought": 1}, "ann")
             assert second.unseal(sealed, "ann") == {"thought": 1}
             assert second.unseal(sealed, "bob") is None
@@ -302,15 +295,106 @@ class TestSeveralServers:
 
     @pytest.mark.parametrize("workers", [1, 2])
     def test_of_several_workers_all_that_may_be_gone_on_from_is_in_the_store(
-        self, make_host: MakeHost, tmp_path: Path, workers: int
+        self, make_host: MakeHost, kept: Store, workers: int
     ) -> None:
-        config = Config(server=ServerConfig(workers=workers))
-        with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
-            kept = ResponseStore(make_host(store=one, config=config))
-            kept.keep_response("", "resp_" + "0" * 48, {"n": 1}, asked=False)
-            elsewhere = ResponseStore(make_host(store=other, config=config))
+        config, id = Config(server=ServerConfig(workers=workers)), "resp_" + "0" * 48
+        with Store(kept.location) as other:
+            one, another = (
+                ResponseStore(make_host(store=each, config=config)) for each in (kept, other)
+            )
+            one.keep_response("", id, {"n": 1}, asked=False)
             if workers == 1:
                 with pytest.raises(NotFound):
-                    elsewhere.find("", RESPONSES, "resp_" + "0" * 48)
+                    another.find("", RESPONSES, id)
             else:
-                assert elsewhere.find("", RESPONSES, "resp_" + "0" * 48)["n"] == 1
+                assert another.find("", RESPONSES, id)["n"] == 1
+
+
+COMPACT = ("POST", "/responses/compact")
+SUMMARY = Completion(Message("assistant", "noon in CET"), usage=Usage(7, 3))
+
+
+def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
+    api.fake.answer = calls_the_clock
+    items = [user("when?"), *api.response("when?", tools=[CLOCK])["output"], output_of("c1")]
+    api.fake.answer = lambda heard: SUMMARY
+    body = {"model": "fake", "input": items, "instructions": "be kind", "tools": [CLOCK]}
+    compacted = api.ok(*COMPACT, body)
+    asked = api.fake.prompts[-1]
+    assert [message.role for message in asked.messages] == [
+        "system", "user", "assistant", "tool", "user",
+    ]  # fmt: skip
+    assert asked.messages[0].text == "be kind"
+    assert "Summarize" in asked.messages[-1].text
+    assert compacted["object"] == "response.compaction"
+    assert compacted["usage"]["total_tokens"] == 10
+    kept, summary = compacted["output"]
+    assert kept["content"] == [{"type": "input_text", "text": "when?"}]
+    assert summary["type"] == "compaction"
+    api.response([*compacted["output"], user("and in UTC?")])
+    assert [message.text for message in api.fake.prompts[-1].messages] == [
+        "when?",
+        "Summary of the conversation so far:\n\nnoon in CET",
+        "and in UTC?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        Completion(Message("assistant", "noon in C"), finish="length"),
+        Completion(Message("assistant", "I cannot"), finish="content_filter"),
+        Completion(Message("assistant", " ")),
+    ],
+    ids=["cut off", "refused", "empty"],
+)
+def test_an_incomplete_summary_takes_no_place(api: Api, summary: Completion) -> None:
+    api.fake.answer = lambda prompt: summary
+    reply = api.ask(*COMPACT, {"model": "fake", "input": "hi"})
+    assert reply.status_code >= 400
+    assert "the summary is not complete" in reply.json()["error"]["message"]
+
+
+def test_a_limit_of_answers_does_not_cut_off_the_summary(api: Api) -> None:
+    api.ok(*COMPACT, {"model": "fake", "input": "hi", "max_output_tokens": 16})
+    assert "max_tokens" not in api.fake.prompts[-1].parameters
+
+
+def test_a_changed_compaction_is_refused(api: Api) -> None:
+    output = api.ok(*COMPACT, {"model": "fake", "input": "hi"})["output"]
+    sealed = output[-1]["encrypted_content"]
+    output[-1]["encrypted_content"] = ("B" if sealed[0] == "A" else "A") + sealed[1:]
+    body = {"model": "fake", "input": output}
+    assert api.ask("POST", "/responses", body).status_code == 400
+
+
+def test_a_compaction_of_a_stored_response(api: Api) -> None:
+    first = api.response("hello")
+    body = {"model": "fake", "previous_response_id": first["id"], "input": "and now"}
+    compacted = api.ok(*COMPACT, body)
+    assert [item["type"] for item in compacted["output"]] == ["message", "message", "compaction"]
+
+
+def test_that_of_another_user_is_refused(make_host: MakeHost) -> None:
+    fake = FakeModel(lambda heard: SUMMARY)
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
+    with two_users(host, fake) as (ann, bob):
+        compacted = ann.ok(*COMPACT, {"model": "fake", "input": "hi"})
+        assert ann.response(compacted["output"])["status"] == "completed"
+        assert bob.refused(compacted["output"])["param"] == "input[1].encrypted_content"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"input": "hi"}, "model"),
+        ({"model": "fake"}, "input"),
+        ({"model": "feature:chat", "input": "hi"}, "model"),
+        ({"model": "fake", "input": [{"type": "compaction", "encrypted_content": "AAAA"}]},
+         "input[0].encrypted_content"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(api: Api, body: object, param: str) -> None:
+    reply = api.ask(*COMPACT, body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+    assert api.fake.calls == 0

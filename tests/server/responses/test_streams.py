@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.replies import Events, ResponseHead
 from genai_wire_openai.responses.request import read_request
-from responses_api import CLOCK, Api, responses_api
+from responses_api import CLOCK, Api
 
-from genai_host.api import (
-    Completion,
-    Delta,
-    Message,
-    Reasoning,
-    RouteResponse,
-    ToolCall,
-    VendorPart,
-)
+from genai_host.api import Completion, Delta, Message, Reasoning, Text, ToolCall, VendorPart
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream, streamed
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
 CALL = ToolCall("c1", "clock", {"zone": "é"})
 
 
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
-
-
 def kinds(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
+
+
+def items_of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event["item"] for event in events if event["type"] == f"response.output_item.{kind}"]
 
 
 def test_a_text(api: Api) -> None:
@@ -102,7 +90,7 @@ def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
     assert [item["type"] for item in output] == ["reasoning", "message"]
     assert "encrypted_content" not in output[0]
     assert "secret" not in json.dumps(events)
-    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    done = items_of(events, "done")
     assert sorted(item["id"] for item in done) == sorted(item["id"] for item in output)
 
 
@@ -111,18 +99,14 @@ def test_items_are_done_in_order_where_thoughts_are_sealed(api: Api) -> None:
     thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
     api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so", CALL]))
     events = api.events(include=["reasoning.encrypted_content"], store=False)
-    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    done = items_of(events, "done")
     assert done == events[-1]["response"]["output"]
     assert [item["type"] for item in done] == ["reasoning", "message", "function_call"]
     assert done[0]["encrypted_content"]
     api.fake.answer = lambda heard: "fine"
     output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
     api.response([{"role": "user", "content": "hi"}, *done, output])
-    assert list(api.fake.prompts[-1].messages[1].content) == [*thought, *message("so", CALL)]
-
-
-def message(*parts: Any) -> tuple[Any, ...]:
-    return Message("assistant", parts).content
+    assert list(api.fake.prompts[-1].messages[1].content) == [*thought, Text("so"), CALL]
 
 
 def told(pieces: list[Delta], end: Completion | GenaiError, **more: Any) -> list[dict[str, Any]]:
@@ -151,10 +135,9 @@ def test_thoughts_texts_and_calls_in_pieces(hold: bool) -> None:
     end = Completion(Message("assistant", [secret, thought, "ab", CALL, "c"]))
     events = told(pieces, end, hold=hold)
     output = events[-1]["response"]["output"]
-    added = [event["item"] for event in events if event["type"] == "response.output_item.added"]
-    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-    assert [item["id"] for item in added] == [item["id"] for item in output]
-    assert [item["id"] for item in done] == [item["id"] for item in output]
+    done = items_of(events, "done")
+    for items in (items_of(events, "added"), done):
+        assert [item["id"] for item in items] == [item["id"] for item in output]
     assert [item["type"] for item in output] == [
         "reasoning", "message", "function_call", "message",
     ]  # fmt: skip
@@ -218,7 +201,7 @@ def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
     reply = ResponseHead(read_request(Fields({"input": "hi"}, "$"), lambda text: None), 1)
     events = Events(reply, lambda item: item, lambda c, o: {}, hold=False)
     answering = CompletionStream(answer())
-    found: RouteResponse = streamed(answering, events.write)
+    body: Any = streamed(answering, events.write).body
     answering.begin()
-    found.body.close()  # type: ignore[union-attr]
+    body.close()
     assert closed.is_set()

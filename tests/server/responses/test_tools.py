@@ -5,17 +5,15 @@ Source: recorded requests of Codex 0.169.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.tools import read_tools
-from responses_api import CLOCK, Api, output_of, responses_api, user
+from responses_api import CLOCK, Api, output_of, user
 
 from genai_host.api import Completion, Message, Part, ToolCall, ToolSchema
 from genai_host.errors import ValidationError
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
@@ -34,45 +32,28 @@ SEARCH = {
     "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
 }
 ADDED = {"type": "additional_tools", "role": "developer", "tools": [AGENTS]}
+PREVIEW = "web_search_preview_2025_03_11"
 
 FORMS: dict[str, tuple[dict[str, Any], ToolCall, dict[str, Any]]] = {
     "custom": (
-        PATCH,
-        ToolCall("c1", "apply_patch", {"input": "*** é"}),
-        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** é"},
-    ),
+        PATCH, ToolCall("c1", "apply_patch", {"input": "*** é"}),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** é"}),
     "custom, without JSON": (
-        PATCH,
-        ToolCall("c1", "apply_patch", malformed="*** {"),
-        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** {"},
-    ),
+        PATCH, ToolCall("c1", "apply_patch", malformed="*** {"),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": "*** {"}),
     "custom, with other arguments": (
-        PATCH,
-        ToolCall("c1", "apply_patch", {"patch": 1}),
-        {"type": "custom_tool_call", "name": "apply_patch", "input": '{"patch":1}'},
-    ),
+        PATCH, ToolCall("c1", "apply_patch", {"patch": 1}),
+        {"type": "custom_tool_call", "name": "apply_patch", "input": '{"patch":1}'}),
     "namespace": (
-        AGENTS,
-        ToolCall("c1", "agents__spawn", {"n": 1}),
-        {"type": "function_call", "namespace": "agents", "name": "spawn", "arguments": '{"n":1}'},
-    ),
+        AGENTS, ToolCall("c1", "agents__spawn", {"n": 1}),
+        {"type": "function_call", "namespace": "agents", "name": "spawn", "arguments": '{"n":1}'}),
     "custom in a namespace": (
-        {**AGENTS, "tools": [PATCH]},
-        ToolCall("c1", "agents__apply_patch", {"input": "x"}),
-        {"type": "custom_tool_call", "namespace": "agents", "name": "apply_patch", "input": "x"},
-    ),
+        {**AGENTS, "tools": [PATCH]}, ToolCall("c1", "agents__apply_patch", {"input": "x"}),
+        {"type": "custom_tool_call", "namespace": "agents", "name": "apply_patch", "input": "x"}),
     "tool_search": (
-        SEARCH,
-        ToolCall("c1", "tool_search", {"query": "agents"}),
-        {"type": "tool_search_call", "execution": "client", "arguments": {"query": "agents"}},
-    ),
-}
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
+        SEARCH, ToolCall("c1", "tool_search", {"query": "agents"}),
+        {"type": "tool_search_call", "execution": "client", "arguments": {"query": "agents"}}),
+}  # fmt: skip
 
 
 def answers(api: Api, *parts: str | Part) -> None:
@@ -93,7 +74,10 @@ def result_of(item: dict[str, Any]) -> dict[str, Any]:
     return {**output_of(item["call_id"], "ok"), "type": f"{item['type']}_output"}
 
 
-@pytest.mark.parametrize(("tool", "call", "expected"), FORMS.values(), ids=FORMS)
+in_each_form = pytest.mark.parametrize(("tool", "call", "expected"), FORMS.values(), ids=FORMS)
+
+
+@in_each_form
 def test_a_call_is_in_the_form_of_its_tool(
     api: Api, tool: dict[str, Any], call: ToolCall, expected: dict[str, Any]
 ) -> None:
@@ -114,10 +98,8 @@ def test_a_call_is_in_the_form_of_its_tool(
     assert result.content[0].name == call.name  # type: ignore[attr-defined]  # a tool result
 
 
-@pytest.mark.parametrize(("tool", "call", "expected"), FORMS.values(), ids=FORMS)
-def test_a_streamed_call(
-    api: Api, tool: dict[str, Any], call: ToolCall, expected: dict[str, Any]
-) -> None:
+@in_each_form
+def test_a_stream(api: Api, tool: dict[str, Any], call: ToolCall, expected: dict[str, Any]) -> None:
     answers(api, call)
     events = api.events(tools=[tool])
     by_type = {event["type"].removeprefix("response."): event for event in events}
@@ -150,28 +132,23 @@ def test_the_description_of_a_namespace_is_given_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "tool",
+    ("tools", "dropped"),
     [
-        {"type": "web_search", "external_web_access": True},
-        {"type": "web_search_preview_2025_03_11"},
-        {"type": "image_generation"},
-        {"type": "tool_search"},
+        ([CLOCK, {"type": "web_search", "external_web_access": True}], "tools[1].web_search"),
+        ([CLOCK, {"type": PREVIEW}], f"tools[1].{PREVIEW}"),
+        ([CLOCK, {"type": "image_generation"}], "tools[1].image_generation"),
+        ([CLOCK, {"type": "tool_search"}], "tools[1].tool_search"),
+        ([{**CLOCK, "defer_loading": True}], "tools[0].defer_loading"),
     ],
 )
-def test_tools_that_only_the_service_runs_are_left_out(api: Api, tool: dict[str, Any]) -> None:
-    body = {"model": "fake", "input": "hi", "tools": [CLOCK, tool]}
-    reply = api.ask("POST", "/responses", body)
+def test_tools_that_only_the_service_runs_or_loads_later_are_left_out_or_offered_at_once(
+    api: Api, tools: list[Any], dropped: str
+) -> None:
+    reply = api.ask("POST", "/responses", {"model": "fake", "input": "hi", "tools": tools})
     assert reply.status_code == 200
-    assert reply.headers["x-genai-host-dropped"] == f"tools[1].{tool['type']}"
+    assert reply.headers["x-genai-host-dropped"] == dropped
     assert api.fake.prompts[0].tools == ("clock",)
     assert len(reply.json()["tools"]) == 1
-
-
-def test_a_tool_that_is_loaded_later_is_offered_at_once(api: Api) -> None:
-    body = {"model": "fake", "input": "hi", "tools": [{**CLOCK, "defer_loading": True}]}
-    reply = api.ask("POST", "/responses", body)
-    assert reply.headers["x-genai-host-dropped"] == "tools[0].defer_loading"
-    assert api.fake.prompts[0].tools == ("clock",)
 
 
 def test_tools_among_the_items_are_offered(api: Api) -> None:
@@ -195,9 +172,7 @@ def test_tools_among_the_items_are_offered(api: Api) -> None:
         ({"type": "allowed_tools", "mode": "auto", "tools": []}, ()),
     ],
 )
-def test_a_choice_counts_for_tools_of_previous_requests(
-    api: Api, choice: Any, offered: tuple[str, ...]
-) -> None:
+def test_a_choice_among_previous_tools(api: Api, choice: Any, offered: tuple[str, ...]) -> None:
     first = api.response([ADDED, user("hi")])
     again = api.response(previous_response_id=first["id"], tool_choice=choice)
     assert api.fake.prompts[1].tools == offered
@@ -219,12 +194,13 @@ def test_tools_that_were_found_are_offered(api: Api) -> None:
 
 def test_the_last_definition_of_a_tool_counts() -> None:
     items = [{"tools": [{**SPAWN, "description": each}]} for each in ("old", "new")]
-    tools = read_tools(Fields({}, "$"), items)
-    assert [each.description for each in tools.offered] == ["new"]
-    tools = read_tools(Fields({}, "$"), items[1:], items[:1])
-    assert [each.description for each in tools.offered] == ["new"]
-    tools = read_tools(Fields({"tools": [SPAWN]}, "$"), items)
-    assert [each.description for each in tools.offered] == ["starts an agent"]
+    for fields, given, expected in [
+        ({}, [items], "new"),
+        ({}, [items[1:], items[:1]], "new"),
+        ({"tools": [SPAWN]}, [items], "starts an agent"),
+    ]:
+        tools = read_tools(Fields(fields, "$"), *given)
+        assert [each.description for each in tools.offered] == [expected]
 
 
 @pytest.fixture
@@ -304,12 +280,10 @@ def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: 
         ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
         ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
         ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
-        (
-            {"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
-            "tools[0].parameters",
-        ),
+        ({"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
+         "tools[0].parameters"),
     ],
-)
+)  # fmt: skip
 def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
     assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
 
@@ -329,8 +303,7 @@ def test_a_tool_that_is_left_out_is_not_allowed(api: Api) -> None:
 def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:
     """Codex then does at once; on other statuses, it tries seven times."""
     headers = {"connection": "upgrade", "upgrade": "websocket"}
-    reply = api.client.request(
-        "GET", f"{api.url}/v1/responses", data=None, params={}, headers=headers, timeout=60
-    )
+    url = f"{api.url}/v1/responses"
+    reply = api.client.request("GET", url, data=None, params={}, headers=headers, timeout=60)
     assert reply.status_code == 426
     assert "use POST" in reply.json()["error"]["message"]
