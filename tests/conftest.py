@@ -54,7 +54,7 @@ def terminal(
 ) -> Terminal:
     """Runs the command line in this process. It need not look for the plugins at each start."""
     shutil.copytree(plugin_index, home / "cache" / "plugins", dirs_exist_ok=True)
-    return Terminal(capsys, monkeypatch)
+    return Terminal(home, capsys, monkeypatch)
 
 
 @pytest.fixture

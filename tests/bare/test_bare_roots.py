@@ -196,9 +196,7 @@ def user_in(made: Callable[[str], BareRoot]) -> Iterator[Callable[[str, str], Ba
 @pytest.mark.parametrize(
     ("release", "user"), [("bookworm", "root"), ("trixie", "someone"), ("sid", "someone")]
 )
-def test_item_1_the_first_command_of_the_readme_answers(
-    user_in: Callable[[str, str], BareRoot], release: str, user: str
-) -> None:
+def test_item_1_readme(user_in: Callable[[str, str], BareRoot], release: str, user: str) -> None:
     root = user_in(release, user)
 
     offline = root.run(user, *ASK, network=False)

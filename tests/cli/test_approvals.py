@@ -21,11 +21,12 @@ from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host_testing.fake_model import FakeAnswer
 from genai_host_testing.internal.agents import Counting, calls
 
+Tools = dict[str, Counting]
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
 
 
 @pytest.fixture
-def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counting]:
+def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
     """Installed plugins bring the agent, two tools that ask, one that does not, and a model
     that asks for all three, then says what they gave; to `more` it asks for one more."""
     made = {
@@ -65,80 +66,57 @@ def _first_word(result: ToolResult) -> str:
 
 
 def ask(terminal: Terminal, text: str = "go", *options: str) -> tuple[int, str, str]:
-    return terminal("ask", "-f", "agent", "-m", "fake", text, *options)
+    return terminal("ask -f agent -m fake", text, *options)
 
 
-def listed(terminal: Terminal, *arguments: str) -> Any:
-    code, out, _ = terminal("conversations", *arguments, "--json")
-    assert code == 0
-    assert out.isascii()
-    return json.loads(out)
-
-
-def ran(tools: dict[str, Counting]) -> list[str]:
+def ran(tools: Tools) -> list[str]:
     return [name for name, each in tools.items() for _ in each.calls]
 
 
 class TestWaiting:
-    def test_a_turn_that_waits_shows_its_calls_and_exits_with_3(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
+    def test_calls_are_shown_and_it_exits_with_3(self, terminal: Terminal, tools: Tools) -> None:
         code, out, err = ask(terminal)
-        [row] = listed(terminal, "list")
+        [row] = terminal.json("conversations list")
         assert (code, out, row["status"]) == (3, "I will.\n", "paused")
         assert 'wipe (wipe-0)\n  {"what": "all"}\ndrop (drop-1)\n' in err
         assert f"conversations resume {row['id']} --yes" in err
         assert ran(tools) == []
 
-    def test_json_has_what_it_waits_for(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
+    def test_json_has_what_it_waits_for(self, terminal: Terminal, tools: Tools) -> None:
         code, out, _ = ask(terminal, "go", "--json")
         told = json.loads(out)
-        assert code == 3
-        assert told["pause"]["kind"] == "approval"
-        assert told["pause"]["payload"]["calls"][0] == {
-            "id": "wipe-0",
-            "tool": "wipe",
-            "arguments": {"what": "all"},
-        }
-        [waits] = listed(terminal, "paused")
+        assert (code, told["pause"]["kind"]) == (3, "approval")
+        [call, _] = told["pause"]["payload"]["calls"]
+        assert call == {"id": "wipe-0", "tool": "wipe", "arguments": {"what": "all"}}
+        [waits] = terminal.json("conversations paused")
         assert waits == {
             "conversation": told["conversation"],
             "title": "go",
             "feature": "agent",
             **told["pause"],
         }
+        code, _, err = ask(terminal, "go", "--no-record")
+        assert (code, "the conversation is not saved" in err, "resume" in err) == (3, True, False)
 
-    def test_those_that_wait_are_listed(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
-        assert listed(terminal, "paused") == []
+    def test_those_that_wait_are_listed(self, terminal: Terminal, tools: Tools) -> None:
+        assert terminal.json("conversations paused") == []
         ask(terminal)
         ask(terminal, "more")
-        assert len(listed(terminal, "paused")) == 2
-        code, out, _ = terminal("conversations", "paused", "last")
-        id = listed(terminal, "list")[0]["id"]
+        assert len(terminal.json("conversations paused")) == 2
+        code, out, _ = terminal("conversations paused last")
+        id = terminal.json("conversations list")[0]["id"]
         assert (code, out) == (
             0,
             f'{id}  more\n  wipe-0  wipe  {{"what": "all"}}\n  drop-1  drop  {{"what": "all"}}\n',
         )
-        terminal("conversations", "resume", "last", "--deny-all")
-        assert listed(terminal, "paused", id) != []  # it asks for one more
-        terminal("conversations", "resume", "last", "--deny-all")
-        assert listed(terminal, "paused", id) == []
+        terminal("conversations resume last --deny-all")
+        assert terminal.json("conversations paused", id) != []  # it asks for one more
+        terminal("conversations resume last --deny-all")
+        assert terminal.json("conversations paused", id) == []
 
-    def test_what_is_not_kept_says_so(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
-        code, _, err = ask(terminal, "go", "--no-record")
-        assert code == 3
-        assert "the conversation is not saved" in err
-        assert "resume" not in err
-
-    def test_nothing_in_a_call_is_hidden(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
+    def test_nothing_in_a_call_is_hidden(self, terminal: Terminal, tools: Tools) -> None:
         _, _, err = ask(terminal, "hostile")
-        _, out, _ = terminal("conversations", "paused")
+        _, out, _ = terminal("conversations paused")
         for shown in (err, out):
             assert not any(each in shown for each in "\x1b\u202e\u200b\u2028")
             assert "\\u001b[2J \\u202e\\u200b\\u2028 é" in shown
@@ -162,36 +140,30 @@ class TestResume:
         ],
     )
     def test_yes_or_no_is_said_of_each(
-        self,
-        terminal: Terminal,
-        tools: dict[str, Counting],
-        options: list[str],
-        expected: list[str],
+        self, terminal: Terminal, tools: Tools, options: list[str], expected: list[str]
     ) -> None:
         ask(terminal)
-        code, out, _ = terminal("conversations", "resume", "last", *options)
-        assert code == 0
+        out = terminal.out("conversations resume last", *options)
         assert ran(tools) == expected
         assert ("wiped" in out, "dropped" in out) == ("wipe" in expected, "drop" in expected)
-        assert terminal("conversations", "resume", "last", *options)[0] in (1, 2)
+        assert terminal("conversations resume last", *options)[0] in (1, 2)
         assert ran(tools) == expected
 
-    def test_it_may_wait_again(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
+    def test_it_may_wait_again(self, terminal: Terminal, tools: Tools) -> None:
         ask(terminal, "more")
-        code, _, err = terminal("conversations", "resume", "last", "--deny-all")
-        assert (code, "wipe (2-wipe-0)" in err) == (3, True)
-        assert terminal("conversations", "resume", "last", "--yes")[0] == 0
+        err = terminal.error("conversations resume last --deny-all", code=3)
+        assert "wipe (2-wipe-0)" in err
+        terminal.out("conversations resume last --yes")
         assert ran(tools) == ["wipe", "look"]
+        err = terminal.error("conversations resume last --yes", code=2)
+        assert "require calls that wait" in err
 
-    def test_where_nobody_can_be_asked_it_waits_on(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
+    def test_where_nobody_can_be_asked_it_waits_on(self, terminal: Terminal, tools: Tools) -> None:
         ask(terminal)
-        code, out, err = terminal("conversations", "resume", "last", stdin="y\ny\n")
-        assert (code, out) == (3, "")
+        err = terminal.error("conversations resume last", stdin="y\ny\n", code=3)
         assert "the conversation waits for approval of 2 calls" in err
         assert "wipe (wipe-0)" in err
-        assert listed(terminal, "list")[0]["status"] == "paused"
+        assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
 
     @pytest.mark.parametrize(
@@ -204,38 +176,24 @@ class TestResume:
             (["true", "--deny-all"], "use either VALUE or"),
         ],
     )
-    def test_what_cannot_be_meant_is_a_wrong_use(
-        self, terminal: Terminal, tools: dict[str, Counting], options: list[str], told: str
+    def test_wrong_use(
+        self, terminal: Terminal, tools: Tools, options: list[str], told: str
     ) -> None:
         ask(terminal)
-        code, _, err = terminal("conversations", "resume", "last", *options)
-        assert code == 2
-        assert told in err
-        assert listed(terminal, "list")[0]["status"] == "paused"
+        assert told in terminal.error("conversations resume last", *options, code=2)
+        assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
 
-    def test_a_turn_that_waits_for_no_call_takes_no_yes(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
-        ask(terminal)
-        terminal("conversations", "resume", "last", "--deny-all")
-        code, _, err = terminal("conversations", "resume", "last", "--yes")
-        assert (code, "require calls that wait" in err) == (2, True)
 
-
-class TestChat:
-    def test_in_a_piped_chat_a_value_decides(
-        self, terminal: Terminal, tools: dict[str, Counting]
-    ) -> None:
-        code, out, err = terminal(
-            "chat", "-f", "agent", "-m", "fake", stdin="go\n/resume\nhi\n/resume true\n"
-        )
-        assert code == 0
-        assert "wipe (wipe-0)" in err
-        assert "decide: /resume; or for all calls: /resume true, /resume false" in err
-        assert "the conversation waits for approval of 2 calls" in err
-        assert ran(tools) == ["wipe", "drop", "look"]
-        assert "wiped dropped found" in out
+def test_in_a_piped_chat_a_value_decides(terminal: Terminal, tools: Tools) -> None:
+    code, out, err = terminal("chat -f agent -m fake", stdin="go\n/resume\nhi\n/resume true\n")
+    assert (code, ran(tools)) == (0, ["wipe", "drop", "look"])
+    assert "wiped dropped found" in out
+    for told in (
+        *("wipe (wipe-0)", "the conversation waits for approval of 2 calls"),
+        "decide: /resume; or for all calls: /resume true, /resume false",
+    ):
+        assert told in err
 
 
 class TestAsking:
@@ -255,9 +213,7 @@ class TestAsking:
         monkeypatch.setattr("click.confirm", confirm)
         return answers
 
-    def test_it_goes_on_at_once_and_says_nothing_twice(
-        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
-    ) -> None:
+    def test_it_goes_on_at_once(self, terminal: Terminal, tools: Tools, said: list[bool]) -> None:
         said += [True, False]
         code, out, err = ask(terminal)
         assert code == 0
@@ -265,19 +221,17 @@ class TestAsking:
         assert ran(tools) == ["wipe", "look"]
         assert err.count("asks for wipe, drop, look") == 1
 
-    def test_who_says_nothing_leaves_it_waiting(
-        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
+    def test_no_answer_lets_it_wait(
+        self, terminal: Terminal, tools: Tools, said: list[bool]
     ) -> None:
         said += [True]
         assert ask(terminal)[0] == 3
         assert ran(tools) == []
         said += [False, True]
-        assert terminal("conversations", "resume", "last")[0] == 0
+        assert terminal("conversations resume last")[0] == 0
         assert ran(tools) == ["drop", "look"]
 
-    def test_each_wait_of_a_turn_is_asked(
-        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
-    ) -> None:
+    def test_each_wait_is_asked(self, terminal: Terminal, tools: Tools, said: list[bool]) -> None:
         said += [True, True, True]
         assert ask(terminal, "more")[0] == 0
         assert ran(tools) == ["wipe", "wipe", "drop", "look"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configured import configure
 from genai_batch.batch import BatchProgress
 from genai_batch.cli import _Bar, _line
 from support import Terminal
@@ -27,7 +26,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def test_it_writes_answers_in_order_and_says_where(terminal: Terminal, source: Path) -> None:
-    code, out, err = terminal("batch", "run", str(source), "-p", "mock")
+    code, out, err = terminal("batch run", str(source), "-p", "mock")
     output = source.with_name("in.jsonl.answers.jsonl")
     assert (code, out) == (0, f"{output}\n")
     assert err.startswith("2 rows, 0 failed")
@@ -39,23 +38,18 @@ def test_it_writes_answers_in_order_and_says_where(terminal: Terminal, source: P
 
 def test_json_says_how_it_ended(terminal: Terminal, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "o"
-    code, out, _ = terminal(
-        "batch", "run", str(source), "-p", "mock", "-o", str(output), "--json", "--concurrency", "1"
-    )
-    told = json.loads(out)
-    assert (code, told["rows"], told["failed"], told["output"]) == (0, 2, 0, str(output))
+    told = terminal.json("batch run --concurrency 1 -p mock", str(source), "-o", str(output))
+    assert (told["rows"], told["failed"], told["output"]) == (2, 0, str(output))
     assert output.exists()
 
 
-def test_what_was_interrupted_is_continued(
-    terminal: Terminal, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_interrupted_is_continued(terminal: Terminal, source: Path) -> None:
     def draw(self: _Bar, progress: BatchProgress) -> None:
         if progress.done == 1:
             raise KeyboardInterrupt
 
     command = ("batch", "run", str(source), "-p", "mock", "--concurrency", "1")
-    with monkeypatch.context() as patch:
+    with terminal.monkeypatch.context() as patch:
         patch.setattr(_Bar, "draw", draw)
         code, out, err = terminal(*command)
     assert (code, out) == (130, "")
@@ -65,69 +59,52 @@ def test_what_was_interrupted_is_continued(
     assert (code, told["done"], told["before"]) == (0, 2, 1)
 
 
-def test_the_last_used_model_is_asked(terminal: Terminal, source: Path, home: Path) -> None:
-    configure(home, "[defaults]\nremember = true\n")
-    assert terminal("ask", "-p", "mock", "hi")[0] == 0
-    code, _, err = terminal("batch", "run", str(source))
+def test_the_last_used_model_is_asked(terminal: Terminal, source: Path) -> None:
+    terminal.configure("[defaults]\nremember = true\n")
+    assert terminal("ask -p mock hi")[0] == 0
+    code, _, err = terminal("batch run", str(source))
     assert (code, err.startswith("2 rows, 0 failed")) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (["--role", "judge=mock"], "batch run does not support --role"),
-        (["--executor-setting", "a=1"], "--executor-setting requires --executor"),
-    ],
-)
-def test_options_that_it_lacks_are_a_wrong_use(
-    terminal: Terminal, source: Path, options: list[str], error: str
-) -> None:
-    code, out, err = terminal("batch", "run", str(source), "-p", "mock", *options)
-    assert (code, out, error in err) == (2, "", True)
-
-
-def test_rows_that_fail_are_told_and_asked_again(
-    terminal: Terminal, source: Path, script: Any
-) -> None:
+def test_failed_rows_can_be_retried(terminal: Terminal, source: Path, script: Any) -> None:
     script([{"status": 401}, "two"])
     command = ("batch", "run", str(source), "-p", "script", "--concurrency", "1")
     code, _, err = terminal(*command)
-    assert code == 1
-    assert "2 rows, 1 failed" in err
-    assert "--retry-failed" in err
+    assert (code, "2 rows, 1 failed" in err, "--retry-failed" in err) == (1, True, True)
     script(["one at last"])  # and one reply for one row: the other is not asked again
-    code, out, _ = terminal(*command, "--retry-failed")
-    assert code == 0
+    out = terminal.out(*command, "--retry-failed")
     assert [each["text"] for each in read(Path(out.strip()))] == ["one at last", "two"]
 
 
-def test_an_output_that_is_there_is_written_over_only_if_asked(
-    terminal: Terminal, source: Path
-) -> None:
+def test_output_is_overwritten_only_if_asked(terminal: Terminal, source: Path) -> None:
     command = ("batch", "run", str(source), "-p", "mock")
     assert terminal(*command)[0] == 0
-    code, _, err = terminal(*command)
-    assert code == 1
-    assert "already exists" in err
+    assert "already exists" in terminal.error(*command)
     assert terminal(*command, "--overwrite")[0] == 0
 
 
-def test_what_the_command_line_says_holds_for_all(terminal: Terminal, source: Path) -> None:
-    code, _, err = terminal("batch", "run", str(source), "--role", "a=b")
-    assert code == 2
-    assert "--role" in err
-    code, _, err = terminal("batch", "run", str(source), "--executor", "nowhere")
-    assert (code, "unknown executor 'nowhere'" in err) == (1, True)
-    code, _, err = terminal("batch", "run", str(source), "--executor-setting", "a=b")
-    assert (code, "--executor" in err) == (2, True)
-    assert terminal("batch", "run", "missing.jsonl")[0] == 2
+@pytest.mark.parametrize(
+    ("options", "code", "error"),
+    [
+        ("--role judge=mock", 2, "batch run does not support --role"),
+        ("--executor-setting a=1", 2, "--executor-setting requires --executor"),
+        ("--executor nowhere", 1, "unknown executor 'nowhere'"),
+    ],
+)
+def test_wrong_options(
+    terminal: Terminal, source: Path, options: str, code: int, error: str
+) -> None:
+    for provider in ("", "-p mock"):
+        command = f"batch run {options} {provider}"
+        assert error in terminal.error(command, str(source), code=code)
+    assert "missing.jsonl" in terminal.error("batch run missing.jsonl", code=2)
 
 
 def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> None:
-    _, out, _ = terminal("batch", "run", str(source), "-p", "mock", "--record")
+    _, out, _ = terminal("batch run", str(source), "-p", "mock", "--record")
     ids = [each["conversation"] for each in read(Path(out.strip()))]
-    assert "one" in terminal("conversations", "show", ids[0])[1]
-    assert "two" in terminal("conversations", "show", ids[1])[1]
+    assert "one" in terminal("conversations show", ids[0])[1]
+    assert "two" in terminal("conversations show", ids[1])[1]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +123,7 @@ def test_the_bar_says_how_far_it_is(progress: BatchProgress, line: str) -> None:
     assert _line(progress) == line
 
 
-def test_the_bar_is_drawn_five_times_a_second(
+def test_the_bar_is_drawn_every_200_ms(
     clock: ManualClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bar = _Bar(clock, shown=True)
@@ -160,10 +137,8 @@ def test_the_bar_is_drawn_five_times_a_second(
     assert [each.partition(" ")[2] for each in drawn] == ["", "1/3\x1b[K", "3/3\x1b[K", ""]
 
 
-def test_what_rows_took_is_in_the_statistics_whether_they_are_kept_or_not(
-    terminal: Terminal, source: Path
-) -> None:
-    assert terminal("batch", "run", str(source), "-p", "mock")[0] == 0
-    assert terminal("conversations", "list")[1] == ""
-    assert terminal("batch", "run", str(source), "-p", "mock", "--record", "--overwrite")[0] == 0
-    assert terminal("usage", "--by", "feature")[1].split("\t")[:2] == ["chat", "4"]
+def test_usage_counts_unrecorded_rows(terminal: Terminal, source: Path) -> None:
+    assert terminal("batch run", str(source), "-p", "mock")[0] == 0
+    assert terminal("conversations list")[1] == ""
+    assert terminal("batch run", str(source), "-p", "mock", "--record", "--overwrite")[0] == 0
+    assert terminal("usage --by feature")[1].split("\t")[:2] == ["chat", "4"]

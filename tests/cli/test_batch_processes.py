@@ -74,9 +74,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_item_2_a_batch_that_is_killed_goes_on_and_every_row_is_there_once(
-    service: FakeService, counting: Counting, tmp_path: Path
-) -> None:
+def test_item_2_killed_batch(service: FakeService, counting: Counting, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(f'"row {number}"\n' for number in range(ROWS)), encoding="utf-8")
     with begin(source) as killed:

@@ -18,40 +18,69 @@ from genai_host.cli.ask import answered
 from genai_host.cli.chat import Chat, _typed_text, _with_typed_text
 from genai_host_testing import InlinePlugin
 
+REFUSED = {"status": 400}
+
 
 def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
-    code, out, err = terminal("chat", "-p", "script", *options, stdin="\n".join(lines))
+    code, out, err = terminal("chat -p script", *options, stdin="\n".join(lines))
     assert code == 0
     return out, err
 
 
-def test_each_line_is_answered(terminal: Terminal, script: Any) -> None:
-    script(["one", "two"])
-    assert chat(terminal, "a", "", "b")[0] == "one\ntwo\n"
-
-
-def test_an_error_does_not_end_it(terminal: Terminal, script: Any) -> None:
-    script(["one", {"status": 400}, "three"])
-    out, err = chat(terminal, "a", "b", "c")
-    assert out == "one\nthree\n"
-    assert "status 400" in err
-
-
 @pytest.mark.parametrize(
-    "fault",
-    [{"status": 401}, {"status": 429, "retry_after": 90}, {"fault": "garbage"}, {"fault": "crash"}],
+    ("replies", "lines", "out", "told"),
+    [
+        (["one", "two"], ["a", "", "b"], "one\ntwo\n", []),
+        (["one", REFUSED, "three"], ["a", "b", "c"], "one\nthree\n", ["status 400"]),
+        ([{"status": 401}, "two"], ["a", "b"], "two\n", ["error: "]),
+        ([{"status": 429, "retry_after": 90}, "two"], ["a", "b"], "two\n", ["error: "]),
+        ([{"fault": "garbage"}, "two"], ["a", "b"], "two\n", ["error: "]),
+        ([{"fault": "crash"}, "two"], ["a", "b"], "two\n", ["error: "]),
+        (
+            [{"text": "a b c", "fault": "cut", "pieces": 2}, "two"],
+            ["a", "b"],
+            "a b\ntwo\n",
+            ["error: "],
+        ),
+        (["one", "two"], ["a", "/quit", "b"], "one\n", []),
+        (
+            ["heard"],
+            ["/nonsense", "/usr/bin/x is a path"],
+            "heard\n",
+            ["unknown command /nonsense"],
+        ),
+        (["one"], ["/system Be brief.", "a", "/details"], "one\n", ["Be brief."]),
+        (
+            ["one", "again"],
+            ["/retry", "/details", "a", "/retry"],
+            "one\nagain\n",
+            ["nothing to retry", "no answer yet"],
+        ),
+        (
+            ["one"],
+            ["a", "/model mock@mock", "b", "/model", "/model nonsense", "c"],
+            "one\nb\nc\n",
+            ["chat with mock@mock", "chat with mock@mock", "unknown model 'nonsense'"],
+        ),
+    ],
 )
-def test_no_fault_of_a_plugin_ends_it(
-    terminal: Terminal, script: Any, fault: dict[str, Any]
+def test_lines(
+    terminal: Terminal, script: Any, replies: list[Any], lines: list[str], out: str, told: list[str]
 ) -> None:
-    script([fault, "two"])
-    out, err = chat(terminal, "a", "b")
-    assert out == "two\n"
-    assert err.startswith("error: ")
-    assert "Traceback" not in err
+    script(replies)
+    found, err = chat(terminal, *lines)
+    assert (found, "Traceback" in err) == (out, False)
+    for each in told:
+        assert err.count(each) == told.count(each)
 
 
-def test_no_bug_of_a_feature_ends_it(
+def test_an_unrecorded_answer_can_be_retried(terminal: Terminal, script: Any) -> None:
+    script(["one", "again"])
+    options = ("--setting", "keep_history=false")
+    assert chat(terminal, "a", "/retry", options=options)[0] == "one\nagain\n"
+
+
+def test_bug_of_a_feature(
     make_host: Callable[..., Host], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -68,30 +97,18 @@ def test_no_bug_of_a_feature_ends_it(
     assert "ZeroDivisionError" in captured.err
 
 
-def test_what_follows_a_cut_answer_has_a_line_of_its_own(terminal: Terminal, script: Any) -> None:
-    script([{"text": "a b c", "fault": "cut", "pieces": 2}, "two"])
-    assert chat(terminal, "a", "b")[0] == "a b\ntwo\n"
-
-
-def test_without_an_input_it_has_ended(
-    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_input_it_has_ended(terminal: Terminal, script: Any) -> None:
     script([])
-    monkeypatch.setattr("genai_host.cli.terminal.sys", SimpleNamespace(stdin=None))
-    monkeypatch.setattr("genai_host.cli.chat.sys", SimpleNamespace(stdin=None))
+    terminal.monkeypatch.setattr("genai_host.cli.terminal.sys", SimpleNamespace(stdin=None))
+    terminal.monkeypatch.setattr("genai_host.cli.chat.sys", SimpleNamespace(stdin=None))
     assert chat(terminal, "a") == ("", "")
 
 
 def test_an_input_that_is_no_text_is_an_error(terminal: Terminal, script: Any) -> None:
     script(["one"])
-    code, out, err = terminal("chat", "-p", "script", stdin=b"a\n" + b"b" * 20_000 + b"\n\xff\0\n")
+    code, out, err = terminal("chat -p script", stdin=b"a\n" + b"b" * 20_000 + b"\n\xff\0\n")
     assert (code, out) == (1, "one\n")
     assert "standard input is not text" in err
-
-
-def test_quit_ends_it(terminal: Terminal, script: Any) -> None:
-    script(["one", "two"])
-    assert chat(terminal, "a", "/quit", "b")[0] == "one\n"
 
 
 def test_help_lists_every_command(terminal: Terminal, script: Any) -> None:
@@ -102,47 +119,11 @@ def test_help_lists_every_command(terminal: Terminal, script: Any) -> None:
     assert all(function.__doc__ for function in Chat(None).commands.values())  # type: ignore[arg-type]
 
 
-def test_an_unknown_command_says_so_and_a_path_is_a_message(
-    terminal: Terminal, script: Any
-) -> None:
-    script(["heard"])
-    out, err = chat(terminal, "/nonsense", "/usr/bin/python is a path")
-    assert "unknown command /nonsense" in err
-    assert out == "heard\n"
-
-
-def test_another_model_goes_on(terminal: Terminal, script: Any) -> None:
-    script(["one"])
-    out, err = chat(terminal, "a", "/model mock@mock", "b", "/model", "/model nonsense", "c")
-    assert out == "one\nb\nc\n"
-    assert err.count("chat with mock@mock") == 2
-    assert "unknown model 'nonsense'" in err
-
-
-def test_the_system_prompt_can_be_changed(terminal: Terminal, script: Any) -> None:
-    script(["one"])
-    _, err = chat(terminal, "/system Be brief.", "a", "/details")
-    assert "Be brief." in err
-
-
-def test_the_last_message_can_be_answered_again(terminal: Terminal, script: Any) -> None:
-    script(["one", "again"])
-    out, err = chat(terminal, "/retry", "/details", "a", "/retry")
-    assert out == "one\nagain\n"
-    assert "nothing to retry" in err
-    assert "no answer yet" in err
-
-
-REFUSED = {"status": 400}
-
-
 def texts(file: Path) -> list[str]:
     return [message["content"][0]["text"] for message in json.loads(file.read_text())]
 
 
-def test_a_retry_that_fails_takes_nothing_away(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_failed_retry_keeps_the_history(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     script(["one", "two", REFUSED, REFUSED, "again"])
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     chat(terminal, "a", "b", "/retry", "/retry", f"/save {before}", "/retry", f"/save {after}")
@@ -150,33 +131,19 @@ def test_a_retry_that_fails_takes_nothing_away(
     assert texts(after) == ["a", "one", "b", "again"]
 
 
-def test_a_message_that_failed_can_be_retried(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_failed_message_can_be_retried(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     script(["one", REFUSED, REFUSED, "two", "three"])
-    (tmp_path / "a.txt").write_text("content of a")
-    file = tmp_path / "saved.json"
-    chat(
-        terminal, "a", f"/attach {tmp_path / 'a.txt'}", "b", "/retry", "/retry", "c",
-        f"/save {file}",
-    )  # fmt: skip
+    attached, file = tmp_path / "a.txt", tmp_path / "saved.json"
+    attached.write_text("content of a")
+    chat(terminal, "a", f"/attach {attached}", "b", "/retry", "/retry", "c", f"/save {file}")
     assert texts(file) == ["a", "one", "b", "two", "c", "three"]
     contents = [len(message["content"]) for message in json.loads(file.read_text())]
     assert contents == [1, 1, 2, 1, 1, 1]
 
 
-def test_what_is_not_kept_can_be_retried(terminal: Terminal, script: Any) -> None:
-    script(["one", "again"])
-    assert chat(terminal, "a", "/retry", options=("--setting", "keep_history=false"))[0] == (
-        "one\nagain\n"
-    )
-
-
-def test_the_last_message_can_be_edited(
-    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_message_can_be_edited(terminal: Terminal, script: Any) -> None:
     edits = iter(["better", None, " "])
-    monkeypatch.setattr("click.edit", lambda text: next(edits))
+    terminal.monkeypatch.setattr("click.edit", lambda text: next(edits))
     script(["one", "two"])
     out, err = chat(terminal, "/edit", "a", "/edit", "/edit", "/edit", "/details")
     assert out == "one\ntwo\n"
@@ -185,16 +152,14 @@ def test_the_last_message_can_be_edited(
     assert "better" in err
 
 
-def test_an_edit_that_fails_takes_nothing_away(
-    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_edit_keeps_the_history(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     edited: list[str] = []
 
     def edit(text: str) -> str:
         edited.append(text)
         return text + "!"
 
-    monkeypatch.setattr("click.edit", edit)
+    terminal.monkeypatch.setattr("click.edit", edit)
     script(["one", "two", REFUSED, "again"])
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     chat(terminal, "a", "b", "/edit", f"/save {before}", "/edit", f"/save {after}")
@@ -203,10 +168,8 @@ def test_an_edit_that_fails_takes_nothing_away(
     assert texts(after) == ["a", "one", "b!!", "again"]
 
 
-def test_only_what_was_typed_is_edited(
-    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("click.edit", lambda text: f"not {text}")
+def test_only_what_was_typed_is_edited(terminal: Terminal, script: Any, tmp_path: Path) -> None:
+    terminal.monkeypatch.setattr("click.edit", lambda text: f"not {text}")
     (tmp_path / "a.txt").write_text("content of a")
     (tmp_path / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     script(["one", "two"])
@@ -222,11 +185,9 @@ def test_only_what_was_typed_is_edited(
 @pytest.mark.smoke
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="false is a program of POSIX")
-def test_an_editor_that_fails_ends_nothing(
-    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", "false")
-    monkeypatch.setenv("VISUAL", "false")
+def test_an_editor_that_fails_ends_nothing(terminal: Terminal, script: Any, tmp_path: Path) -> None:
+    terminal.monkeypatch.setenv("EDITOR", "false")
+    terminal.monkeypatch.setenv("VISUAL", "false")
     script(["one", "two"])
     file = tmp_path / "saved.json"
     out, err = chat(terminal, "a", "/edit", "b", f"/save {file}")
@@ -251,9 +212,7 @@ def test_a_message_without_words_can_get_some(message: Message, edited: Message)
     assert _typed_text(message) == message.text
 
 
-def test_turns_can_be_taken_back_and_forgotten(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_undo_and_reset(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     script(["one", "two", "three"])
     file = tmp_path / "saved.json"
     chat(terminal, "a", "/undo", "b", "/reset", "c", "/undo", "/undo", f"/save {file}")
@@ -273,9 +232,7 @@ def test_it_can_be_saved(terminal: Terminal, script: Any, tmp_path: Path, suffix
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_files_go_along_with_the_next_message(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_files_go_with_the_next_message(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("content of a")
     script(["one", "two"])
     file = str(tmp_path / "a.txt")
@@ -290,27 +247,22 @@ def test_files_go_along_with_the_next_message(
     assert "cannot read 'not-there'" in err
 
 
-def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
-    terminal: Terminal, script: Any
-) -> None:
+def test_standard_input_cannot_be_attached(terminal: Terminal, script: Any) -> None:
     script([])
-    code, _, err = terminal("chat", "-p", "script", "-a", "-", stdin="a")
-    assert (code, "standard input contains the messages" in err) == (2, True)
-    assert "FILE|URL|-" not in terminal("chat", "--help")[1]
+    err = terminal.error("chat -p script -a -", stdin="a", code=2)
+    assert "standard input contains the messages" in err
+    assert "FILE|URL|-" not in terminal("chat --help")[1]
 
 
-def test_no_secret_of_an_attached_address_is_shown(
-    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("genai_host.prompts.attachments.attachment", lambda source: Text("content"))
+def test_no_secret_of_an_attached_address_is_shown(terminal: Terminal, script: Any) -> None:
+    attachment = "genai_host.prompts.attachments.attachment"
+    terminal.monkeypatch.setattr(attachment, lambda source: Text("content"))
     script([])
     _, err = chat(terminal, "/attach https://user:canary@host/a.txt?sig=canary")
     assert err == "attached to the next message: https://host/a.txt\n"
 
 
-def test_what_was_attached_is_kept_if_the_message_fails(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_failed_message_keeps_attachments(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("content of a")
     script([REFUSED, "two"])
     saved = tmp_path / "saved.json"
@@ -318,9 +270,7 @@ def test_what_was_attached_is_kept_if_the_message_fails(
     assert len(json.loads(saved.read_text())[0]["content"]) == 2
 
 
-def test_ctrl_c_stops_the_answer_and_not_the_chat(
-    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_stops_the_answer_and_not_the_chat(terminal: Terminal, script: Any) -> None:
     asked = []
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
@@ -329,7 +279,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(
             raise KeyboardInterrupt
         return answered(*arguments, **named)
 
-    monkeypatch.setattr("genai_host.cli.chat.answered", interrupted)
+    terminal.monkeypatch.setattr("genai_host.cli.chat.answered", interrupted)
     script(["one"])
     out, err = chat(terminal, "a", "b")
     assert out == "one\n"

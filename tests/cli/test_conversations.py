@@ -48,39 +48,31 @@ def turn(number: int, says: str = "q", answer: str = "a", *, again: bool = False
     return [TurnStarted(number, said, "1", 0, again=again), TurnEnded(number, Answer(answer))]
 
 
-def listed(terminal: Terminal, *arguments: str) -> Any:
-    code, out, err = terminal("conversations", *arguments, "--json")
-    assert code == 0, err
-    assert out.isascii()
-    return json.loads(out)
-
-
 class TestList:
     def test_where_nothing_is_kept_it_is_empty(self, terminal: Terminal) -> None:
-        assert listed(terminal, "list") == []
-        assert terminal("conversations", "list") == (0, "", "")
+        assert terminal.json("conversations list") == []
+        assert terminal("conversations list") == (0, "", "")
 
     def test_json_is_an_object_for_each(self, terminal: Terminal) -> None:
         id = made(*turn(0, "What is this?"), at=1_700_000_000.25)
-        assert listed(terminal, "list") == [
-            {
-                "id": id,
-                "title": "What is this?",
-                "feature": "chat",
-                "models": {"main": "mock@mock"},
-                "status": "idle",
-                "turns": 1,
-                "cost": None,
-                "created": "2023-11-14T22:13:20.250+00:00",
-                "updated": "2023-11-14T22:13:20.250+00:00",
-                "forked_from": None,
-            }
-        ]
+        when = "2023-11-14T22:13:20.250+00:00"
+        [row] = terminal.json("conversations list")
+        assert row == {
+            "id": id,
+            "title": "What is this?",
+            "feature": "chat",
+            "status": "idle",
+            "models": {"main": "mock@mock"},
+            "turns": 1,
+            "cost": None,
+            "forked_from": None,
+            "created": when,
+            "updated": when,
+        }
 
     def test_piped_it_is_a_line_with_tabs_for_each(self, terminal: Terminal) -> None:
         id = made(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
-        code, out, _ = terminal("conversations", "list")
-        assert code == 0
+        out = terminal.out("conversations list")
         [line] = out.splitlines()
         found, when, title, *rest = line.split("\t")
         assert found == id
@@ -90,12 +82,12 @@ class TestList:
 
     def test_the_last_ones_are_listed_unless_all_are_wanted(self, terminal: Terminal) -> None:
         ids = [made(*turn(0, str(number)), at=1000.0 + number) for number in range(25)][::-1]
-        assert [row["id"] for row in listed(terminal, "list")] == ids[:20]
-        assert [row["id"] for row in listed(terminal, "list", "-n", "3")] == ids[:3]
-        assert [row["id"] for row in listed(terminal, "list", "--all")] == ids
-        assert terminal("conversations", "list")[2] == "more conversations: --all\n"
-        assert terminal("conversations", "list", "--limit", "25")[2] == ""
-        assert terminal("conversations", "list", "--limit", "0")[0] == 2
+        for options, count in (("", 20), ("-n 3", 3), ("--all", 25)):
+            rows = terminal.json(f"conversations list {options}")
+            assert [row["id"] for row in rows] == ids[:count]
+        assert terminal("conversations list")[2] == "more conversations: --all\n"
+        assert terminal("conversations list --limit 25")[2] == ""
+        assert terminal("conversations list --limit 0")[0] == 2
 
     def test_it_loads_no_plugin(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: object, **__: object) -> None:
@@ -103,17 +95,16 @@ class TestList:
 
         monkeypatch.setattr("genai_host.plugins.discovery.Plugins.__init__", broken)
         made(*turn(0))
-        assert len(listed(terminal, "list")) == 1
-        assert terminal("conversations", "rename", "last", "x")[0] == 0
-        assert terminal("conversations", "delete", "last", "--yes")[0] == 0
+        assert len(terminal.json("conversations list")) == 1
+        assert terminal("conversations rename last x")[0] == 0
+        assert terminal("conversations delete last --yes")[0] == 0
 
     def test_a_store_that_is_none_is_an_error_and_stays_as_it_is(self, terminal: Terminal) -> None:
         with Store() as store:
             file = Path(store.location)
         file.parent.mkdir(parents=True)
         file.write_bytes(b"no database at all, but dear to somebody" * 100)
-        code, out, err = terminal("conversations", "list", "--json")
-        assert (code, out) == (1, "")
+        err = terminal.error("conversations list --json")
         assert err.startswith(f"error: {file}: file is not a database\n  ")
         assert file.read_bytes().startswith(b"no database at all")
 
@@ -134,7 +125,7 @@ class TestShow:
 
     def test_every_turn_is_there_with_what_became_of_it(self, terminal: Terminal) -> None:
         id = made(*self.entries(), history=(Message("user", "before"),), at=1_700_000_000.25)
-        shown = listed(terminal, "show", id[:15])
+        shown = terminal.json("conversations show", id[:15])
         assert {each["at"] for each in shown["turns"]} == {"2023-11-14T22:13:20.250+00:00"}
         assert shown["id"] == id
         assert shown["status"] == "interrupted"
@@ -149,22 +140,20 @@ class TestShow:
         assert shown["turns"][3]["error"]["message"] == "nobody is there"
         assert shown["turns"][5]["answer"] is None
 
-    def test_what_had_come_of_an_answer_and_each_try_are_there(
-        self, terminal: Terminal, script: Any
-    ) -> None:
+    def test_partial_answers_and_tries_are_there(self, terminal: Terminal, script: Any) -> None:
         script([{"text": "a b c", "fault": "cut", "pieces": 2}])
-        assert terminal("ask", "-p", "script", "x")[0] == 1
-        shown = listed(terminal, "show", "last")
+        assert terminal("ask -p script x")[0] == 1
+        shown = terminal.json("conversations show", "last")
         assert shown["turns"][0]["partial"] == "a b"
         assert [each["code"] for each in shown["tries"]] == ["incomplete_reply"]
-        out = terminal("conversations", "show", "last", "--details")[1]
+        out = terminal("conversations show last --details")[1]
         assert "\n## assistant (turn 0, failed)\n\na b\n\nerror: " in out
         assert "turn 0: mock@script, " in out
 
     def test_it_can_be_read(self, terminal: Terminal) -> None:
         made(*self.entries(), history=(Message("user", "before"),), name="my title", at=1000.0)
         when = local(1000.0)
-        code, out, err = terminal("conversations", "show", "last")
+        code, out, err = terminal("conversations show last")
         assert (code, err) == (0, "")
         assert "title:    my title\n" in out
         assert "\n## user\n\nbefore\n" in out
@@ -174,31 +163,30 @@ class TestShow:
         assert f"\n## user, {when} (turn 5, unfinished)\n\nfive\n" in out
 
     def test_what_is_behind_answers_can_be_seen(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "hi")
-        assert "prompt of main" not in terminal("conversations", "show", "last")[1]
-        out = terminal("conversations", "show", "last", "--details")[1]
+        terminal("ask -p mock hi")
+        assert "prompt of main" not in terminal("conversations show last")[1]
+        out = terminal("conversations show last --details")[1]
         assert "prompt: prompt of main to mock@mock\n" in out
         assert "tokens: " in out
-        [told] = listed(terminal, "show", "last")["turns"]
+        [told] = terminal.json("conversations show", "last")["turns"]
         assert told["answer"]["details"][0]["kind"] == "prompt"
 
     def test_an_answer_that_added_nothing_is_shown(self, terminal: Terminal) -> None:
         made(
             TurnStarted(0, Message("user", "q"), "1", 0), TurnEnded(0, Answer("a", new_messages=()))
         )
-        assert "## assistant\n\na\n" in terminal("conversations", "show", "last")[1]
+        assert "## assistant\n\na\n" in terminal("conversations show last")[1]
 
     def test_one_that_waits_says_so(self, terminal: Terminal) -> None:
         made(*waiting(0))
-        shown = listed(terminal, "show", "last")
+        shown = terminal.json("conversations show last")
         assert (shown["status"], shown["turns"][0]["outcome"]) == ("paused", "paused")
 
     @pytest.mark.parametrize("id", ["zzzz", "nothing", "%", "\x1b[2J", ""])
     def test_what_is_not_there_is_an_error(self, terminal: Terminal, id: str) -> None:
         made()
         for name in ("show", "export", "resume"):
-            code, out, err = terminal("conversations", name, id)
-            assert (code, out) == (1, "")
+            err = terminal.error("conversations", name, id)
             assert "unknown conversation" in err
             assert "\x1b" not in err
 
@@ -207,7 +195,7 @@ class TestSearch:
     def test_messages_with_all_the_words_are_found(self, terminal: Terminal) -> None:
         first = made(*turn(0, "The quick brown fox", "jumps over"), name="a name")
         second = made(*turn(0, "lazy", "A " + "dog " * 50 + "Fox in\tFOX socks" + " x" * 99))
-        found = listed(terminal, "search", "fox")
+        found = terminal.json("conversations search", "fox")
         assert [(each["conversation"], each["role"]) for each in found] == [
             (second, "assistant"), (first, "user"),
         ]  # fmt: skip
@@ -218,10 +206,10 @@ class TestSearch:
             "role": "user",
             "text": "The quick brown fox",
         }
-        assert listed(terminal, "search", "BRO*", "quick")[0]["conversation"] == first
-        assert listed(terminal, "search", "quick", "lazy") == []
-        assert len(listed(terminal, "search", "fox", "-n", "1")) == 1
-        lines = terminal("conversations", "search", "fox")[1].splitlines()
+        assert terminal.json("conversations search", "BRO*", "quick")[0]["conversation"] == first
+        assert terminal.json("conversations search", "quick", "lazy") == []
+        assert len(terminal.json("conversations search", "fox", "-n", "1")) == 1
+        lines = terminal("conversations search fox")[1].splitlines()
         assert lines[1] == f"{first}\t0\tuser\tThe quick brown fox"
         assert lines[0].startswith(f"{second}\t0\tassistant\t... ")
         assert "dog Fox in FOX socks x" in lines[0]
@@ -230,109 +218,79 @@ class TestSearch:
     @pytest.mark.parametrize("words", ["'", '"', "-x", "a OR", "NEAR(", "*", "\x1b[2J", "\ud800"])
     def test_no_word_is_more_than_one(self, terminal: Terminal, words: str) -> None:
         made(*turn(0))
-        code, out, err = terminal("conversations", "search", "--", words)
-        assert (code, out, err) == (0, "", "")
-
-    def test_something_must_be_searched_for(self, terminal: Terminal) -> None:
-        assert terminal("conversations", "search")[0] == 2
+        assert terminal("conversations search --", words) == (0, "", "")
 
 
 def test_another_title_can_be_given_and_taken_away(terminal: Terminal) -> None:
     id = made(*turn(0, "q"))
-    assert terminal("conversations", "rename", id[:14], "my\ntitle") == (0, "", f"{id}: my title\n")
-    assert listed(terminal, "list")[0]["title"] == "my\ntitle"
-    terminal("conversations", "rename", "last", "")
-    assert listed(terminal, "list")[0]["title"] == "q"
+    assert terminal("conversations rename", id[:14], "my\ntitle") == (0, "", f"{id}: my title\n")
+    assert terminal.json("conversations list")[0]["title"] == "my\ntitle"
+    terminal("conversations rename last", "")
+    assert terminal.json("conversations list")[0]["title"] == "q"
 
 
 class TestDelete:
     def test_those_that_are_named(self, terminal: Terminal) -> None:
         ids = [made(*turn(0)) for _ in range(3)]
-        assert terminal("conversations", "delete", ids[0], ids[1], ids[0], "-y") == (
-            0, "", "deleted: 2\n",
-        )  # fmt: skip
-        assert [row["id"] for row in listed(terminal, "list")] == [ids[2]]
-
-    def test_if_one_is_not_there_none_is_deleted(self, terminal: Terminal) -> None:
-        id = made()
-        assert terminal("conversations", "delete", id, "zzz", "--yes")[0] == 1
-        assert len(listed(terminal, "list")) == 1
-
-    def test_where_nobody_can_be_asked_it_must_be_said(self, terminal: Terminal) -> None:
-        made()
-        code, _, err = terminal("conversations", "delete", "last", stdin="y\n")
-        assert (code, "use --yes" in err) == (2, True)
-        assert len(listed(terminal, "list")) == 1
+        deleted = terminal("conversations delete -y", ids[0], ids[1], ids[0])
+        assert deleted == (0, "", "deleted: 2\n")
+        assert [row["id"] for row in terminal.json("conversations list")] == [ids[2]]
 
     @pytest.mark.parametrize("number", [1, 25])
-    def test_at_a_terminal_they_are_shown_and_asked_for(
-        self, terminal: Terminal, number: int
-    ) -> None:
+    def test_a_terminal_asks_first(self, terminal: Terminal, number: int) -> None:
         ids = [made(*turn(0, f"question {n}")) for n in range(number)]
-        code, out, err = terminal.interactive("conversations", "delete", *ids, typed="n\n")
-        assert (code, out.strip(), len(listed(terminal, "list", "--all"))) == (130, "", number)
+        code, out, err = terminal.interactive("conversations delete", *ids, typed="n\n")
+        assert (code, out.strip(), len(terminal.json("conversations list", "--all"))) == (
+            130,
+            "",
+            number,
+        )
         assert err.count("question") == min(number, 20)
         assert ("... and 5 more\n" in err) == (number > 20)
         question = "Delete this one?" if number == 1 else "Delete these 25?"
         assert f"{question} [y/N]" in err
-        code, _, err = terminal.interactive("conversations", "delete", *ids, typed="y\n")
+        code, _, err = terminal.interactive("conversations delete", *ids, typed="y\n")
         assert (code, f"deleted: {number}\n" in err) == (0, True)
-        assert listed(terminal, "list") == []
-
-    def test_something_must_be_named(self, terminal: Terminal) -> None:
-        assert terminal("conversations", "delete", "--yes")[0] == 2
+        assert terminal.json("conversations list") == []
 
     def test_those_that_nobody_went_on_with(self, terminal: Terminal) -> None:
         now = datetime.now().astimezone()
         old = [now - timedelta(days=days) for days in (40, 20, 3)]
         ids = [made(*turn(0), at=each.timestamp()) for each in old]
         date = (now - timedelta(days=30)).strftime("%Y-%m-%d")
-        terminal("conversations", "delete", "--before", date, "--yes")
-        assert {row["id"] for row in listed(terminal, "list")} == {*ids[1:]}
-        assert terminal("conversations", "delete", "--older-than", "1w", "--yes")[2] == (
-            "deleted: 1\n"
-        )
-        assert [row["id"] for row in listed(terminal, "list")] == ids[2:]
-        assert terminal("conversations", "delete", "--older-than", "4d", "--yes")[2] == (
-            "deleted: 0\n"
-        )
-
-    @pytest.mark.parametrize(
-        "arguments", [["--before", "tomorrow"], ["--older-than", "30"], ["--older-than", "-1d"]]
-    )
-    def test_what_is_no_moment_is_a_wrong_use(
-        self, terminal: Terminal, arguments: list[str]
-    ) -> None:
-        code, _, err = terminal("conversations", "delete", *arguments, "--yes")
-        assert (code, "invalid " in err) == (2, True)
+        for option, left in (
+            (f"--before {date}", 2),
+            ("--older-than 1w", 1),
+            ("--older-than 4d", 1),
+        ):
+            count = len(terminal.json("conversations list")) - left
+            deleted = terminal(f"conversations delete {option} --yes")
+            assert deleted == (0, "", f"deleted: {count}\n")
+            assert {row["id"] for row in terminal.json("conversations list")} == {*ids[-left:]}
 
 
 class TestResume:
     def test_a_turn_that_was_interrupted(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "a")
+        terminal("ask -p mock a")
         interrupt()
-        code, out, err = terminal("conversations", "resume", "last", "--details")
+        code, out, err = terminal("conversations resume last --details")
         assert (code, out) == (0, "cut short\n")
         assert "mock@mock" in err
-        code, out, err = terminal("conversations", "resume", "last")
-        assert (code, out) == (1, "")
-        assert "no turn to resume" in err
+        assert "no turn to resume" in terminal.error("conversations resume last")
 
     def test_a_turn_that_waits(self, terminal: Terminal, waiting_feature: None) -> None:
-        code, _, err = terminal("ask", "-f", "careful", "rm")
-        id = listed(terminal, "list")[0]["id"]
+        code, _, err = terminal("ask -f careful rm")
+        id = terminal.json("conversations list")[0]["id"]
         assert (code, f"resume {id} VALUE" in err) == (3, True)
-        code, out, err = terminal("conversations", "resume", id)
-        assert (code, out) == (3, "")
+        err = terminal.error("conversations resume", id, code=3)
         assert 'waits for approval: {"do": "rm"}' in err
-        code, out, err = terminal("conversations", "resume", id, '{"ok": tr')
-        assert (code, out, err) == (0, 'rm: {"ok": tr\n', "")
-        terminal("ask", "-f", "careful", "rm")
-        data = json.loads(terminal("conversations", "resume", "last", "false", "--json")[1])
+        assert terminal("conversations resume", id, '{"ok": tr') == (0, 'rm: {"ok": tr\n', "")
+        terminal("ask -f careful rm")
+        data = terminal.json("conversations resume last false")
         assert data["text"] == "rm: False"
-        assert data["conversation"] == listed(terminal, "list")[0]["id"]
-        terminal("ask", "-f", "careful", "rm")
-        assert terminal("conversations", "resume", "last", "null")[1] == "rm: None\n"
+        assert data["conversation"] == terminal.json("conversations list")[0]["id"]
+        terminal("ask -f careful rm")
+        assert terminal("conversations resume last null")[1] == "rm: None\n"
 
 
 @pytest.fixture
@@ -355,7 +313,7 @@ def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestExport:
     def test_json_has_all_that_is_on_record(self, terminal: Terminal) -> None:
         id = made(*turn(0, "é", HOSTILE))
-        code, out, _ = terminal("conversations", "export", "last")
+        code, out, _ = terminal("conversations export last")
         data = json.loads(out)
         assert (code, data["form"], data["id"]) == (0, 1, id)
         assert all(entry.pop("at") > 0 for entry in data["entries"])
@@ -365,44 +323,32 @@ class TestExport:
     def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
         turns = (*turn(0, "one", "first"), *turn(1, "two", "second"))
         made(*turns, Rewound(2, 1), history=(Message("user", "before"),), at=1000.0)
-        out = terminal("conversations", "export", "last", "--format", "markdown")[1]
+        out = terminal("conversations export last --format markdown")[1]
         assert out == ("# one\n\n## user\n\nbefore\n\n## user, 1970-01-01 00:16 UTC\n\none\n")
 
     @pytest.mark.parametrize(("name", "begins"), [("a.md", "# q"), ("a.json", "{"), ("a", "{")])
-    def test_a_file_is_for_the_user_alone(
-        self, terminal: Terminal, tmp_path: Path, name: str, begins: str
-    ) -> None:
+    def test_file(self, terminal: Terminal, tmp_path: Path, name: str, begins: str) -> None:
         made(*turn(0))
         file = tmp_path / name
-        assert terminal("conversations", "export", "last", "-o", str(file)) == (
-            0, "", f"written: {file}\n",
-        )  # fmt: skip
+        exported = terminal("conversations export last -o", str(file))
+        assert exported == (0, "", f"written: {file}\n")
         assert file.read_text().startswith(begins)
         if os.name == "posix":
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
-    def test_one_that_cannot_be_written_is_an_error(
-        self, terminal: Terminal, tmp_path: Path
-    ) -> None:
-        made(*turn(0))
-        code, _, err = terminal("conversations", "export", "last", "-o", str(tmp_path / "no" / "x"))
-        assert (code, "cannot write" in err) == (1, True)
-
 
 class TestImport:
-    def test_what_was_exported_is_kept_under_another_id(
-        self, terminal: Terminal, tmp_path: Path
-    ) -> None:
+    def test_import_of_an_export_has_another_id(self, terminal: Terminal, tmp_path: Path) -> None:
         id = made(*turn(0, "é"), *turn(1), name="a name")
         file = str(tmp_path / "x.json")
-        terminal("conversations", "export", id, "-o", file)
-        terminal("conversations", "delete", id, "--yes")
-        code, out, err = terminal("conversations", "import", file)
+        terminal("conversations export", id, "-o", file)
+        terminal("conversations delete", id, "--yes")
+        code, out, err = terminal("conversations import", file)
         assert (code, err) == (0, "")
-        [row] = listed(terminal, "list")
+        [row] = terminal.json("conversations list")
         assert row["id"] == out.strip() != id
         assert (row["title"], row["turns"], row["status"]) == ("a name", 2, "idle")
-        assert terminal("ask", "-c", "go on") == (0, "go on\n", "")
+        assert terminal("ask -c", "go on") == (0, "go on\n", "")
 
     @pytest.mark.parametrize(
         "content",
@@ -414,41 +360,54 @@ class TestImport:
             b"[" * 100_000,
         ],
     )  # fmt: skip
-    def test_anything_else_is_an_error(
-        self, terminal: Terminal, tmp_path: Path, content: bytes
-    ) -> None:
+    def test_other_content_fails(self, terminal: Terminal, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "x.json"
         file.write_bytes(content)
-        code, out, err = terminal("conversations", "import", str(file))
-        assert (code, out) == (1, "")
+        err = terminal.error("conversations import", str(file))
         assert f"{file} is not an exported conversation" in err
-        assert listed(terminal, "list") == []
+        assert terminal.json("conversations list") == []
 
 
 class TestFork:
     def test_it_goes_its_own_way(self, terminal: Terminal) -> None:
         for words in ("one", "two", "three"):
-            terminal("ask", "-p", "mock", words, *["-c"] * (words != "one"))
-        [row] = listed(terminal, "list")
+            terminal("ask -p mock", words, *["-c"] * (words != "one"))
+        [row] = terminal.json("conversations list")
         interrupt()
-        whole = terminal("conversations", "fork", "last")[1].strip()
-        early = terminal("conversations", "fork", row["id"], "--turn", "0")[1].strip()
-        assert terminal("ask", "--conversation", early, "else") == (0, "else\n", "")
+        whole = terminal("conversations fork last")[1].strip()
+        early = terminal("conversations fork", row["id"], "--turn", "0")[1].strip()
+        assert terminal("ask --conversation", early, "else") == (0, "else\n", "")
         assert texts(early)[::2] == ["one", "else"]
         assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
 
     def test_it_says_where_it_comes_from(self, terminal: Terminal) -> None:
         id = made(*turn(0), *waiting(1))
-        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
+        code, out, err = terminal("conversations fork last --turn 1")
         assert (code, err) == (0, "")
-        shown = listed(terminal, "show", out.strip())
+        shown = terminal.json("conversations show", out.strip())
         assert (shown["forked_from"], shown["status"]) == (id, "idle")
         assert [each["turn"] for each in shown["turns"]] == [0]
-        assert f"fork of:  {id}\n" in terminal("conversations", "show", out.strip())[1]
+        assert f"fork of:  {id}\n" in terminal("conversations show", out.strip())[1]
 
-    def test_a_turn_that_is_not_there_is_a_wrong_use(self, terminal: Terminal) -> None:
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("command", "code", "says"),
+        [
+            ("search", 2, "Missing argument"),
+            ("delete --yes", 2, ""),
+            ("delete last zzz --yes", 1, "unknown conversation"),
+            ("delete last", 2, "use --yes"),
+            ("delete --before tomorrow --yes", 2, "invalid "),
+            ("delete --older-than 30 --yes", 2, "invalid "),
+            ("delete --older-than -1d --yes", 2, "invalid "),
+            ("export last -o no/such/folder", 1, "cannot write"),
+            ("fork last --turn 1", 2, "unknown turn 1"),
+        ],
+    )
+    def test_nothing_is_changed(
+        self, terminal: Terminal, command: str, code: int, says: str
+    ) -> None:
         made(*turn(0))
-        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
-        assert (code, out) == (2, "")
-        assert "unknown turn 1" in err
-        assert len(listed(terminal, "list")) == 1
+        assert says in terminal.error(f"conversations {command}", code=code, stdin="y\n")
+        assert len(terminal.json("conversations list")) == 1

@@ -111,30 +111,18 @@ def pip(monkeypatch: pytest.MonkeyPatch) -> Pip:
     return made
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
-
-
 class TestInstall:
-    def test_what_was_added_or_changed_is_listed(
-        self, terminal: Terminal, pip: Pip, site: Path
-    ) -> None:
+    def test_changed_plugins_are_listed(self, terminal: Terminal, pip: Pip, site: Path) -> None:
         name = "genai-models-modest"
         for version in ("1.0", "1.1"):
             pip.does = partial(make_distribution, site, name, version=version)
-            code, out, err = terminal("install", "--yes", name)
+            code, out, err = terminal("install --yes", name)
             assert (code, out) == (0, f"{name}\t{name}\t{version}\tloaded\t\n")
             assert f"{_PYTHON} -m pip install {name}" in err
             shutil.rmtree(site / f"genai_models_modest-{version}.dist-info")
             make_distribution(site, name, version=version)
         pip.does = lambda: make_distribution(site, name, version="1.2")
-        code, out, _ = terminal("upgrade", name, "--json")
-        assert code == 0
-        [row] = json.loads(out)
+        [row] = terminal.json("upgrade", name)
         assert (row["name"], row["version"], row["status"]) == (name, "1.2", "loaded")
         assert pip.ran[-1] == ["install", "--upgrade", name]
 
@@ -150,24 +138,33 @@ class TestInstall:
     ) -> None:
         pip.does = lambda: make_distribution(site, "zz-new")
         pip.outcomes["zz-new"] = outcome
-        code, out, err = terminal("install", "--yes", "zz-new")
+        code, out, err = terminal("install --yes zz-new")
         assert (code, out.split("\t")[3]) == (1, outcome.status if outcome else "unchecked")
         assert says in err
 
     def test_what_has_no_plugin_stays(self, terminal: Terminal, pip: Pip, site: Path) -> None:
         pip.does = lambda: make_distribution(site, "modest", entry_points={})
-        code, out, err = terminal("install", "--yes", "modest")
+        code, out, err = terminal("install --yes modest")
         assert (code, out) == (0, "")
         assert "no plugin was added or changed\n" in err
         remove = f"{_PYTHON} -m pip uninstall --yes modest"
         assert f"modest has no plugin of genai-host; to remove it: {remove}\n" in err
 
-    @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
-    def test_the_code_of_the_installer_is_passed_on(
-        self, terminal: Terminal, pip: Pip, command: str
+    @pytest.mark.parametrize(
+        ("command", "ran"),
+        [
+            ("install genai-vendor-mock", "install genai-vendor-mock"),
+            ("upgrade genai-vendor-mock", "install --upgrade genai-vendor-mock"),
+            ("uninstall Genai_Vendor.mock", "uninstall --yes genai-vendor-mock"),
+        ],
+    )
+    def test_the_exit_code_is_passed_on(
+        self, terminal: Terminal, pip: Pip, command: str, ran: str
     ) -> None:
-        pip.code = 7
-        assert terminal(command, "genai-vendor-mock")[:2] == (7, "")
+        for code in (7, 0):
+            pip.code = code
+            assert terminal(command)[:2] == (code, "")
+        assert pip.ran == [ran.split()] * 2
 
     def test_a_host_that_does_not_start_is_reported(self, terminal: Terminal, pip: Pip) -> None:
         for says, last in (
@@ -175,104 +172,76 @@ class TestInstall:
             (("?", ""), "no output"),
         ):
             pip.says = says
-            code, out, err = terminal("install", "genai-vendor-mock")
-            assert (code, out) == (1, "")
+            err = terminal.error("install genai-vendor-mock")
             assert f"error: genai-host no longer starts: {last}\n" in err
-
-    def test_plugins_that_load_too_slowly_are_not_waited_for(
-        self, terminal: Terminal, pip: Pip
-    ) -> None:
-        pip.is_slow = True
-        code, _, err = terminal("install", "genai-vendor-mock")
+        pip.says, pip.is_slow = None, True
+        code, _, err = terminal("install genai-vendor-mock")
         assert (code, "takes longer than 120 s" in err) == (0, True)
 
-    def test_all_upgrades_what_came_from_an_index(
-        self, terminal: Terminal, pip: Pip, site: Path
-    ) -> None:
+    def test_upgrade_all_needs_an_index(self, terminal: Terminal, pip: Pip, site: Path) -> None:
         make_distribution(site, "zz-public")
         info = make_distribution(site, "zz-private")
         (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
-        code, out, err = terminal("upgrade", "--all", "--dry-run")
-        assert code == 0
-        assert "zz-public" in out.split()
-        assert "zz-private" not in out
+        code, out, err = terminal("upgrade --all --dry-run")
+        assert (code, "zz-public" in out.split(), "zz-private" in out) == (0, True, False)
         assert "skipped: zz-private, not installed from a package index\n" in err
-
-    def test_there_may_be_nothing_to_upgrade(
-        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("genai_host.cli.install.installed_sources", dict)
-        assert terminal("upgrade", "--all") == (0, "", "nothing to upgrade\n")
+        terminal.monkeypatch.setattr("genai_host.cli.install.installed_sources", dict)
+        assert terminal("upgrade --all") == (0, "", "nothing to upgrade\n")
         assert pip.ran == []
 
-    def test_uninstall_runs_the_installer(self, terminal: Terminal, pip: Pip) -> None:
-        assert terminal("uninstall", "Genai_Vendor.mock")[:2] == (0, "")
-        assert pip.ran == [["uninstall", "--yes", "genai-vendor-mock"]]
-
-    def test_a_managed_environment_is_left_to_its_program(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_managed_environment(self, terminal: Terminal, pip: Pip, tmp_path: Path) -> None:
         (tmp_path / "pipx_metadata.json").touch()
         here = PythonEnvironment(_PYTHON, str(tmp_path))
-        monkeypatch.setattr(PythonEnvironment, "here", classmethod(lambda cls: here))
-        code, out, err = terminal("install", "genai-vendor-openai")
-        assert (code, out, pip.ran) == (1, "", [])
+        terminal.monkeypatch.setattr(PythonEnvironment, "here", classmethod(lambda cls: here))
+        err = terminal.error("install genai-vendor-openai")
         assert f"\n  run: pipx inject {tmp_path.name} genai-vendor-openai\n" in err
+        assert pip.ran == []
 
     def test_a_dry_run_prints_the_command(self, terminal: Terminal, pip: Pip) -> None:
-        assert terminal(
-            "install", "--dry-run", "a", "-e", "/src/b", "--", "--index-url", "https://u:p@c.d/e"
-        ) == (
-            0,
-            f"{_PYTHON} -m pip install --index-url 'https://***@c.d/e' --editable /src/b a\n",
-            "",
-        )
-        code, out, _ = terminal("upgrade", "--dry-run", "--json", "Genai_Vendor.mock")
-        words = [_PYTHON, "-m", "pip", "install", "--upgrade", "genai-vendor-mock"]
-        assert (code, json.loads(out), pip.ran) == (0, {"command": words}, [])
+        given = "install --dry-run a -e /src/b -- --index-url https://u:p@c.d/e"
+        shown = f"{_PYTHON} -m pip install --index-url 'https://***@c.d/e' --editable /src/b a\n"
+        assert terminal(given) == (0, shown, "")
+        told = terminal.json("upgrade --dry-run Genai_Vendor.mock")
+        assert " ".join(told["command"]) == f"{_PYTHON} -m pip install --upgrade genai-vendor-mock"
+        assert (told.keys(), pip.ran) == ({"command"}, [])
 
-    def test_a_path_is_given_whole_and_a_name_as_it_is(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_paths_are_made_absolute(self, terminal: Terminal, pip: Pip, tmp_path: Path) -> None:
         (tmp_path / "plugin").mkdir()
         (tmp_path / "a.whl").touch()
-        monkeypatch.chdir(tmp_path)
-        _, out, _ = terminal("install", "--dry-run", "plugin", "./plugin", "a.whl", "./gone")
+        terminal.monkeypatch.chdir(tmp_path)
+        _, out, _ = terminal("install --dry-run plugin ./plugin a.whl ./gone")
         assert out.split()[4:] == ["plugin", f"{tmp_path}/plugin", f"{tmp_path}/a.whl", "./gone"]
 
     @pytest.mark.parametrize(
         ("command", "code", "says"),
         [
-            (["install"], 2, "nothing to install"),
-            (["install", "--", "a"], 2, "nothing to install"),
-            (["install", "--pre", "a"], 2, "No such option"),
-            (["uninstall"], 2, "Missing argument"),
-            (["upgrade"], 2, "nothing to upgrade: name plugins or use --all"),
-            (["upgrade", "--all", "a"], 2, "nothing to upgrade: name plugins or use --all"),
-            (["upgrade", "zz-none"], 1, "error: cannot upgrade 'zz-none': not installed\n"),
-            (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
-            (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
-            (["uninstall", "genai-vendor-mok"], 1, "\n  list plugins: genai-host plugins\n"),
-            (["uninstall", "genai-host"], 1, "genai-host cannot uninstall itself\n"),
-            (["uninstall", "Requests"], 1, "error: cannot uninstall 'requests': not "),
+            ("install", 2, "nothing to install"),
+            ("install -- a", 2, "nothing to install"),
+            ("install --pre a", 2, "No such option"),
+            ("uninstall", 2, "Missing argument"),
+            ("upgrade", 2, "nothing to upgrade: name plugins or use --all"),
+            ("upgrade --all a", 2, "nothing to upgrade: name plugins or use --all"),
+            ("upgrade zz-none", 1, "error: cannot upgrade 'zz-none': not installed\n"),
+            ("upgrade mock", 1, "the plugin mock comes with genai-vendor-mock\n"),
+            ("upgrade genai-vendor-mok", 1, "did you mean genai-vendor-mock?\n"),
+            ("uninstall genai-vendor-mok", 1, "\n  list plugins: genai-host plugins\n"),
+            ("uninstall genai-host", 1, "genai-host cannot uninstall itself\n"),
+            ("uninstall Requests", 1, "error: cannot uninstall 'requests': not "),
         ],
     )
     def test_an_error_has_a_next_step(
-        self, terminal: Terminal, pip: Pip, command: list[str], code: int, says: str
+        self, terminal: Terminal, pip: Pip, command: str, code: int, says: str
     ) -> None:
-        ended, out, err = terminal(*command)
-        assert (ended, out, pip.ran) == (code, "", [])
-        assert says in err
+        assert says in terminal.error(command, code=code)
+        assert pip.ran == []
 
     @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
-    def test_where_the_configuration_is_read_only_nothing_is_run(
-        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch, command: str
-    ) -> None:
-        monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
-        code, out, err = terminal(command, "genai-vendor-mock")
-        assert (code, out, pip.ran) == (1, "", [])
+    def test_read_only_configuration(self, terminal: Terminal, pip: Pip, command: str) -> None:
+        terminal.monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
+        err = terminal.error(f"{command} genai-vendor-mock")
         assert err == "error: the configuration is read-only: GENAI_HOST_READ_ONLY is set\n"
-        assert terminal(command, "genai-vendor-mock", "--dry-run")[0] == 0
+        assert pip.ran == []
+        terminal.out(f"{command} genai-vendor-mock --dry-run")
 
     @pytest.mark.parametrize(
         ("word", "shown"),
@@ -284,10 +253,10 @@ class TestInstall:
             ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
         ],
     )
-    def test_passwords_of_addresses_are_not_shown(
+    def test_passwords_are_hidden(
         self, terminal: Terminal, pip: Pip, word: str, shown: str
     ) -> None:
-        _, out, err = terminal("install", "--dry-run", "a", "--", word)
+        _, out, err = terminal("install --dry-run a --", word)
         assert shlex.split(out)[4:] == [shown, "a"]
         assert "secret" not in err
 
@@ -307,10 +276,10 @@ class TestItem6ThirdParties:
             ("https://a.b/genai-vendor-openai.whl", "is a URL"),
         ],
     )  # fmt: skip
-    def test_it_is_refused_where_nobody_can_be_asked(
+    def test_refused_unless_asked(
         self, terminal: Terminal, pip: Pip, wanted: str, says: str
     ) -> None:
-        code, out, err = terminal("install", "genai-vendor-openai", wanted)
+        code, out, err = terminal("install genai-vendor-openai", wanted)
         assert (code, out, pip.ran) == (1, "", [])
         error, hint = err.splitlines()
         assert error.startswith("error: ")
@@ -323,11 +292,9 @@ class TestItem6ThirdParties:
             assert pip.ran == [["install", "genai-vendor-openai", wanted]]
 
     @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
-    def test_a_user_at_a_terminal_is_asked(
-        self, terminal: Terminal, pip: Pip, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
-    ) -> None:
-        monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
-        ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
+    def test_a_terminal_asks(self, terminal: Terminal, pip: Pip, answer: str, code: int) -> None:
+        terminal.monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
+        ended, _, err = terminal("install genai-vendor-grok", stdin=f"{answer}\n")
         assert (ended, len(pip.ran)) == (code, int(code == 0))
         assert "genai-vendor-grok is a third-party package" in err
         assert "Install it? [y/N]" in err
@@ -335,31 +302,25 @@ class TestItem6ThirdParties:
     @pytest.mark.parametrize(
         "wanted", ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"]
     )
-    def test_what_is_ours_or_here_already_needs_no_question(
-        self, terminal: Terminal, pip: Pip, wanted: str
-    ) -> None:
-        assert terminal("install", wanted)[0] == 0
-        assert pip.ran == [["install", wanted]]
-
-    def test_a_file_of_this_machine_needs_none(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path
+    def test_no_question_for_ours_and_here(
+        self, terminal: Terminal, pip: Pip, tmp_path: Path, wanted: str
     ) -> None:
         (tmp_path / "zz.whl").touch()
-        assert terminal("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))[0] == 0
-        assert pip.ran == [["install", "--editable", str(tmp_path), f"{tmp_path}/zz.whl"]]
+        terminal.out("install", wanted)
+        terminal.out("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))
+        files = ["--editable", str(tmp_path), f"{tmp_path}/zz.whl"]
+        assert pip.ran == [["install", wanted], ["install", *files]]
 
-    def test_what_no_index_brought_may_be_a_strangers_there(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_installed_from_elsewhere(self, terminal: Terminal, pip: Pip, tmp_path: Path) -> None:
         info = make_distribution(tmp_path, "zz-private")
         (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
-        monkeypatch.syspath_prepend(str(tmp_path))
+        terminal.monkeypatch.syspath_prepend(str(tmp_path))
         for command in ("install", "upgrade"):
             code, _, err = terminal(command, "zz-private")
             assert (code, pip.ran) == (1, [])
             assert "may be a third-party package: the installed one is from file:///src/" in err
             assert f"genai-host {command} --yes zz-private" in err
-        assert terminal("upgrade", "--yes", "zz-private")[0] == 0
+        assert terminal("upgrade --yes zz-private")[0] == 0
         assert pip.ran == [["install", "--upgrade", "zz-private"]]
 
 
@@ -443,9 +404,7 @@ def listed(environment: Environment) -> set[str]:
 
 @pytest.mark.slow
 class TestEnvironments:
-    def test_a_plugin_is_installed_upgraded_and_uninstalled(
-        self, place: Environment, folder: Folder
-    ) -> None:
+    def test_install_upgrade_uninstall(self, place: Environment, folder: Folder) -> None:
         usual, name = listed(place), "genai-models-modest"
         folder.add(name, "1.0", f"print('loud')\n{_GOOD}")
         done = place.run("install", "--yes", name, *folder.further, check=True)
@@ -460,9 +419,7 @@ class TestEnvironments:
         place.run("uninstall", name, check=True)
         assert listed(place) == usual
 
-    def test_a_plugin_that_ends_the_process_is_reported_and_can_be_removed(
-        self, place: Environment, folder: Folder
-    ) -> None:
+    def test_a_plugin_that_ends_the_process(self, place: Environment, folder: Folder) -> None:
         """One that is there before prevents nothing."""
         make_distribution(place.site, "zz-ends", files={"zz_ends.py": _ENDS})
         folder.add("zz-ends-too", code=_ENDS)
@@ -477,9 +434,7 @@ class TestEnvironments:
         assert "genai-host plugins disable zz-ends-too" in done.stderr
         place.run("uninstall", "zz-ends-too", "genai-models-modest", check=True)
 
-    def test_a_wheel_and_an_editable_directory(
-        self, place: Environment, folder: Folder, tmp_path: Path
-    ) -> None:
+    def test_wheel_and_editable(self, place: Environment, folder: Folder, tmp_path: Path) -> None:
         wheel = folder.add("genai-models-modest")
         project = tmp_path / "project"
         _write_project(project)

@@ -66,9 +66,7 @@ def test_nothing_in_it_drives_a_terminal_or_ends_a_line(capsys: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("log")
-def test_a_message_that_does_not_fit_its_values_is_no_end(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_values(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     _log.warning("%d", "no number")
     assert capsys.readouterr().err == ""
@@ -81,28 +79,26 @@ def test_a_request_has_fields(lines: Lines) -> None:
     assert line == {
         "level": "info",
         "logger": "genai_host.requests",
-        "message": "GET /v1/models 200 0.012 s ann a1",
         "method": "GET",
-        "path": "/v1/models",
         "status": 200,
+        "path": "/v1/models",
         "seconds": 0.012346,
         "user": "ann",
         "request_id": "a1",
+        "message": "GET /v1/models 200 0.012 s ann a1",
     }
 
 
-def test_it_is_asked_for_by_the_command_or_the_configuration(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_asked_for_by_the_command_or_the_configuration(terminal: Terminal) -> None:
     told: list[Any] = []
 
     def run(server: Server, listening: Callable[[], None]) -> None:
         told.append(server.settings.access_log)
         _log.warning("here")
 
-    monkeypatch.setattr(Server, "run", run)
-    code, _, err = terminal("serve", "--access-log", "--log-format", "json")
+    terminal.monkeypatch.setattr(Server, "run", run)
+    code, _, err = terminal("serve --access-log --log-format json")
     assert (code, json.loads(err)["message"], told) == (0, "here", [json_log().answered])
     assert terminal("serve")[2] == "warning: here\n"
-    monkeypatch.setenv("GENAI_HOST_SERVER__LOG_FORMAT", "json")
+    terminal.monkeypatch.setenv("GENAI_HOST_SERVER__LOG_FORMAT", "json")
     assert json.loads(terminal("serve")[2])["logger"] == "genai_host.somewhere"

@@ -12,63 +12,51 @@ from support import Terminal
 from genai_host.config import ModelConfig, read_config
 
 
-def done(terminal: Terminal, *arguments: str) -> str:
-    code, out, err = terminal(*arguments)
-    assert code == 0, err
-    return out
-
-
-def refused(terminal: Terminal, *arguments: str) -> str:
-    code, out, err = terminal(*arguments)
-    assert (code, out) == (1, "")
-    return err
-
-
 def listed(terminal: Terminal) -> dict[str, dict[str, Any]]:
-    rows = json.loads(done(terminal, "models", "--json"))
+    rows = terminal.json("models")
     return {row["name"]: row for row in rows if row["configuration"]}
 
 
 @pytest.mark.part
 def test_item_3_a_configuration_is_added_set_listed_and_removed(terminal: Terminal) -> None:
     arguments = ("precise", "--of", "mock", "-p", "mock", "--param", "temperature=0")
-    added = json.loads(done(terminal, "models", "add", *arguments, "--json"))
+    added = terminal.json("models add", *arguments)
     assert added["configuration"] == {
         "of": "mock", "provider_order": ["mock"], "parameters": {"temperature": 0}, "reason": "",
     }  # fmt: skip
     assert (added["for"], added["runs"], added["providers"]) == ("chat", True, ["mock"])
     assert listed(terminal)["precise"] == added
-    done(terminal, "models", "set", "precise", "--param", "temperature=null", "--param", "seed=3")
-    assert done(terminal, "models", "list") == 'precise\tmock\tmock\t{"seed": 3}\n'
-    assert "models.precise.parameters.seed\t3\tfile" in done(terminal, "config", "show")
-    done(terminal, "models", "remove", "precise")
+    terminal.out("models set precise --param temperature=null --param seed=3")
+    assert terminal.out("models list") == 'precise\tmock\tmock\t{"seed": 3}\n'
+    assert "models.precise.parameters.seed\t3\tfile" in terminal.out("config show")
+    terminal.out("models remove precise")
     assert (listed(terminal), read_config().configurations) == ({}, {})
 
 
 def test_item_3_it_is_chosen_wherever_a_model_is(terminal: Terminal, tmp_path: Path) -> None:
-    done(terminal, "models", "add", "precise", "--of", "mock", "--param", "temperature=0")
+    terminal.out("models add precise --of mock --param temperature=0")
     for arguments in (["-m", "precise"], ["-m", "precise@mock"], ["-m", "precise", "-p", "mock"]):
-        answer = json.loads(done(terminal, "ask", "--json", *arguments, "hi"))
+        answer = json.loads(terminal.out("ask --json", *arguments, "hi"))
         asked = answer["details"][0]["data"]
         assert (asked["configuration"], asked["model"]) == ("precise", "mock"), arguments
         assert "precise, which is mock@mock" in answer["details"][0]["title"]
-    done(terminal, "config", "default", "model", "precise")
-    answer = json.loads(done(terminal, "ask", "--json", "hi"))
+    terminal.out("config default model precise")
+    answer = json.loads(terminal.out("ask --json hi"))
     assert answer["details"][0]["data"]["configuration"] == "precise"
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "hi", "model": "precise"}\n')
-    answers = Path(done(terminal, "batch", "run", str(rows)).strip())
+    answers = Path(terminal.out("batch run", str(rows)).strip())
     assert json.loads(answers.read_text())["text"] == "hi"
 
 
 @pytest.mark.part
 def test_they_are_lists(terminal: Terminal) -> None:
-    done(terminal, "models", "add", "precise", "--of", "mock", "-p", "mock", "--param", "seed=3")
-    [row] = json.loads(done(terminal, "models", "list", "--json"))
+    terminal.out("models add precise --of mock -p mock --param seed=3")
+    [row] = terminal.json("models list")
     assert row == {
         "name": "precise", "of": "mock", "provider_order": ["mock"], "parameters": {"seed": 3},
     }  # fmt: skip
-    lines = [line.split("\t") for line in done(terminal, "models", "--all").splitlines()]
+    lines = [line.split("\t") for line in terminal.out("models --all").splitlines()]
     assert {row[0]: row[6:] for row in lines}["precise"] == ["works", ""]
     assert {len(row) for row in lines} == {8}
 
@@ -89,17 +77,17 @@ def test_a_wrong_use(terminal: Terminal, arguments: tuple[str, ...], error: str)
 @pytest.mark.part
 def test_item_3_a_declared_name_is_redirected(terminal: Terminal) -> None:
     """Agents ask for fixed names."""
-    done(terminal, "models", "add", "gpt-5.5", "--of", "mock@mock")
-    assert done(terminal, "ask", "-m", "gpt-5.5", "hi") == "hi\n"
-    done(terminal, "models", "add", "mock", "--of", "mock", "--param", "max_tokens=9")
-    rows = json.loads(done(terminal, "models", "--json"))
+    terminal.out("models add gpt-5.5 --of mock@mock")
+    assert terminal.out("ask -m gpt-5.5 hi") == "hi\n"
+    terminal.out("models add mock --of mock --param max_tokens=9")
+    rows = terminal.json("models")
     assert [row["configuration"]["of"] for row in rows if row["name"] == "mock"] == ["mock"]
-    assert done(terminal, "ask", "-m", "mock", "hi") == "hi\n"
+    assert terminal.out("ask -m mock hi") == "hi\n"
 
 
 def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
-    done(terminal, "config", "alias", "fast", "mock")
-    done(terminal, "models", "set", "fast", "--param", "seed=1")
+    terminal.out("config alias fast mock")
+    terminal.out("models set fast --param seed=1")
     config = read_config()
     assert config.aliases == {}
     assert config.model_configs == {"fast": ModelConfig("mock", (), {"seed": 1})}
@@ -123,13 +111,11 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
         (("remove", "min"), "unknown model configuration 'min'", "did you mean mine?"),
     ],
 )
-def test_what_does_not_fit_is_told_and_changes_nothing(
-    terminal: Terminal, arguments: tuple[str, ...], says: str, hint: str
-) -> None:
-    done(terminal, "models", "add", "mine", "--of", "mock")
-    done(terminal, "models", "add", "yours", "--of", "mine")
+def test_wrong_value(terminal: Terminal, arguments: tuple[str, ...], says: str, hint: str) -> None:
+    terminal.out("models add mine --of mock")
+    terminal.out("models add yours --of mine")
     before = read_config()
-    err = refused(terminal, "models", *arguments)
+    err = terminal.error("models", *arguments)
     assert says in err
     assert hint in err
     assert read_config() == before

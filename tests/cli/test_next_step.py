@@ -4,6 +4,7 @@ contact")."""
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ from typing import Any
 import click
 import pexpect
 import pytest
-from configured import configure
 from support import Terminal
 
 from genai_host import Config, Host
@@ -143,14 +143,14 @@ def test_item_5_a_key_is_set_on_yes(ask: Ask) -> None:
 
 @pytest.fixture
 def needy(
-    tmp_path: Path, home: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Terminal]:
     """Runs commands in this process, with the same plugin, and a key of `keyed` that does not make
     it the default."""
-    configure(home, "[plugins]\ndisabled = ['local']\n")
+    terminal.configure("[plugins]\ndisabled = ['local']\n")
     make_distribution(tmp_path / "site", "needy", files={"needy.py": _PLUGIN})
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert terminal("keys", "set", "keyed", stdin="sk-canary-0001")[0] == 0
+    assert terminal("keys set keyed", stdin="sk-canary-0001")[0] == 0
     yield terminal
     sys.modules.pop("needy", None)
 
@@ -173,7 +173,7 @@ def test_item_5_the_step_is_taken_on_yes_alone(
     needy: Terminal, options: list[str], default: str, question: str | None, answer: str | None
 ) -> None:
     if default:
-        assert needy("config", "set", f"defaults.model={default}")[0] == 0
+        assert needy("config set", f"defaults.model={default}")[0] == 0
     for typed, expected in (("n", (1, "")), ("y", (0, answer) if answer else (1, ""))):
         code, out, err = needy.interactive("ask", *options, "hi", typed=f"{typed}\n")
         assert (code, out.strip()) == expected
@@ -182,9 +182,7 @@ def test_item_5_the_step_is_taken_on_yes_alone(
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_item_5_the_command_runs_again_after_an_installation(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, exit_code: int
-) -> None:
+def test_item_5_the_command_runs_again_once_installed(terminal: Terminal, exit_code: int) -> None:
     """With neither a real installer nor a new process."""
     started: list[list[str]] = []
 
@@ -196,10 +194,10 @@ def test_item_5_the_command_runs_again_after_an_installation(
         started.append(command[1:])
         raise click.exceptions.Exit(0)  # the call does not return
 
-    monkeypatch.setattr("genai_host.cli.next_step.subprocess.run", install)
-    monkeypatch.setattr("os.execv", restart)
+    terminal.monkeypatch.setattr("genai_host.cli.next_step.subprocess.run", install)
+    terminal.monkeypatch.setattr("os.execv", restart)
     command = ["ask", "-f", "research", "hi"]
-    monkeypatch.setenv("GENAI_HOST_PLUGINS__DISABLED", "research")
+    terminal.monkeypatch.setenv("GENAI_HOST_PLUGINS__DISABLED", "research")
     code, _, err = terminal.interactive(*command, typed="y\n")
     assert "Install genai-feature-research? [y/N]" in err
     program = ["-m", "genai_host"]
@@ -216,9 +214,7 @@ def test_item_5_the_command_runs_again_after_an_installation(
         ("genai-vendor-grok", None),
     ],
 )
-def test_item_5_only_distributions_of_this_project_are_installed(
-    host: Host, name: str, question: str | None
-) -> None:
+def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | None) -> None:
     app = App()
     app._host = host
     error = ConfigurationError("no plugin brings it", hint=f"genai-host install {name}")
@@ -226,19 +222,24 @@ def test_item_5_only_distributions_of_this_project_are_installed(
     assert (step.question if step else None) == question
 
 
-def test_item_5_nothing_is_asked_where_nobody_can_answer(terminal: Terminal) -> None:
-    code, out, err = terminal("ask", "-m", "gpt-4o", "hi")
-    assert (code, out, "[y/N]" in err) == (1, "", False)
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("ask -m gpt-4o hi", 1, "error: "),
+        ("modles", 2, "No such command 'modles'. Did you mean models?"),
+        ("hello", 2, "No such command 'hello'. To ask the model: genai-host ask hello"),
+    ],
+)
+def test_item_5_nothing_is_asked_where_nobody_can_answer(
+    terminal: Terminal, command: str, code: int, told: str
+) -> None:
+    err = terminal.error(command, code=code)
+    assert (told in err, "[y/N]" in err) == (True, False)
 
 
 @pytest.mark.parametrize("question", ["What is it?", "Why?", "sum it up"])
 def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -> None:
-    assert terminal(question, "-m", "mock") == (0, f"{question}\n", "")
-
-
-def test_item_5_a_misspelt_command_is_no_question(terminal: Terminal) -> None:
-    code, _, err = terminal("modles")
-    assert (code, "No such command 'modles'. Did you mean models?" in err) == (2, True)
+    assert terminal(shlex.quote(question), "-m", "mock") == (0, f"{question}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -248,19 +249,16 @@ def test_item_5_a_misspelt_command_is_no_question(terminal: Terminal) -> None:
         (True, "Its plugin, genai-batch, is disabled or broken: genai-host plugins"),
     ],
 )
-def test_item_5_a_command_of_a_plugin_that_is_not_there(
-    terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool, hint: str
-) -> None:
-    configure(home, '[plugins]\ndisabled = ["batch"]\n')
+def test_item_5_command_of_a_plugin(terminal: Terminal, is_installed: bool, hint: str) -> None:
+    terminal.configure('[plugins]\ndisabled = ["batch"]\n')
     if not is_installed:
         found = PluginIndex.plugins
 
         def without_batch(index: PluginIndex) -> Any:
             return [each for each in found(index) if each.name != "batch"]
 
-        monkeypatch.setattr(PluginIndex, "plugins", without_batch)
-    code, _, err = terminal("batch", "run", "x")
-    assert (code, f"No such command 'batch'. {hint}\n" in err) == (2, True), err
+        terminal.monkeypatch.setattr(PluginIndex, "plugins", without_batch)
+    assert f"No such command 'batch'. {hint}\n" in terminal.error("batch run x", code=2)
 
 
 def test_the_commands_of_our_plugins_are_known() -> None:
@@ -269,9 +267,3 @@ def test_the_commands_of_our_plugins_are_known() -> None:
         owners = {name: host.registry.owner("command", name) for name in commands}
         places = {each.name: each.distribution for each in PluginIndex().plugins()}
     assert {name: places[owner] for name, owner in owners.items()} == COMMANDS_OF_PLUGINS
-
-
-def test_item_5_a_word_that_is_no_command_may_be_asked(terminal: Terminal) -> None:
-    code, _, err = terminal("hello")
-    asked = "No such command 'hello'. To ask the model: genai-host ask hello"
-    assert (code, asked in err) == (2, True)

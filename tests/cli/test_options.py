@@ -11,13 +11,11 @@ from typing import Any
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from genai_vendor_mock import MockProvider
 from support import Terminal
 
 from genai_host import Host
-from genai_host.cli.app import App
 from genai_host.cli.options import (
     attach_option,
     conversation_options,
@@ -39,24 +37,18 @@ def command(**given: Any) -> None:
     click.echo(json.dumps(given, sort_keys=True))
 
 
+_ALL_OPTIONS = """
+    -m M -p P -f F --role a=b --role c=d -s S --param x=1 --setting y=2 -a one -a -
+    -T t,u* --no-tools --max-cost 0.5
+"""
+
+
 def test_options_reach_the_command_by_name() -> None:
+    usual: dict[str, Any] = dict.fromkeys(("model", "provider", "feature", "system", "max_cost"))
+    usual |= {name: [] for name in ("roles", "params", "settings", "tools", "attach")}
     nothing = CliRunner().invoke(command, [])
-    assert json.loads(nothing.output) == {
-        "model": None,
-        "provider": None,
-        "feature": None,
-        "roles": [],
-        "system": None,
-        "params": [],
-        "settings": [],
-        "tools": [],
-        "no_tools": False,
-        "max_cost": None,
-        "attach": [],
-    }
-    line = "-m M -p P -f F --role a=b --role c=d -s S --param x=1 --setting y=2 -a one -a -"
-    line += " -T t,u* --no-tools --max-cost 0.5"
-    everything = CliRunner().invoke(command, line.split())
+    assert json.loads(nothing.output) == {**usual, "no_tools": False}
+    everything = CliRunner().invoke(command, _ALL_OPTIONS.split())
     assert json.loads(everything.output) == {
         "model": "M",
         "provider": "P",
@@ -96,11 +88,7 @@ def test_options_reach_the_command_by_name() -> None:
 )
 def test_a_value_is_json_where_it_can_be(pair: str, values: dict[str, Any]) -> None:
     assert named_values((pair,), "--setting") == values
-
-
-def test_the_last_value_of_a_name_holds() -> None:
-    assert named_values(("a=1", "b=2", "a=3"), "--setting") == {"a": 3, "b": 2}
-    assert named_values((), "--setting") == {}
+    assert named_values(("a=0", "b=2", pair), "--setting") == {"a": 0, "b": 2, **values}
 
 
 def test_fields_of_the_body_are_given_one_by_one_or_together() -> None:
@@ -112,9 +100,7 @@ def test_fields_of_the_body_are_given_one_by_one_or_together() -> None:
     assert model_parameters(("extra_body=null", "a.b=1")) == {"extra_body": None, "a.b": 1}
 
 
-def test_a_pattern_of_a_schema_that_is_not_enforced_is_noted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unenforced_pattern_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert read_schema('{"pattern": "["}') == {"pattern": "["}
     told = "note: the pattern '[' is not enforced: unterminated character set\n"
     assert capsys.readouterr().err == told
@@ -143,9 +129,7 @@ def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path, text: str) -> None
     ],
     ids=lambda given: repr(given[:12]),
 )  # fmt: skip
-def test_what_is_no_schema_is_a_wrong_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
-) -> None:
+def test_wrong_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(click.BadParameter) as caught:
         read_schema(given)
@@ -178,29 +162,17 @@ Open = Callable[..., Any]
 @pytest.fixture
 def opened(host: Host) -> Open:
     """Open a conversation with these command line options."""
-    usual: dict[str, Any] = {
-        "model": None,
-        "provider": None,
-        "feature": None,
-        "roles": (),
-        "system": None,
-        "params": (),
-        "settings": (),
-    }
+    usual: dict[str, Any] = dict.fromkeys(("provider", "feature", "system"))
+    usual |= {"model": "mock", "roles": (), "params": (), "settings": ()}
     app: Any = SimpleNamespace(host=host)
-
-    def open_it(**options: Any) -> Any:
-        return open_conversation(app, **{**usual, "model": "mock", **options})
-
-    return open_it
+    return lambda **options: open_conversation(app, **{**usual, **options})
 
 
-def asked(host: Host) -> dict[str, Any]:
+def asked(host: Host) -> Any:
     """Return the last prompt of the mock."""
     provider = host.instances["mock"].provider
     assert isinstance(provider, MockProvider)
-    last: dict[str, Any] = provider.requests[-1]
-    return last
+    return provider.requests[-1]
 
 
 def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> None:
@@ -219,9 +191,7 @@ def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> No
         ({"settings": ("system_prompt=Rhyme.",), "system": "Be brief."}, "Be brief."),
     ],
 )
-def test_the_system_prompt_is_a_setting(
-    host: Host, opened: Open, options: dict[str, Any], told: str | None
-) -> None:
+def test_system_prompt(host: Host, opened: Open, options: dict[str, Any], told: str | None) -> None:
     opened(**options).say("hi")
     first = asked(host)["messages"][0]
     if told is None:
@@ -246,39 +216,16 @@ def test_roles_have_models_of_their_own(opened: Open) -> None:
         ({"settings": ("history_turns=-1",)}, ConfigurationError),
     ],
 )
-def test_options_that_make_no_sense_open_nothing(
-    opened: Open, options: dict[str, Any], error: type[GenaiError]
-) -> None:
+def test_wrong_options(opened: Open, options: dict[str, Any], error: type[GenaiError]) -> None:
     with pytest.raises(error):
         opened(**options)
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), [("params", "--param"), ("roles", "--role"), ("settings", "--setting")]
-)
-def test_an_option_that_is_no_pair_is_named(opened: Open, name: str, option: str) -> None:
+@pytest.mark.parametrize("name", ["param", "role", "setting"])
+def test_an_option_that_is_no_pair_is_named(opened: Open, name: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
-        opened(**{name: ("nonsense",)})
-    assert caught.value.param_hint == option
-
-
-@pytest.mark.parametrize(
-    ("option", "typed", "names"),
-    [
-        ("--model", "mock-", ["mock-embed"]),
-        ("--model", "zzz", []),
-        ("--provider", "mo", ["mock"]),
-        ("--feature", "ch", ["chat", "chat-model"]),
-        ("--feature", "x", []),
-    ],
-)
-def test_names_are_completed(
-    host: Host, monkeypatch: pytest.MonkeyPatch, option: str, typed: str, names: list[str]
-) -> None:
-    monkeypatch.setattr(App, "host", host)
-    completer = ShellComplete(command, {"obj": App()}, "command", "_COMPLETE")
-    found = completer.get_completions([option], typed)
-    assert [item.value for item in found] == names
+        opened(**{f"{name}s": ("nonsense",)})
+    assert caught.value.param_hint == f"--{name}"
 
 
 @pytest.mark.parametrize(
@@ -298,9 +245,7 @@ def test_names_are_completed(
         ("routes explain", "--for", "--operation"),
     ],
 )
-def test_former_names_of_options_are_accepted_and_not_shown(
-    terminal: Terminal, command: str, former: str, now: str
-) -> None:
+def test_former_names_of_options(terminal: Terminal, command: str, former: str, now: str) -> None:
     words = set(re.findall(r"--[a-z-]+", terminal(*command.split(), "--help")[1]))
     assert now in words
     assert former not in words
@@ -313,9 +258,7 @@ def test_former_names_of_options_are_accepted_and_not_shown(
     ("former", "now"),
     [("stats", "usage"), ("count", "tokens"), ("conversations waiting", "conversations paused")],
 )
-def test_former_names_of_commands_are_accepted_and_not_shown(
-    terminal: Terminal, former: str, now: str
-) -> None:
+def test_former_names_of_commands(terminal: Terminal, former: str, now: str) -> None:
     *group, name = now.split()
     listed = set(re.findall(r"^  ([a-z-]+)", terminal(*group, "--help")[1], re.MULTILINE))
     assert name in listed

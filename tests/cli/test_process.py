@@ -41,12 +41,7 @@ _posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POS
 
 def genai_host(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*_RUN, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=_SETTLED,
+        [*_RUN, *arguments], input=stdin, capture_output=True, text=True, check=False, cwd=_SETTLED
     )
 
 
@@ -54,6 +49,14 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_SETTLED
     )
+
+
+def after(arguments: list[str], expression: str) -> str:
+    """The value of an expression, where a command has run."""
+    return python(
+        f"import sys\nfrom genai_host.cli.main import run\nrun({arguments!r})\n"
+        f"print({expression}, file=sys.stderr)"
+    ).stderr.strip()
 
 
 _LOUD = """
@@ -106,9 +109,7 @@ def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.Mon
         ("atexit.register(wait)", "plugin zz-waits"),
     ],
 )
-def test_a_plugin_that_keeps_the_process_from_exiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str, who: str
-) -> None:
+def test_it_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str, who: str) -> None:
     source = f"import atexit, threading\ndef wait(): threading.Event().wait()\n{wait}\n"
     make_distribution(tmp_path, "zz-waits", files={"zz_waits.py": source})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -134,45 +135,34 @@ class TestImports:
     @pytest.mark.parametrize(
         "arguments", [["--version"], ["--help"], ["plugins"], ["plugins", "--json"]]
     )
-    def test_looking_imports_nothing_heavy(self, arguments: list[str]) -> None:
+    def test_looking_imports_nothing_heavy_and_no_plugin(self, arguments: list[str]) -> None:
         genai_host("plugins")  # the index is made
-        code = (
-            "import sys\nfrom genai_host.cli.main import run\n"
-            f"run({arguments!r})\n"
-            f"print([name for name in {_HEAVY.split()!r} if name in sys.modules], file=sys.stderr)"
-        )
-        assert python(code).stderr == "[]\n"
+        heavy = f"[name for name in {_HEAVY.split()!r} if name in sys.modules]"
+        ours = "('genai_vendor', 'genai_feature', 'genai_models', 'genai_host.cli.scaffold')"
+        imported = f"[name for name in sys.modules if name.startswith({ours})]"
+        assert after(arguments, f"{heavy} + {imported}") == "[]"
 
     @pytest.mark.parametrize(
         "arguments", [["models"], ["conversations", "--help"], ["ask", "-p", "mock", "-h"],
                       ["ask", "-p", "mock", "--no-record", "hi"]],
     )  # fmt: skip
     def test_what_keeps_nothing_imports_no_database(self, arguments: list[str]) -> None:
-        code = (
-            f"import sys\nfrom genai_host.cli.main import run\nrun({arguments!r})\n"
-            "print('sqlalchemy' in sys.modules, file=sys.stderr)"
-        )
-        assert python(code).stderr == "False\n"
+        assert after(arguments, "'sqlalchemy' in sys.modules") == "False"
 
     def test_a_new_conversation_is_recorded_without_sqlalchemy(self) -> None:
         genai_host("ask", "-p", "mock", "the first one makes the store")
-        code = (
-            "import sys\nfrom genai_host.cli.main import run\nrun(['ask', '-p', 'mock', 'hi'])\n"
-            "print('sqlalchemy' in sys.modules, file=sys.stderr)"
-        )
-        assert python(code).stderr == "False\n"
+        assert after(["ask", "-p", "mock", "hi"], "'sqlalchemy' in sys.modules") == "False"
         listed = json.loads(genai_host("conversations", "list", "--json").stdout)
         assert [each["title"] for each in listed][:1] == ["hi"]
 
     def test_a_call_opens_only_the_provider_of_its_model(self) -> None:
         genai_host("ask", "-p", "mock", "the first one makes the store")
-        code = (
-            "import sys\nfrom genai_host.cli.main import run\n"
-            "run(['ask', '--model', 'mock', 'hi'])\n"
-            "print(*(name for name in sys.modules if '.' in name and name.startswith('genai_')"
-            " and not name.startswith(('genai_host', 'genai_wire_'))), file=sys.stderr)"
+        names = (
+            "*(name for name in sys.modules if '.' in name and name.startswith('genai_')"
+            " and not name.startswith(('genai_host', 'genai_wire_')))"
         )
-        assert set(python(code).stderr.split()) - set(_DECLARING.split()) == set()
+        imported = after(["ask", "--model", "mock", "hi"], names).split()
+        assert set(imported) - set(_DECLARING.split()) == set()
 
     @pytest.mark.smoke
     def test_importing_the_package_imports_nothing(self) -> None:
@@ -183,20 +173,8 @@ class TestImports:
         )
         assert done.stdout == "{'genai_host'}\n"
 
-    def test_listing_imports_no_plugin(self) -> None:
-        code = (
-            "import sys\nfrom genai_host.cli.main import run\nrun(['plugins'])\n"
-            "print([name for name in sys.modules if name.startswith(('genai_vendor', "
-            "'genai_feature', 'genai_models'))], file=sys.stderr)"
-        )
-        assert python(code).stderr == "[]\n"
-
 
 class TestPipes:
-    def test_an_answer_reaches_the_next_command(self) -> None:
-        done = genai_host("ask", "-p", "mock", stdin="over a pipe\n")
-        assert (done.returncode, done.stdout, done.stderr) == (0, "over a pipe\n", "")
-
     @_posix
     def test_a_reader_that_goes_away_is_no_error(self, script: Any) -> None:
         script([{"text": "word " * 50_000}])
@@ -241,9 +219,7 @@ class TestStreams:
     @pytest.mark.parametrize(
         ("line", "why"), [(">&-", "it is closed"), (">/dev/full", os.strerror(errno.ENOSPC))]
     )
-    def test_an_output_that_takes_nothing_is_told(
-        self, line: str, why: str, arguments: list[str]
-    ) -> None:
+    def test_output_takes_nothing(self, line: str, why: str, arguments: list[str]) -> None:
         if "full" in line and not os.path.exists("/dev/full"):
             pytest.skip("there is no /dev/full here")
         done = self.shell(line, *arguments)
@@ -310,6 +286,7 @@ def shown(child: Any) -> str:
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PROMPT = r">(\x08\x1b\[2C| )"  # as prompt_toolkit draws it
+_END = "\x04"
 
 
 _CHARTS = '''
@@ -347,9 +324,7 @@ class TestTerminal:
         assert "\x1b" not in text
         assert "a\\x1b[2Jb" in text
 
-    def test_no_control_character_of_a_conversation_reaches_it(
-        self, spawn: Any, script: Any
-    ) -> None:
+    def test_no_control_character_of_a_conversation(self, spawn: Any, script: Any) -> None:
         script(["cat\x1b]52;c;eA==\x07\x1b[2J"])
         assert genai_host("ask", "-p", "script", "hostile\x1b[2J \u202e title").returncode == 0
         assert genai_host("conversations", "rename", "last", "a\x1b[2J\nname").returncode == 0
@@ -359,9 +334,7 @@ class TestTerminal:
             assert "\x1b" not in text, arguments
             assert ("a␛[2J name" in text) == (arguments[0] in ("list", "show")), arguments
 
-    def test_what_a_tool_gives_to_be_seen_is_drawn(
-        self, spawn: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_chart(self, spawn: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         make_distribution(tmp_path, "zz-charts", files={"zz_charts.py": _CHARTS})
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         monkeypatch.delenv("COLUMNS", raising=False)  # the terminal says it
@@ -378,18 +351,6 @@ class TestTerminal:
             spawn("conversations", "search", "LAZY")
         )
 
-    def test_deleting_asks_first(self, spawn: Any) -> None:
-        genai_host("ask", "-p", "mock", "the lazy dog")
-        for answer, code, left in (("n", 130, 1), ("y", 0, 0)):
-            child = spawn("conversations", "delete", "last")
-            child.expect("the lazy dog")
-            child.expect("Delete this one")
-            child.sendline(answer)
-            child.expect(pexpect.EOF)
-            child.wait()
-            assert child.exitstatus == code
-            assert len(json.loads(genai_host("conversations", "list", "--json").stdout)) == left
-
     def test_raw_output_is_exact(self, spawn: Any, script: Any) -> None:
         script(["\x1b[31mred"])
         assert "\x1b[31mred" in shown(spawn("ask", "-p", "script", "x", "--raw"))
@@ -402,8 +363,14 @@ class TestTerminal:
         assert "canary" not in shown(child)
         assert "sk-canary-5511" in (home / "config" / "keys.json").read_text()
 
-    def test_the_keyboard_is_not_waited_for(self, spawn: Any) -> None:
-        assert "hi" in shown(spawn("ask", "-p", "mock", "hi"))
+
+def say(child: Any, *lines: str) -> None:
+    """Wait for the prompt before each line, and for the end of the process."""
+    for line in lines:
+        child.expect(_PROMPT)
+        child.send(line)
+    child.expect(pexpect.EOF)
+    child.wait()
 
 
 @_posix
@@ -411,25 +378,21 @@ class TestChat:
     def test_a_conversation_at_a_terminal(self, spawn: Any, script: Any, home: Path) -> None:
         script(["first answer", {"text": "begun and stuck", "pace": 3600}, "third answer"])
         child = spawn("chat", "-p", "script")
-        child.expect("/help lists the commands")
-        child.expect(_PROMPT)
-        child.send("one\r")
-        child.expect("first answer")
-        child.expect(_PROMPT)
-        child.send("two\r")
-        child.expect("begun")
-        child.sendintr()  # the reply, not the chat
-        child.expect("stopped")
-        child.expect(_PROMPT)
-        child.send("three\x1b\rsecond line\r")
-        child.expect("third answer")
-        child.expect(_PROMPT)
-        child.send("/undo\r")
-        child.expect("removed the last message")
-        child.expect(_PROMPT)
-        child.sendeof()
-        child.expect(pexpect.EOF)
-        child.wait()
+        for expected, sent in (
+            ("/help lists the commands", ""),
+            (_PROMPT, "one\r"),
+            ("first answer", ""),
+            (_PROMPT, "two\r"),
+            ("begun", "\x03"),  # interrupts the reply, not the chat
+            ("stopped", ""),
+            (_PROMPT, "three\x1b\rsecond line\r"),
+            ("third answer", ""),
+            (_PROMPT, "/undo\r"),
+            ("removed the last message", ""),
+        ):
+            child.expect(expected)
+            child.send(sent)
+        say(child, _END)
         assert child.exitstatus == 0
         history = home / "state" / "chat.history"
         assert stat.S_IMODE(history.stat().st_mode) == 0o600
@@ -437,13 +400,7 @@ class TestChat:
 
     def test_what_was_typed_comes_back_in_the_next_chat(self, spawn: Any, script: Any) -> None:
         script(["an answer"])
-        child = spawn("chat", "-p", "script")
-        child.expect(_PROMPT)
-        child.send("remembered words\r")
-        child.expect("an answer")
-        child.expect(_PROMPT)
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        say(spawn("chat", "-p", "script"), "remembered words\r", _END)
         child = spawn("chat", "-p", "script")
         child.expect(_PROMPT)
         up = "\x1b[A"
@@ -452,20 +409,18 @@ class TestChat:
             child.send(up)  # the file may not have been read when the key came
         child.send("\r")
         child.expect("an answer")
-        child.expect(_PROMPT)
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        say(child, _END)
 
     def test_it_goes_on_with_the_end_in_view(self, spawn: Any, script: Any) -> None:
         script(["first answer", {"status": 400}])
         genai_host("chat", "-p", "script", stdin="first question\nsecond question\n")
         script(["second answer"])
         child = spawn("chat", "-c")
-        child.expect("chat with mock@script")
-        child.expect("> first question")
-        child.expect("first answer")
-        child.expect("not answered: second question")
-        child.expect("send it again: /retry")
+        for expected in (
+            *("chat with mock@script", "> first question", "first answer"),
+            *("not answered: second question", "send it again: /retry"),
+        ):
+            child.expect(expected)
         child.expect(_PROMPT)
         child.send("/retry\r")
         child.expect("second answer")
@@ -474,30 +429,23 @@ class TestChat:
         child.expect("continue: genai-host chat --conversation [0-9a-z]{18}")
         child.expect(pexpect.EOF)
 
-    def test_where_nothing_can_be_kept_it_is_no_error(
-        self, spawn: Any, script: Any, home: Path
-    ) -> None:
+    def test_history_that_cannot_be_written(self, spawn: Any, script: Any, home: Path) -> None:
         script(["an answer"])
         (home / "state").write_text("no folder")
         child = spawn("chat", "-p", "script")
         child.expect(_PROMPT)
         child.send("words\r")
         child.expect("an answer")
-        child.expect(_PROMPT)
-        child.send("/quit\r")
-        child.expect(pexpect.EOF)
-        child.wait()
+        say(child, "/quit\r")
         assert child.exitstatus == 0
 
     def test_ctrl_c_at_the_prompt_drops_what_was_typed(self, spawn: Any, script: Any) -> None:
         script(["an answer"])
         child = spawn("chat", "-p", "script")
-        child.expect(_PROMPT)
-        child.send("dropped")
-        child.expect("dropped")
-        child.sendintr()
-        child.expect(_PROMPT)
-        child.send("kept\r")
-        child.expect("an answer")
-        child.send("/quit\r")
+        for expected, sent in (
+            *((_PROMPT, "dropped"), ("dropped", "\x03")),
+            *((_PROMPT, "kept\r"), ("an answer", "/quit\r")),
+        ):
+            child.expect(expected)
+            child.send(sent)
         child.expect(pexpect.EOF)

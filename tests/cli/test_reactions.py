@@ -91,16 +91,12 @@ class TestLines:
         assert views("Views.inner").lines({"type": "unknown"}, 70) is None
 
     @pytest.mark.parametrize("name", ["_fails", "_exits", "_ends_badly", "missing", "PNG"])
-    def test_one_that_fails_is_none_and_told_of(
-        self, views: Any, caplog: pytest.LogCaptureFixture, name: str
-    ) -> None:
+    def test_failing_view(self, views: Any, caplog: pytest.LogCaptureFixture, name: str) -> None:
         assert views(name).lines({"type": "x"}, 70) is None
         assert "cannot render a reaction x" in caplog.text
 
     @pytest.mark.parametrize("given", [None, 5, [5], [b"x"], {1: 2}, [Hostile("x")], [["x"]]])
-    def test_what_is_no_text_is_none(
-        self, views: Any, monkeypatch: pytest.MonkeyPatch, given: Any
-    ) -> None:
+    def test_no_text(self, views: Any, monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
         made = views("gives")
         monkeypatch.setattr(sys.modules["zz_views"], "gives", lambda *_: given, raising=False)
         assert made.lines({"type": "x"}, 70) is None
@@ -142,10 +138,7 @@ class TestPictures:
     @pytest.mark.parametrize(
         "reaction",
         [
-            {},
-            {"p": None},
-            {"p": "data:"},
-            {"p": "data:image/png"},
+            *({}, {"p": None}, {"p": "data:"}, {"p": "data:image/png"}),
             {"p": "data:image/png;base64,"},
             {"p": "data:image/png;base64,%%%"},
             {"p": "data:image/png;base64,\udcff"},

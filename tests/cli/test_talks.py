@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import subprocess
@@ -17,7 +16,7 @@ from support import Terminal
 
 from genai_host import Host
 from genai_host.api import Answer
-from genai_host.conversations.record import TurnEnded
+from genai_host.conversations.record import Changed, TurnEnded
 from genai_host.errors import Conflict
 from genai_host.store import Store
 from genai_host_testing.internal.stores import CODEC
@@ -25,55 +24,49 @@ from genai_host_testing.internal.stores import CODEC
 
 class TestAsk:
     def test_every_question_is_kept(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "What", "is", "this?")
-        terminal("ask", "-p", "mock", "another")
+        assert "no conversation is saved" in terminal.error("ask -c x")
+        terminal.error("ask -p mock x --param temperatur=1")
+        assert kept() == []
+        terminal("ask -p mock What is this?")
+        out = terminal.json("ask -p mock another")
         assert [each.title for each in kept()] == ["another", "What is this?"]
         assert [each.models for each in kept()] == [{"main": "mock@mock"}] * 2
+        assert out["conversation"] == kept()[0].id
+        with Store() as store, Host(store=store) as host:
+            host.open("chat", provider="mock")
+        assert "no turn to send again" in terminal.error("ask --regenerate")
 
-    def test_it_goes_on_with_the_last_one_or_with_one_that_is_named(
-        self, terminal: Terminal
-    ) -> None:
-        terminal("ask", "-p", "mock", "first")
+    def test_it_continues_the_last_or_a_named_one(self, terminal: Terminal) -> None:
+        terminal("ask -p mock first")
         [first] = kept()
-        terminal("ask", "-p", "mock", "second")
-        assert terminal("ask", "-c", "third") == (0, "third\n", "")
-        assert terminal("ask", "--conversation", first.id[:14], "fourth") == (0, "fourth\n", "")
-        assert terminal("ask", "-c", "fifth")[0] == 0
+        terminal("ask -p mock second")
+        assert terminal("ask -c third") == (0, "third\n", "")
+        assert terminal("ask --conversation", first.id[:14], "fourth") == (0, "fourth\n", "")
+        assert terminal("ask -c fifth")[0] == 0
         assert texts(first.id) == ["first", "first", "fourth", "fourth", "fifth", "fifth"]
-        assert terminal("ask", "--conversation", "last", "sixth")[0] == 0
+        assert terminal("ask --conversation last sixth")[0] == 0
         assert sorted(each.turns for each in kept()) == [2, 4]
 
-    def test_json_has_its_id(self, terminal: Terminal) -> None:
-        out = terminal("ask", "-p", "mock", "x", "--json")[1]
-        assert json.loads(out)["conversation"] == kept()[0].id
-
-    def test_options_that_are_given_again_hold_from_there_on(
-        self, terminal: Terminal, script: Any
-    ) -> None:
+    def test_later_options_hold_from_there(self, terminal: Terminal, script: Any) -> None:
         script(["one", "two", "three"])
-        terminal("ask", "-p", "script", "a", "-s", "Be brief.", "--param", "temperature=0.5")
-        terminal("ask", "-c", "b", "--param", "top_p=0.1", "--setting", "history_turns=3")
+        terminal("ask -p script a -s", "Be brief.", "--param", "temperature=0.5")
+        terminal("ask -c b --param top_p=0.1 --setting history_turns=3")
         with Store() as store, Host(store=store) as host:
             assert host.conversation(kept()[0].id).models == {"main": "mock@script"}
             entries = store.entries(kept()[0].id, CODEC)
-        changed: Any = entries[-1 - next(
-            n for n, entry in enumerate(reversed(entries)) if type(entry).__name__ == "Changed"
-        )]  # fmt: skip
+        *_, changed = [entry for entry in entries if isinstance(entry, Changed)]
         assert changed.parameters == {"temperature": 0.5, "top_p": 0.1}
         assert changed.settings == {"system_prompt": "Be brief.", "history_turns": 3}
-        assert terminal("ask", "-c", "c", "-p", "mock") == (0, "c\n", "")
-        assert terminal("ask", "-c", "d") == (0, "d\n", "")
+        assert terminal("ask -c c -p mock") == (0, "c\n", "")
+        assert terminal("ask -c d") == (0, "d\n", "")
         assert texts()[::2] == ["a", "b", "c", "d"]
 
-    def test_it_goes_on_with_another_model_where_the_first_one_is_gone(
-        self, terminal: Terminal, script: Any, home: Path
-    ) -> None:
+    def test_the_model_is_gone(self, terminal: Terminal, script: Any) -> None:
         script(["one"])
-        terminal("ask", "-p", "script", "a")
-        (home / "config" / "config.toml").unlink()
-        code, _, err = terminal("ask", "-c", "b")
-        assert (code, "script" in err) == (1, True)
-        assert terminal("ask", "-c", "-m", "mock@mock", "b") == (0, "b\n", "")
+        terminal("ask -p script a")
+        terminal.config.unlink()
+        assert "script" in terminal.error("ask -c b")
+        assert terminal("ask -c -m mock@mock b") == (0, "b\n", "")
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -86,154 +79,126 @@ class TestAsk:
             (["-c", "--role", "judge=mock"], "unknown role 'judge'"),
         ],
     )
-    def test_what_is_wrong_changes_nothing(
-        self, terminal: Terminal, arguments: list[str], says: str
-    ) -> None:
-        terminal("ask", "-p", "mock", "a")
+    def test_wrong_value(self, terminal: Terminal, arguments: list[str], says: str) -> None:
+        terminal("ask -p mock a")
         before = kept()
-        code, out, err = terminal("ask", "x", *arguments)
-        assert (code, out) == (1, "")
+        err = terminal.error("ask x", *arguments)
         assert says in err
         assert "\x1b[2J" not in err
         assert kept() == before
 
-    def test_where_nothing_is_kept_there_is_nothing_to_go_on_with(self, terminal: Terminal) -> None:
-        code, _, err = terminal("ask", "-c", "x")
-        assert (code, "no conversation is saved" in err) == (1, True)
-
-    def test_what_cannot_begin_is_not_kept(self, terminal: Terminal) -> None:
-        assert terminal("ask", "-p", "mock", "x", "--param", "temperatur=1")[0] == 1
-        assert kept() == []
-
 
 class TestAgain:
-    def test_the_last_turn_is_replaced(self, terminal: Terminal, script: Any) -> None:
-        terminal("ask", "-p", "mock", "a")
-        terminal("ask", "-c", "b")
-        assert terminal("ask", "--regenerate") == (0, "b\n", "")
-        assert terminal("ask", "--regenerate", "c") == (0, "c\n", "")
+    def test_the_last_turn_is_replaced(self, terminal: Terminal) -> None:
+        terminal("ask -p mock a")
+        terminal("ask -c b")
+        assert terminal("ask --regenerate") == (0, "b\n", "")
+        assert terminal("ask --regenerate c") == (0, "c\n", "")
         assert texts() == ["a", "a", "c", "c"]
 
     def test_one_that_failed_is_said_again(self, terminal: Terminal, script: Any) -> None:
         script([{"status": 400}])
-        assert terminal("ask", "-p", "script", "a")[0] == 1
+        assert terminal("ask -p script a")[0] == 1
         assert kept()[0].status == "failed"
-        assert terminal("ask", "--regenerate", "-p", "mock") == (0, "a\n", "")
+        assert terminal("ask --regenerate -p mock") == (0, "a\n", "")
         assert texts() == ["a", "a"]
         assert kept()[0].status == "idle"
 
     def test_one_that_was_interrupted_is_said_again(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "a")
+        terminal("ask -p mock a")
         interrupt()
         assert kept()[0].status == "interrupted"
-        assert terminal("ask", "--regenerate") == (0, "cut short\n", "")
+        assert terminal("ask --regenerate") == (0, "cut short\n", "")
         assert texts() == ["a", "a", "cut short", "cut short"]
-
-    def test_without_a_turn_there_is_nothing_to_say_again(self, terminal: Terminal) -> None:
-        with Store() as store, Host(store=store) as host:
-            host.open("chat", provider="mock")
-        code, _, err = terminal("ask", "--regenerate")
-        assert (code, "no turn to send again" in err) == (1, True)
 
 
 class TestUnfinished:
-    def test_one_that_was_interrupted_is_left_out_by_what_is_said_next(
-        self, terminal: Terminal
-    ) -> None:
-        terminal("ask", "-p", "mock", "a")
+    def test_interrupted_turn_is_skipped_by_the_next(self, terminal: Terminal) -> None:
+        terminal("ask -p mock a")
         interrupt()
-        code, out, err = terminal("ask", "-c", "b")
+        code, out, err = terminal("ask -c b")
         assert (code, out, err) == (0, "b\n", "the last turn was interrupted and is skipped\n")
         assert texts() == ["a", "a", "b", "b"]
 
     def test_one_that_another_process_is_at_is_left_alone(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "a")
+        terminal("ask -p mock a")
         entries = beginning("cut short")
         with Store() as other:
             record, _ = other.record(kept()[0].id, CODEC)
             for entry in entries:
                 record.append(entry)
             for arguments in (["-c", "b"], ["--regenerate"], ["-c", "-m", "mock@mock", "b"]):
-                code, out, err = terminal("ask", *arguments)
-                assert (code, out) == (1, "")
+                err = terminal.error("ask", *arguments)
                 assert "another process is using this conversation" in err
             record.append(TurnEnded(1, Answer("d")))
         assert texts() == ["a", "a", "cut short", "d"]
 
     def test_one_that_waits_is_not_left_out(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "a")
+        terminal("ask -p mock a")
         append(*waiting(1, payload={"tool": "rm \x1b"}))
-        code, out, err = terminal("ask", "-c", "b")
-        assert (code, out) == (1, "")
+        err = terminal.error("ask -c b")
         assert 'the conversation waits for approval: {"tool": "rm \\u001b"}' in err
         assert "answer it: genai-host conversations resume last VALUE" in err
-        assert terminal("ask", "--regenerate")[1] == "cut short\n"
+        assert terminal("ask --regenerate")[1] == "cut short\n"
 
-    def test_who_is_overtaken_is_told_what_to_do(
-        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        terminal("ask", "-p", "mock", "a")
-        id = kept()[0].id
+    def test_who_is_overtaken_is_told_what_to_do(self, terminal: Terminal) -> None:
+        terminal("ask -p mock a")
 
         def overtaken(*_: Any, **__: Any) -> None:
             raise Conflict("another process has gone on with this conversation", hint="reopen")
 
-        monkeypatch.setattr("genai_host.conversations.conversation.Conversation.stream", overtaken)
-        for command in (["ask", "-c", "b"], ["chat", "-c"]):
-            code, out, err = terminal(*command, stdin="b\nc\n" if "chat" in command else "")
-            assert (code, out) == (1, "")
-            assert err == (
+        stream = "genai_host.conversations.conversation.Conversation.stream"
+        terminal.monkeypatch.setattr(stream, overtaken)
+        further = f"genai-host chat --conversation {kept()[0].id}"
+        for command, stdin in (("ask -c b", ""), ("chat -c", "b\nc\n")):
+            assert terminal.error(command, stdin=stdin) == (
                 "error: another process has gone on with this conversation\n"
-                f"  continue from its current state: genai-host chat --conversation {id}\n"
+                f"  continue from its current state: {further}\n"
             )
 
 
 class TestChat:
     def test_it_goes_on_with_the_last_one(self, terminal: Terminal, script: Any) -> None:
         script(["one", "two", "three"])
-        _, out, err = terminal("chat", "-p", "script", stdin="a\nb\n")
+        _, out, err = terminal("chat -p script", stdin="a\nb\n")
         id = kept()[0].id
         assert (out, err) == ("one\ntwo\n", f"continue: genai-host chat --conversation {id}\n")
         script(["three", "four", "five"])
-        _, out, err = terminal("chat", "-c", stdin="/retry\n/undo\nc\n/undo\n/undo\nd")
+        _, out, err = terminal("chat -c", stdin="/retry\n/undo\nc\n/undo\n/undo\nd")
         assert out == "three\nfour\nfive\n"
         assert texts() == ["d", "five"]
 
-    def test_one_in_which_nothing_is_said_is_not_kept(
-        self, terminal: Terminal, script: Any
-    ) -> None:
-        assert terminal("chat", "-p", "mock", stdin="/help\n/quit\n")[0] == 0
-        assert terminal("chat", "-p", "mock", "-a", "not-there")[0] == 1
+    def test_one_in_which_nothing_is_said_is_not_kept(self, terminal: Terminal) -> None:
+        assert terminal("chat -p mock", stdin="/help\n/quit\n")[0] == 0
+        assert terminal("chat -p mock -a not-there")[0] == 1
         assert kept() == []
-        terminal("chat", "-p", "mock", stdin="a\n/undo\n")
-        terminal("chat", "-c", stdin="")
+        terminal("chat -p mock", stdin="a\n/undo\n")
+        terminal("chat -c", stdin="")
         assert [each.turns for each in kept()] == [1]
 
-    def test_the_last_message_can_be_edited(
-        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("click.edit", lambda text: f"{text}!")
-        terminal("chat", "-p", "mock", stdin="a\nb\n")
-        assert terminal("chat", "-c", stdin="/edit\n")[1] == "b!\n"
+    def test_the_last_message_can_be_edited(self, terminal: Terminal) -> None:
+        terminal.monkeypatch.setattr("click.edit", lambda text: f"{text}!")
+        terminal("chat -p mock", stdin="a\nb\n")
+        assert terminal("chat -c", stdin="/edit\n")[1] == "b!\n"
         interrupt()
-        assert terminal("chat", "-c", stdin="/edit\n")[1] == "cut short!\n"
+        assert terminal("chat -c", stdin="/edit\n")[1] == "cut short!\n"
         assert texts()[-2:] == ["cut short!", "cut short!"]
 
     def test_one_that_was_interrupted_can_be_resumed_or_left_out(self, terminal: Terminal) -> None:
-        terminal("chat", "-p", "mock", stdin="a\n")
+        terminal("chat -p mock", stdin="a\n")
         interrupt()
-        _, out, err = terminal("chat", "-c", stdin="/resume\n/resume\n")
+        _, out, err = terminal("chat -c", stdin="/resume\n/resume\n")
         assert out == "cut short\n"
         assert "no turn to resume" in err
         interrupt("dropped")
-        _, out, err = terminal("chat", "-c", stdin="b\n")
+        _, out, err = terminal("chat -c", stdin="b\n")
         assert "is skipped" in err
         assert texts()[::2] == ["a", "cut short", "b"]
 
     def test_one_that_waits_says_for_what(self, terminal: Terminal) -> None:
-        terminal("chat", "-p", "mock", stdin="a\n")
+        terminal("chat -p mock", stdin="a\n")
         append(*waiting(1))
-        _, out, err = terminal("chat", "-c", stdin="b\n/resume\n/undo\nc\n")
+        _, out, err = terminal("chat -c", stdin="b\n/resume\n/undo\nc\n")
         assert out == "c\n"
         assert err.count("waits for approval") == 2
         assert "answer it: /resume VALUE" in err
@@ -255,24 +220,19 @@ class TestChat:
                 '> a\n  a\nit waits for approval: {"do": "rm"}; answer it: /resume VALUE\n',
             ),
             (
-                lambda terminal: terminal("ask", "-c", "-p", "script", "b"),
+                lambda terminal: terminal("ask -c -p script b"),
                 "> a\n  a\nnot answered: b\nsend it again: /retry\n",
             ),
         ],
     )
     def test_at_a_terminal_its_end_is_shown_first(
-        self,
-        terminal: Terminal,
-        script: Any,
-        monkeypatch: pytest.MonkeyPatch,
-        prepare: Callable[[Terminal], object],
-        shown: str,
+        self, terminal: Terminal, script: Any, prepare: Callable[[Terminal], object], shown: str
     ) -> None:
-        monkeypatch.setattr("genai_host.cli.chat.typed_lines", lambda commands: iter(()))
+        terminal.monkeypatch.setattr("genai_host.cli.chat.typed_lines", lambda commands: iter(()))
         script([{"status": 400}])
-        terminal("chat", "-p", "mock", stdin="a\n")
+        terminal("chat -p mock", stdin="a\n")
         prepare(terminal)
-        code, out, err = terminal.interactive("chat", "-c")
+        code, out, err = terminal.interactive("chat -c")
         first, _, rest = err.partition("\n")
         assert (code, out) == (0, "")
         assert first.endswith("/help lists the commands.")
@@ -280,66 +240,51 @@ class TestChat:
 
 
 class TestNotRecorded:
-    @pytest.mark.parametrize("command", [["ask", "hi"], ["chat"]])
-    @pytest.mark.parametrize("how", ["option", "file"])
-    def test_it_can_be_switched_off(
-        self, terminal: Terminal, home: Path, command: list[str], how: str
-    ) -> None:
-        options = ["--no-record"] if how == "option" else []
-        if how == "file":
-            (home / "config").mkdir(parents=True)
-            (home / "config" / "config.toml").write_text("[conversations]\nrecord = false\n")
-        assert terminal(*command, "-p", "mock", *options, stdin="hi\n" * ("chat" in command)) == (
-            0, "hi\n", "",
-        )  # fmt: skip
+    @pytest.mark.parametrize("command", ["ask hi", "chat"])
+    @pytest.mark.parametrize("option", ["--no-record", ""])
+    def test_off(self, terminal: Terminal, home: Path, command: str, option: str) -> None:
+        if not option:
+            terminal.configure("[conversations]\nrecord = false\n")
+        stdin = "hi\n" if command == "chat" else ""
+        assert terminal(f"{command} -p mock {option}", stdin=stdin) == (0, "hi\n", "")
         assert not list(home.rglob("*.db"))
 
     def test_a_copy_can_be_gone_on_with(self, terminal: Terminal) -> None:
-        terminal("ask", "-p", "mock", "a")
+        terminal("ask -p mock a")
         before = kept()
-        out = terminal("ask", "-c", "--no-record", "b", "--json")[1]
-        assert json.loads(out)["conversation"] == ""
+        assert terminal.json("ask -c --no-record b")["conversation"] == ""
         assert kept() == before
 
-    def test_a_store_that_is_no_database_keeps_nobody_from_the_answer(
-        self, terminal: Terminal, home: Path
-    ) -> None:
+    def test_answers_without_a_database(self, terminal: Terminal) -> None:
         with Store() as store:
             file = Path(store.location)
         file.parent.mkdir(parents=True)
-        file.write_bytes(b"precious notes, and no database" * 100)
-        for command in (["ask", "-p", "mock", "hi"], ["chat", "-p", "mock"]):
-            code, out, err = terminal(*command, stdin="hi\n" * ("chat" in command))
-            assert (code, out) == (0, "hi\n")
+        content = b"precious notes, and no database" * 100
+        file.write_bytes(content)
+        for command, stdin in (("ask -p mock hi", ""), ("chat -p mock", "hi\n")):
+            code, out, err = terminal(command, stdin=stdin)
+            assert (code, out, err.count("\n")) == (0, "hi\n", 1)
             assert err.startswith("warning: the conversation continues unrecorded: ")
             assert "move it, or use another file" in err
-            assert err.count("\n") == 1
-        assert file.read_bytes() == b"precious notes, and no database" * 100
-        code, out, err = terminal("ask", "-c", "hi")
-        assert (code, out) == (1, "")
-        assert "file is not a database" in err
+        assert file.read_bytes() == content
+        assert "file is not a database" in terminal.error("ask -c hi")
 
-    def test_a_store_that_another_process_holds_keeps_nobody_from_the_answer(
-        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        terminal("ask", "-p", "mock", "hi")
+    def test_answers_with_a_locked_database(self, terminal: Terminal) -> None:
+        terminal("ask -p mock hi")
         with Store() as store:
             file = store.location
-        monkeypatch.setattr("genai_host.cli.app.PATIENCE", 0.1)
+        terminal.monkeypatch.setattr("genai_host.cli.app.PATIENCE", 0.1)
         holder = sqlite3.connect(file, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
-        code, out, err = terminal("ask", "-p", "mock", "hi")
+        code, out, err = terminal("ask -p mock hi")
         holder.close()
-        assert (code, out) == (0, "hi\n")
+        assert (code, out, err.count("\n")) == (0, "hi\n", 1)
         assert "database is locked" in err
-        assert err.count("\n") == 1
 
     @pytest.mark.process
     @pytest.mark.skipif(os.name != "posix", reason="limits of files are POSIX's")
     @pytest.mark.parametrize("kilobytes", [0, 8, 64])
-    def test_a_disk_that_is_full_keeps_nobody_from_the_answer(
-        self, home: Path, kilobytes: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_full_disk(self, home: Path, kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # it has no room for its file
         done = subprocess.run(
             ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", sys.executable, "-m",
@@ -354,9 +299,7 @@ class TestNotRecorded:
 @pytest.mark.smoke
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
-def test_a_process_that_is_killed_leaves_an_interrupted_turn(
-    terminal: Terminal, script: Any
-) -> None:
+def test_killed_process_leaves_an_interrupted_turn(terminal: Terminal, script: Any) -> None:
     script([{"text": "begun and stuck", "pace": 3600}])
     with subprocess.Popen(
         [sys.executable, "-m", "genai_host", "ask", "-p", "script", "what now?"],
@@ -368,7 +311,7 @@ def test_a_process_that_is_killed_leaves_an_interrupted_turn(
         process.kill()
     assert [each.status for each in kept()] == ["interrupted"]
     script(["this"])
-    assert terminal("ask", "--regenerate") == (0, "this\n", "")
+    assert terminal("ask --regenerate") == (0, "this\n", "")
     assert texts() == ["what now?", "this"]
 
 

@@ -91,7 +91,9 @@ def test_a_terminal_gets_what_is_safe_unless_it_is_asked_for_raw() -> None:
         echo("\x1b[2Ja\r")
         echo("\x1b[1mb", end="", raw=True)
         echo("", end="!")
-    assert screen.shown == "␛[2Ja␍\n\x1b[1mb!"
+    assert screen.bytes.getvalue().decode() == "␛[2Ja␍\n\x1b[1mb!"  # without a flush
+    streams = (None, io.StringIO(), Screen())
+    assert [is_terminal(each) for each in streams] == [False, False, True]
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -109,17 +111,9 @@ def test_text_that_cannot_be_encoded_is_shown_all_the_same(text: str, encoding: 
     assert screen.shown.endswith("!\n")
 
 
-def test_what_is_echoed_is_there_at_once() -> None:
-    with redirect_stdout(Screen()) as screen:
-        echo("now", end="")
-    assert screen.bytes.getvalue() == b"now"
-
-
 def test_notes_are_safe_and_no_part_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     note("\x1b]0;title\x07 é", fg="red")
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "␛]0;title␇ é\n"
+    assert capsys.readouterr() == ("", "␛]0;title␇ é\n")
 
 
 def test_json_is_ascii_and_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,33 +146,14 @@ def test_a_table_is_for_programs_where_it_is_piped(capsys: pytest.CaptureFixture
     assert lines[4:] == [""]
 
 
-def test_an_error_is_what_is_wrong_then_why_then_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_error(
-        NoRoute(
-            "nothing runs x: no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"
-        )
-    )
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "error: nothing runs x: no key\n  - the mock is ␛out\n  set X_KEY\n"
-
-
-@pytest.mark.parametrize("error", [Cancelled("stop"), BadRequest("stop", status=400)])
-def test_an_error_without_more_is_one_line(
-    capsys: pytest.CaptureFixture[str], error: Cancelled
-) -> None:
-    show_error(error)
-    assert capsys.readouterr().err == "error: stop\n"
-
-
 PLACE: Any = {"model": "mock", "provider": "script"}
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
+        (Cancelled("stop"), "stop"),
+        (BadRequest("stop", status=400), "stop"),
         (BadRequest("stop", **PLACE), "stop (mock@script)"),
         (BadRequest("stop", provider="script"), "stop (script)"),
         (BadRequest("stop", model="mock"), "stop (mock)"),
@@ -195,17 +170,16 @@ PLACE: Any = {"model": "mock", "provider": "script"}
             ServiceUnavailable("stop", provider="script"),
             "stop (script)\n  try again, or check its settings: genai-host config show script",
         ),
+        (ServiceUnavailable("https://a.b/c cannot be read"), "https://a.b/c cannot be read"),
         (
-            ServiceUnavailable("https://example.org/a cannot be read"),
-            "https://example.org/a cannot be read",
+            NoRoute("no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"),
+            "no key\n  - the mock is ␛out\n  set X_KEY",
         ),
     ],
 )
-def test_an_error_says_where_and_what_next(
-    capsys: pytest.CaptureFixture[str], error: GenaiError, told: str
-) -> None:
+def test_error_and_hint(capsys: pytest.CaptureFixture[str], error: GenaiError, told: str) -> None:
     show_error(error)
-    assert capsys.readouterr().err == f"error: {told}\n"
+    assert capsys.readouterr() == ("", f"error: {told}\n")
 
 
 def test_an_output_that_takes_nothing_is_named() -> None:
@@ -215,17 +189,9 @@ def test_an_output_that_takes_nothing_is_named() -> None:
 
 
 @pytest.mark.parametrize("stream", [Full(), None])
-def test_nothing_is_wrong_where_nobody_can_be_told(
-    monkeypatch: pytest.MonkeyPatch, stream: Any
-) -> None:
+def test_note_without_standard_error(monkeypatch: pytest.MonkeyPatch, stream: Any) -> None:
     monkeypatch.setattr("sys.stderr", stream)
     note("x")
-
-
-def test_a_closed_stream_is_no_terminal() -> None:
-    assert not is_terminal(None)
-    assert not is_terminal(io.StringIO())
-    assert is_terminal(Screen())
 
 
 def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,7 @@ from support import Terminal
 
 
 def counted(terminal: Terminal, *arguments: str) -> int:
-    code, out, err = terminal("tokens", *arguments, "-m", "mock")
-    assert code == 0, err
-    return int(out)
+    return int(terminal.out("tokens -m mock", *arguments))
 
 
 def test_the_tokens_of_a_question_are_counted(terminal: Terminal) -> None:
@@ -28,33 +26,21 @@ def test_what_is_said_first_and_files_count_as_well(terminal: Terminal, tmp_path
 
 
 def test_json_says_who_counted(terminal: Terminal) -> None:
-    code, out, err = terminal("tokens", "one", "-m", "mock@mock", "--json")
-    assert code == 0, err
-    row = json.loads(out)
-    assert (row["model"], row["provider"]) == ("mock", "mock")
-    assert row["tokens"] > 0
-
-
-def test_nothing_to_count_is_a_wrong_use(terminal: Terminal) -> None:
-    code, _, err = terminal("tokens", "-m", "mock")
-    assert code == 2
-    assert "nothing to ask" in err
+    row = terminal.json("tokens one -m mock@mock")
+    assert (row["model"], row["provider"], row["tokens"] > 0) == ("mock", "mock", True)
+    assert "nothing to ask" in terminal.error("tokens -m mock", code=2)
 
 
 @pytest.mark.part
 def test_who_cannot_count_is_named(terminal: Terminal) -> None:
-    code, out, _ = terminal("routes", "explain", "smollm2@local", "--operation", "count", "--json")
-    assert code == 0
+    out = terminal.out("routes explain smollm2@local --operation count --json")
     (row,) = json.loads(out)
     assert (row["for"], row["runs"]) == ("count", False)
-    code, out, err = terminal("tokens", "hi", "-m", "smollm2@local")
-    assert (code, out) == (1, "")
+    err = terminal.error("tokens hi -m smollm2@local")
     assert err.startswith("error: smollm2@local cannot run:")
 
 
 def test_the_model_is_the_one_that_would_be_asked(terminal: Terminal) -> None:
-    terminal("config", "set", "defaults.remember=true")
-    terminal("ask", "-m", "mock@mock", "hi")
-    code, out, err = terminal("tokens", "one", "--json")
-    assert code == 0, err
-    assert json.loads(out)["model"] == "mock"
+    terminal("config set defaults.remember=true")
+    terminal("ask -m mock@mock hi")
+    assert terminal.json("tokens one")["model"] == "mock"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from configured import configure
 from support import Terminal
 
 from genai_host_testing.fake_service import FakeService, json_reply
@@ -22,19 +20,16 @@ def recording(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def gate(home: Path, service: FakeService) -> None:
+def gate(terminal: Terminal, service: FakeService) -> None:
     service.replies = [json_reply({"text": "hello", "duration": 2})]
-    address = f'type = "openai-compatible"\nbase_url = "{service.url}"\n'
-    configure(
-        home, f'[defaults]\ntranscription_model = "gate/whisper"\n[providers.gate]\n{address}'
+    terminal.configure(
+        '[defaults]\ntranscription_model = "gate/whisper"\n[providers.gate]\n'
+        f'type = "openai-compatible"\nbase_url = "{service.url}"\n'
     )
 
 
-def test_the_text_is_printed(
-    terminal: Terminal, gate: None, recording: str, service: FakeService
-) -> None:
-    code, out, err = terminal("transcribe", recording, "-m", "gate/m", "--language", "en")
-    assert (code, out) == (0, "hello\n"), err
+def test_text(terminal: Terminal, gate: None, recording: str, service: FakeService) -> None:
+    assert terminal.out("transcribe", recording, "-m", "gate/m", "--language", "en") == "hello\n"
     [sent] = service.requests
     assert b'filename="call.wav"' in sent.body
     assert b"audio/" in sent.body
@@ -43,16 +38,13 @@ def test_the_text_is_printed(
 
 def test_json_has_all_fields_of_the_reply(terminal: Terminal, gate: None, recording: str) -> None:
     """The model is the default one."""
-    code, out, err = terminal("transcribe", recording, "--json")
-    assert code == 0, err
-    row = json.loads(out)
+    row = terminal.json("transcribe", recording)
     assert (row["text"], row["duration"], row["cost"]) == ("hello", 2, None)
     assert (row["model"], row["provider"]) == ("gate/whisper", "gate")
 
 
 def test_without_a_model_for_it(terminal: Terminal, recording: str, tmp_path: Path) -> None:
-    code, _, err = terminal("transcribe", recording, "-m", "mock")
-    assert code == 1
+    err = terminal.error("transcribe", recording, "-m", "mock")
     assert "mock does not transcribe speech" in err
     empty = tmp_path / "empty.wav"
     empty.touch()

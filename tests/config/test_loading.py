@@ -73,9 +73,11 @@ def file(home: Path) -> Path:
     return path
 
 
-def test_without_a_file_there_are_defaults() -> None:
-    assert read_config() == Config()
-    assert Config().feature == "chat"
+def refused(match: str | None = None) -> ConfigurationError:
+    """The error of a file that is not opened for editing."""
+    with pytest.raises(ConfigurationError, match=match) as caught, edit_config():
+        pytest.fail("it was opened for editing")
+    return caught.value
 
 
 def test_all_that_a_file_can_say(file: Path) -> None:
@@ -109,11 +111,15 @@ def test_a_removed_key_is_ignored_with_a_warning(file: Path) -> None:
 
 
 def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = tmp_path / "other.toml"
-    named.write_text('[defaults]\nfeature = "x"\n')
-    assert read_config(named).feature == "x"
+    assert read_config() == Config()
+    assert Config().feature == "chat"
+    named = tmp_path / "new" / "other.toml"
     monkeypatch.setenv("GENAI_HOST_CONFIG", str(named))
+    with edit_config() as document:
+        document["defaults"] = {"feature": "x"}
     assert read_config().feature == "x"
+    monkeypatch.delenv("GENAI_HOST_CONFIG")
+    assert read_config(named).feature == "x"
 
 
 @pytest.mark.parametrize(
@@ -147,9 +153,7 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("version = 3", "version 3 is newer", "genai-host upgrade genai-host"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
-    file: Path, text: str, where: str, hint: str
-) -> None:
+def test_wrong_value_is_named(file: Path, text: str, where: str, hint: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
         read_config()
@@ -161,8 +165,7 @@ def test_what_is_wrong_is_named_with_its_place(
 @pytest.mark.parametrize("content", [b"[", b"\xff", b"a = 1\na = 2"])
 def test_a_file_that_is_no_toml_is_never_overwritten(file: Path, content: bytes) -> None:
     file.write_bytes(content)
-    with pytest.raises(ConfigurationError), edit_config():
-        pytest.fail("it was opened for editing")
+    refused()
     assert file.read_bytes() == content
 
 
@@ -180,9 +183,9 @@ def test_line_ends_are_kept(file: Path) -> None:
     assert file.read_bytes() == b'version = 2\r\n# mine\r\n[defaults]\r\nmodel = "b"\r\n'
 
 
-def test_a_file_that_is_named_must_be_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_named_file_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_config(tmp_path)
     missing = tmp_path / "typo.toml"
     with pytest.raises(ConfigurationError, match="no such file"):
         read_config(missing)
@@ -198,8 +201,7 @@ def test_what_is_nested_too_deeply_is_told(file: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=re.escape(str(file))):
         read_config()
-    with pytest.raises(ConfigurationError, match=re.escape(str(file))), edit_config():
-        pytest.fail("it was opened for editing")
+    refused(re.escape(str(file)))
 
 
 @pytest.mark.parametrize("depth", range(50, 1_000, 50))
@@ -214,21 +216,20 @@ def test_however_deep_it_is_nested_it_can_be_changed_or_not(file: Path, depth: i
         assert file.read_text() == text
 
 
-def test_a_folder_in_its_place_is_a_clear_error(file: Path) -> None:
-    file.mkdir()
-    with pytest.raises(ConfigurationError, match="cannot read"):
-        read_config()
-
-
 class TestEditing:
     def test_comments_and_order_stay(self, file: Path) -> None:
-        file.write_text("# mine\n[plugins]  # these\nstrict = true\n\n[defaults]\nmodel = 'a'\n")
-        with edit_config() as document:
-            document["defaults"]["model"] = "b"
+        before = "# mine\n[plugins]  # these\nstrict = true\n\n[defaults]\nmodel = 'a'\n"
+        file.write_text(before)
+        for _ in range(2):  # the second change is none
+            with edit_config() as document:
+                document["defaults"]["model"] = "b"
         text = file.read_text()
         assert text.startswith("# mine\n")
         assert "[plugins]  # these\nstrict = true\n\n[defaults]" in text
         assert read_config().models == {"chat": "b"}
+        backup = file.with_name("config.toml.bak")
+        assert backup.read_text() == before
+        assert stat.S_IMODE(backup.stat().st_mode) == 0o600
 
     def test_a_new_file_has_a_version_and_is_the_users_alone(self, home: Path) -> None:
         with edit_config() as document:
@@ -249,14 +250,9 @@ class TestEditing:
             document["defaults"]["model"] = "b"
             raise ZeroDivisionError
         assert file.read_text() == _OPEN
-        assert sorted(each.name for each in file.parent.iterdir()) == [
-            "config.toml",
-            "config.toml.lock",
-        ]
+        assert {each.name for each in file.parent.iterdir()} == {file.name, f"{file.name}.lock"}
 
-    def test_a_failed_write_leaves_the_old_file_and_no_other(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_write(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file.write_text(_OPEN)
 
         def full(*_: object) -> None:
@@ -269,45 +265,28 @@ class TestEditing:
         assert file.read_text() == _OPEN
         assert not list(file.parent.glob("*.new"))
 
-    @pytest.mark.parametrize("name", ["a-file/config.toml", "a-file/folder/config.toml"])
-    def test_where_no_file_can_be_it_says_so(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-    ) -> None:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("a-file/config.toml", "a-file/folder/config.toml"),
+            pytest.param(
+                "/proc/config.toml",
+                marks=pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="Linux has it"),
+            ),
+        ],
+    )
+    def test_no_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         (tmp_path / "a-file").touch()
         monkeypatch.setenv("GENAI_HOST_CONFIG", str(tmp_path / name))
-        cannot = "cannot write "
-        with pytest.raises(ConfigurationError, match=cannot) as caught, edit_config():
-            pytest.fail("it was opened for editing")
-        assert "GENAI_HOST_CONFIG" in caught.value.hint
-
-    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder of Linux")
-    def test_a_folder_that_takes_no_files_is_not_waited_for(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("GENAI_HOST_CONFIG", "/proc/config.toml")
-        with pytest.raises(ConfigurationError, match="cannot write "), edit_config():
-            pytest.fail("it was opened for editing")
+        assert "GENAI_HOST_CONFIG" in refused("cannot write ").hint
 
     @pytest.mark.part
-    def test_who_changes_it_for_too_long_is_not_waited_for(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_lock_of_another_process(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_host.util.files._SECONDS", 0.01)
-        theirs = FileLock(f"{file}.lock")
-        another = "another process"
-        with theirs, pytest.raises(ConfigurationError, match=another), edit_config():
-            pytest.fail("it was opened for editing")
+        with FileLock(f"{file}.lock"):
+            refused("another process")
         with edit_config():
             pass
-
-    def test_a_named_file_may_be_made_by_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        named = tmp_path / "new" / "mine.toml"
-        monkeypatch.setenv("GENAI_HOST_CONFIG", str(named))
-        with edit_config() as document:
-            document["defaults"] = {"feature": "x"}
-        assert read_config().feature == "x"
 
     @pytest.mark.parametrize("exists", [True, False])
     def test_a_link_stays_one(self, file: Path, tmp_path: Path, exists: bool) -> None:
@@ -337,25 +316,20 @@ class TestEditing:
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("config", "theirs", "ours"),
     [
-        (Config(), ""),
-        (Config(disabled=["p"]), "disabled"),
-        (Config(disabled=["d:p"]), "disabled"),
-        (Config(disabled=["other:p"]), ""),
-        (Config(allowlist=["p"]), ""),
-        (Config(allowlist=["d:p"]), ""),
-        (Config(allowlist=[]), "not on the list of allowed plugins"),
-        (Config(allowlist=["p"], disabled=["p"]), "disabled"),
+        (Config(), "", ""),
+        (Config(disabled=["p"]), "disabled", "disabled"),
+        (Config(disabled=["d:p"]), "disabled", ""),
+        (Config(disabled=["other:p"]), "", ""),
+        (Config(allowlist=["p"]), "", ""),
+        (Config(allowlist=["d:p"]), "", ""),
+        (Config(allowlist=[]), "not on the list of allowed plugins", ""),
+        (Config(allowlist=["p"], disabled=["p"]), "disabled", "disabled"),
     ],
 )
-def test_which_plugins_are_blocked(config: Config, expected: str) -> None:
-    assert config.blocks("p", "d") == expected
-
-
-def test_our_own_plugins_are_allowed_and_can_be_disabled() -> None:
-    assert Config(allowlist=[]).blocks("dialects", "genai-host") == ""
-    assert Config(disabled=["dialects"]).blocks("dialects", "genai-host") == "disabled"
+def test_which_plugins_are_blocked(config: Config, theirs: str, ours: str) -> None:
+    assert (config.blocks("p", "d"), config.blocks("p", "genai-host")) == (theirs, ours)
 
 
 class TestLines:
@@ -434,47 +408,6 @@ headers = { a = "1", b = "2" }
         assert str(line) in str(caught.value)
 
 
-class TestReadOnly:
-    """Whatever would write says so in one line."""
-
-    def test_the_file_may_say_so(self, file: Path) -> None:
-        file.write_text("version = 1\nread_only = true\n")
-        self.refuses(f"the configuration is read-only: {file}:2 sets read_only")
-
-    def test_the_environment_may(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
-        self.refuses("the configuration is read-only: GENAI_HOST_READ_ONLY is set")
-        assert not file.exists()
-
-    def test_the_mode_of_the_file_does(self, file: Path) -> None:
-        file.write_text("version = 1\n")
-        file.chmod(0o400)
-        self.refuses(f"the configuration is read-only: {file} is not writable")
-        assert file.read_text() == "version = 1\n"
-
-    def refuses(self, says: str) -> None:
-        with pytest.raises(ConfigurationError) as caught, edit_config():
-            pytest.fail("it was opened for editing")
-        assert (str(caught.value), caught.value.hint) == (says, "")
-
-
-class TestBackup:
-    def test_the_file_before_is_kept(self, file: Path) -> None:
-        before = "# mine\n[defaults]\nmodel = 'a'\n"
-        file.write_text(before)
-        with edit_config() as document:
-            document["defaults"]["model"] = "b"
-        backup = file.with_name("config.toml.bak")
-        assert backup.read_text() == before
-        assert stat.S_IMODE(backup.stat().st_mode) == 0o600
-
-    def test_what_changes_nothing_leaves_it(self, file: Path) -> None:
-        for model in ("a", "b", "b"):
-            with edit_config() as document:
-                document["defaults"] = {"model": model}
-        assert '"a"' in file.with_name("config.toml.bak").read_text()
-
-
 def test_what_cannot_be_written_as_it_is_meant_is_refused(file: Path) -> None:
     file.write_text("version = 1\n")
     with pytest.raises(ConfigurationError, match="cannot change"), edit_config() as document:
@@ -516,12 +449,8 @@ def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path)
         ("port", "65536", "must be 0 to 65535"),
     ],
 )
-def test_item_7_a_number_that_cannot_be_is_refused_wherever_it_comes_from(
-    home: Path, key: str, value: str, wrong: str
-) -> None:
+def test_item_7_wrong_number_is_refused(file: Path, key: str, value: str, wrong: str) -> None:
     """In the file, in the environment, and by `config set`, which writes nothing."""
-    file = home / "config" / "config.toml"
-    file.parent.mkdir(parents=True)
     with pytest.raises(ConfigurationError, match=f"server.{key} {wrong}"):
         set_keys(tomlkit.document(), {}, {f"server.{key}": value})
     variable = f"GENAI_HOST_SERVER__{key.upper()}"
@@ -530,3 +459,21 @@ def test_item_7_a_number_that_cannot_be_is_refused_wherever_it_comes_from(
     file.write_text(f"[server]\n{key} = {value}\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=f"server.{key} {wrong}"):
         read_config()
+
+
+def test_read_only(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "the configuration is read-only: "
+    for text, mode, why in (
+        ("version = 1\nread_only = true\n", 0o600, f"{file}:2 sets read_only"),
+        ("version = 1\n", 0o400, f"{file} is not writable"),
+    ):
+        file.write_text(text)
+        file.chmod(mode)
+        error = refused()
+        assert (str(error), error.hint) == (told + why, "")
+        assert file.read_text() == text
+    file.unlink()
+    monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
+    error = refused()
+    assert (str(error), error.hint) == (f"{told}GENAI_HOST_READ_ONLY is set", "")
+    assert not file.exists()

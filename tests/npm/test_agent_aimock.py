@@ -225,9 +225,7 @@ def shown(text: str, model: str) -> str:
 
 @each_model
 @each_way
-def test_two_look_ups_one_action_and_a_text_are_three_calls(
-    host: Host, office: Office, asked: Asked, model: str, streamed: bool
-) -> None:
+def test_three_calls(host: Host, office: Office, asked: Asked, model: str, streamed: bool) -> None:
     answer = answer_of(host, model, text_for(model), streamed)
     assert answer.text == ANSWER
     assert answer.data == {"reactions": [{"type": "message", "message": ANSWER}, ADDED]}
@@ -250,9 +248,7 @@ def test_two_look_ups_one_action_and_a_text_are_three_calls(
 
 @each_model
 @each_way
-def test_every_call_is_answered_once_under_its_id_and_in_order(
-    host: Host, asked: Asked, model: str, streamed: bool
-) -> None:
+def test_calls_are_answered_in_order(host: Host, asked: Asked, model: str, streamed: bool) -> None:
     answer = answer_of(host, model, text_for(model), streamed)
     parts = [part for message in answer.new_messages or () for part in message.content]
     ids = [part.id for part in parts if isinstance(part, ToolCall)]
@@ -278,9 +274,7 @@ def test_a_failure_is_told_to_the_model(host: Host, asked: Asked, model: str) ->
 
 
 @each_model
-def test_a_model_that_calls_for_ever_is_called_six_times(
-    host: Host, asked: Asked, model: str
-) -> None:
+def test_calls_for_ever_end_after_six(host: Host, asked: Asked, model: str) -> None:
     conversation = host.open("agent", model)
     with pytest.raises(LimitExceeded, match="called 6 times"):
         conversation.say("For ever")

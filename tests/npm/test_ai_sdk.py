@@ -53,9 +53,7 @@ def failing() -> FakeModel:
     ],
     ids=["tools", "malformed", "approval", "error"],
 )
-def test_it_reads_what_we_wrote(
-    make_host: MakeHost, sdk: Path, model: FakeModel, last: str
-) -> None:
+def test_it_reads_ours(make_host: MakeHost, sdk: Path, model: FakeModel, last: str) -> None:
     look = Counting("look", ToolOutput("found", reactions=[{"type": "x", "n": 1}]))
     host = http_host(make_host, model, look, Counting("wipe", approval="ask"))
     with RouteServer(host) as server:

@@ -240,9 +240,7 @@ def client(url: str) -> Iterator[Any]:
 
 @pytest.mark.parametrize("said", ["hello", "look twice", "think"])
 @each_way
-def test_the_sdk_reads_the_same_in_chat(
-    hosts: MakeHost, client: Any, said: str, streamed: bool
-) -> None:
+def test_same_chat_by_the_sdk(hosts: MakeHost, client: Any, said: str, streamed: bool) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-chat", streamed)
     asked = {"model": "gpt-4.1", "messages": [{"role": "user", "content": said}]}
@@ -267,9 +265,7 @@ def test_the_sdk_reads_the_same_in_chat(
 
 @pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
 @each_way
-def test_the_sdk_reads_the_same_in_responses(
-    hosts: MakeHost, client: Any, said: str, streamed: bool
-) -> None:
+def test_same_responses_by_the_sdk(hosts: MakeHost, client: Any, said: str, streamed: bool) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-responses", streamed)
     asked = {"model": "gpt-4.1", "input": [{"role": "user", "content": said}]}
@@ -297,9 +293,7 @@ def claude(url: str) -> Iterator[Any]:
 
 @pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
 @each_way
-def test_anthropics_sdk_reads_the_same(
-    hosts: MakeHost, claude: Any, said: str, streamed: bool
-) -> None:
+def test_same_by_anthropics_sdk(hosts: MakeHost, claude: Any, said: str, streamed: bool) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "claude-haiku-4-5@anthropic", streamed)
     asked = {
@@ -357,9 +351,7 @@ def test_googles_sdk_reads_the_same(hosts: MakeHost, url: str, said: str, stream
 
 @pytest.mark.parametrize("said", ["city", "look without ids", "stop early"])
 @each_way
-def test_the_sdk_reads_the_same_of_ollama(
-    hosts: MakeHost, url: str, said: str, streamed: bool
-) -> None:
+def test_same_by_the_sdk_of_ollama(hosts: MakeHost, url: str, said: str, streamed: bool) -> None:
     """But for U+2028, at which that SDK ends a line."""
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, WITHOUT_IDS, streamed)

@@ -437,9 +437,7 @@ def aider(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
-def test_aider_repairs_a_program(
-    make_host: MakeHost, aider: Path, tmp_path: Path, stream: str
-) -> None:
+def test_aider(make_host: MakeHost, aider: Path, tmp_path: Path, stream: str) -> None:
     project = Project(tmp_path)
     fake = FakeModel(lambda heard: REPLACED)
     statuses = Statuses()

@@ -103,6 +103,12 @@ def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
 
 
 @pytest.fixture
+def there(talking: MakeTalking, visit: Visiting) -> Visit:
+    """The page of a host whose model repeats what it hears."""
+    return visit(talking())
+
+
+@pytest.fixture
 def check(browser_files: Installed) -> Check:
     """Fails where axe-core finds something: all of its rules, good habits as well."""
 

@@ -6,7 +6,7 @@ import base64
 import re
 import threading
 
-from page.assisting import FILE, RIVERS, asking, make, searching, talk, with_function
+from page.assisting import FILE, RIVERS, asking, begin, make, searching, talk, with_function
 from page.files import DOT, drop
 from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
@@ -42,8 +42,7 @@ def test_what_is_cited_can_be_read(assisted: Assisted, visit: Visiting) -> None:
 
 def test_the_keyboard_leads_to_a_source_and_back(assisted: Assisted, visit: Visiting) -> None:
     there = visit(assisted(searching))
-    make(there, "Geographer", files=FILE)
-    talk(there, "Geographer")
+    begin(there, "Geographer", files=FILE)
     turn = there.hear("how long?")
     expect(there.field).to_be_focused()
     mark = there.button("Source 1: rivers.txt", turn)
@@ -67,8 +66,7 @@ def test_it_is_shown_while_it_comes(assisted: Assisted, visit: Visiting) -> None
         return "It is 42."
 
     there = visit(assisted(answer, Counting("sandbox__run", "42")))
-    make(there, "Calculator", code=True)
-    talk(there, "Calculator")
+    begin(there, "Calculator", code=True)
     turn = there.say("reckon")
     expect(there.answer(turn)).to_have_text("Let me see.")
     turn.locator(".call summary").click()
@@ -89,8 +87,7 @@ def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) ->
     made = {"files": [{"name": "out.csv", "data": base64.b64encode(b"a,b\n").decode()}]}
     gives = ToolOutput(["42\n", Image(DOT, "image/png")], reactions=[{"type": "made", **made}])
     there = visit(assisted(answer, Counting("sandbox__run", gives)), accept_downloads=True)
-    make(there, "Calculator", code=True)
-    talk(there, "Calculator")
+    begin(there, "Calculator", code=True)
     turn = there.hear("reckon")
     for _ in range(2):
         expect(there.answer(turn)).to_contain_text("out.csv")
@@ -133,8 +130,7 @@ def test_pictures_are_sent(assisted: Assisted, visit: Visiting) -> None:
     there = visit(
         assisted(lambda heard: " ".join(part.type for part in heard.messages[-1].content))
     )
-    make(there, "Looker")
-    talk(there, "Looker")
+    begin(there, "Looker")
     drop(there, "dropped.png", "image/png")
     expect(there.page.get_by_role("img", name="dropped.png")).to_be_visible()
     turn = there.hear("what is it?")
@@ -150,8 +146,7 @@ class TestStopping:
 
     def test_a_run_is_stopped(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(self.answer))
-        make(there, "Slow")
-        talk(there, "Slow")
+        begin(there, "Slow")
         turn = there.say("hang")
         there.button("Stop (Esc)").click()
         expect(turn).to_contain_text("Stopped.")
@@ -166,8 +161,7 @@ class TestStopping:
             return HANG
 
         there = visit(assisted(answer))
-        make(there, "Slow")
-        talk(there, "Slow")
+        begin(there, "Slow")
         there.say("hang")
         assert is_asked.wait(20)
         there.page.reload()
@@ -179,8 +173,7 @@ class TestStopping:
 class TestThreads:
     def test_are_there_after_a_reload(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda heard: f"heard {heard.text}"))
-        make(there, "Echo")
-        talk(there, "Echo")
+        begin(there, "Echo")
         there.hear("first")
         there.hear("second")
         there.button("New thread").click()
@@ -198,8 +191,7 @@ class TestThreads:
 
     def test_that_are_gone_are_forgotten(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda heard: "yes"))
-        make(there, "Echo")
-        talk(there, "Echo")
+        begin(there, "Echo")
         there.hear("first")
         expect(there.page).to_have_url(re.compile("/thread_"))
         thread = there.page.url.rpartition("/")[2]
@@ -233,8 +225,7 @@ class TestThreads:
 
     def test_are_deleted(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda heard: "yes"))
-        make(there, "Echo")
-        talk(there, "Echo")
+        begin(there, "Echo")
         there.hear("first")
         there.button("Delete the thread").click()
         there.button("Delete", there.dialog).click()

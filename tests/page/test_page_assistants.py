@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from page.assisting import FILE, asking, make, searching, talk, with_function
-from page.kinds import Assisted, Check, MakeTalking, Visiting
+from page.assisting import FILE, asking, begin, make, searching, talk, with_function
+from page.kinds import Assisted, Check, Visiting
+from page.visits import Visit
 from playwright.sync_api import expect
 
 from genai_host_testing import RecordedPrompt
@@ -30,8 +31,7 @@ def test_one_is_made_and_run(assisted: Assisted, visit: Visiting) -> None:
 
 def test_one_is_deleted(assisted: Assisted, visit: Visiting) -> None:
     there = visit(assisted(searching))
-    card = make(there, "Geographer", files=FILE)
-    talk(there, "Geographer")
+    card = begin(there, "Geographer", files=FILE)
     there.hear("how long?")
     thread = there.page.url.rpartition("/")[2]
     there.open("#/assistants")
@@ -50,8 +50,7 @@ def test_one_is_deleted(assisted: Assisted, visit: Visiting) -> None:
 
 def test_what_cannot_be_made_or_run_is_told(assisted: Assisted, visit: Visiting) -> None:
     there = visit(assisted(lambda heard: "yes"))
-    make(there, "Calculator", code=True)
-    talk(there, "Calculator")
+    begin(there, "Calculator", code=True)
     turn = there.hear("reckon")
     expect(turn.locator(".card.error")).to_contain_text("code_interpreter is unavailable")
     expect(there.field).to_have_value("reckon")
@@ -70,8 +69,7 @@ def test_a_file_that_cannot_be_read_is_told(assisted: Assisted, visit: Visiting)
     expect(card.locator("dl")).to_contain_text("<b>.bin cannot be searched: ")
 
 
-def test_without_the_plugin_nothing_is_shown(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_without_the_plugin_nothing_is_shown(there: Visit) -> None:
     with there.page.expect_response("**/v1/assistants?limit=1") as asked:
         there.page.reload()
     assert asked.value.status == 404
@@ -83,8 +81,7 @@ def test_without_the_plugin_nothing_is_shown(talking: MakeTalking, visit: Visiti
 
 def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
     there = visit(assisted(searching), "#token=canary-token-7731", token="canary-token-7731")
-    make(there, "Geographer", files=FILE)
-    talk(there, "Geographer")
+    begin(there, "Geographer", files=FILE)
     expect(there.answer(there.hear("how long?"))).to_contain_text("1233 km")
 
 
@@ -98,8 +95,7 @@ def test_axe_finds_nothing(
 
     viewport = {"width": size[0], "height": size[1]}
     there = visit(assisted(answer), color_scheme=scheme, viewport=viewport)
-    card = make(there, "Geographer", files=FILE)
-    talk(there, "Geographer")
+    card = begin(there, "Geographer", files=FILE)
     check(there, "new")
     turn = there.hear("how long?")
     expect(turn.get_by_role("list", name="sources")).to_be_visible()

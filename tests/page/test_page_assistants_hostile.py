@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from page.assisting import MARK, make, result_of, talk, with_function
+from page.assisting import MARK, begin, result_of, talk, with_function
 from page.hostile import HOSTILE, look, trapped
 from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
@@ -55,8 +55,7 @@ def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None
         "mimeType": "text/plain",
         "buffer": everything.replace("\0", "").encode(),
     }
-    make(there, "Hostile", files=file, code=True)
-    talk(there, "Hostile")
+    begin(there, "Hostile", files=file, code=True)
     turn = there.hear("x")
     for _ in range(2):
         expect(turn.get_by_role("list", name="sources")).to_contain_text("onerror")
@@ -90,8 +89,7 @@ def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
 def test_what_is_kept_in_the_browser(assisted: Assisted, visit: Visiting, kept: str) -> None:
     there = visit(assisted(lambda heard: "yes"))
     there.page.evaluate("(kept) => localStorage.setItem('genai-host-threads', kept)", kept)
-    make(there, "Echo")
-    talk(there, "Echo")
+    begin(there, "Echo")
     expect(there.answer(there.hear("hello"))).to_have_text("yes")
     there.open("#/assistants")
     listed = there.page.get_by_role("list", name="Threads with Echo").get_by_role("link")

@@ -30,8 +30,7 @@ def choose_provider(visit: Visit, name: str) -> None:
 
 
 class TestAnAnswer:
-    def test_is_markdown(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking())
+    def test_is_markdown(self, there: Visit) -> None:
         turn = there.hear(TABLE)
         answer = there.answer(turn)
         expect(answer.locator("th")).to_have_text(["a", "b"])
@@ -40,17 +39,12 @@ class TestAnAnswer:
         expect(answer.locator("li em")).to_have_text("two")
         expect(turn.locator(".bubble")).to_have_text(TABLE)
 
-    def test_item_9_keeps_formulas_as_they_are_written(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
-        there = visit(talking())
+    def test_item_9_formulas_are_kept(self, there: Visit) -> None:
         turn = there.hear(r"**So** \(a^2_1 * b_1 * c\)")
         expect(there.answer(turn).locator("strong")).to_have_text("So")
         expect(there.answer(turn)).to_have_text(r"So \(a^2_1 * b_1 * c\)")
 
-    def test_is_shown_as_it_is_written(
-        self, talking: MakeTalking, visit: Visiting, clock: ManualClock
-    ) -> None:
+    def test_is_streamed(self, talking: MakeTalking, visit: Visiting, clock: ManualClock) -> None:
         reply = {"text": "one two **three**", "pace": 1}
         there = visit(scripted(talking, clock, reply))
         choose_provider(there, "script")
@@ -96,10 +90,7 @@ class TestAnAnswer:
         toggle.click()
         expect(behind).to_be_hidden()
 
-    def test_has_its_details_when_it_is_reopened(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
-        there = visit(talking())
+    def test_has_details_when_reopened(self, there: Visit) -> None:
         there.hear("hi")
         there.page.reload()
         turn = there.turns.first
@@ -108,9 +99,7 @@ class TestAnAnswer:
 
 
 class TestStopping:
-    def test_keeps_what_was_written(
-        self, talking: MakeTalking, visit: Visiting, clock: ManualClock
-    ) -> None:
+    def test_keeps_text(self, talking: MakeTalking, visit: Visiting, clock: ManualClock) -> None:
         there = visit(scripted(talking, clock, {"text": "one two", "pace": 5}, "again"))
         choose_provider(there, "script")
         turn = there.say("count")
@@ -147,8 +136,7 @@ class TestSayingItAgain:
         expect(there.turns).to_have_count(2)
         expect(there.answer(there.turns.last)).to_have_text("answer 2, 4")
 
-    def test_otherwise(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking())
+    def test_otherwise(self, there: Visit) -> None:
         there.hear("first")
         there.hear("secnod")
         expect(there.button("Edit the message and send it again")).to_have_count(1)
@@ -160,18 +148,14 @@ class TestSayingItAgain:
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".bubble")).to_have_text("second")
 
-    def test_is_given_up_by_escape(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking())
+    def test_is_given_up_by_escape(self, there: Visit) -> None:
         there.hear("first")
         there.button("Edit the message and send it again").click()
         there.page.keyboard.press("Escape")
         expect(there.page.get_by_text("Editing the last message")).to_be_hidden()
         expect(there.field).to_have_value("")
 
-    def test_is_given_up_by_asking_the_same_again(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
-        there = visit(talking())
+    def test_is_given_up_by_a_retry(self, there: Visit) -> None:
         there.hear("first")
         there.button("Edit the message and send it again").click()
         there.button("Ask again").click()
@@ -247,8 +231,7 @@ def test_pictures_are_sent(talking: MakeTalking, visit: Visiting, tmp_path: Any)
     expect(there.turns.first.locator(".bubble img")).to_have_count(2)
 
 
-def test_other_files_are_not(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_other_files_are_not(there: Visit) -> None:
     there.page.wait_for_function("() => document.querySelector('.composer')")
     drop(there, "page.svg", "image/svg+xml")
     expect(there.page.locator(".note")).to_contain_text("page.svg is no PNG")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from page.kinds import MakeTalking, Visiting
+from page.visits import Visit
 from playwright.sync_api import Route, expect
 
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import HANG
 
 
-def test_they_are_kept(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_they_are_kept(there: Visit) -> None:
     expect(there.page.locator("#conversations .empty")).to_have_text(
         "Your conversations appear here."
     )
@@ -24,8 +24,7 @@ def test_they_are_kept(talking: MakeTalking, visit: Visiting) -> None:
     expect(there.page).to_have_title("about apples - genai-host")
 
 
-def test_one_goes_from_one_to_another(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_one_goes_from_one_to_another(there: Visit) -> None:
     there.hear("about apples")
     there.button("New conversation").click()
     there.hear("about pears")
@@ -56,9 +55,7 @@ def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Vis
     expect(there.turns.last).to_contain_text("Stopped.")
 
 
-def test_one_that_comes_late_does_not_name_what_is_shown(
-    talking: MakeTalking, visit: Visiting
-) -> None:
+def test_late_reply_does_not_rename_the_shown_one(talking: MakeTalking, visit: Visiting) -> None:
     host = talking()
     there = visit(host)
     for text in ("one", "two"):
@@ -84,8 +81,7 @@ def test_an_address_that_is_none_is_told(talking: MakeTalking, visit: Visiting) 
     expect(there.page.get_by_role("alert")).to_contain_text("unknown conversation")
 
 
-def test_they_are_renamed(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_they_are_renamed(there: Visit) -> None:
     there.hear("about apples")
     there.listed.first.hover()
     there.button("Rename about apples").click()
@@ -115,8 +111,7 @@ def test_they_are_deleted(talking: MakeTalking, visit: Visiting) -> None:
     assert host.conversations() == []
 
 
-def test_they_are_found_by_what_was_said(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_they_are_found_by_what_was_said(there: Visit) -> None:
     for text in ("about apples", "about pears"):
         there.button("New conversation").click()
         there.hear(text)
@@ -131,9 +126,7 @@ def test_they_are_found_by_what_was_said(talking: MakeTalking, visit: Visiting) 
     expect(there.listed).to_have_count(2)
 
 
-def test_more_of_them_that_come_late_are_not_put_over_what_is_sought(
-    talking: MakeTalking, visit: Visiting
-) -> None:
+def test_late_page_does_not_replace_a_search(talking: MakeTalking, visit: Visiting) -> None:
     host = talking()
     for number in range(31):
         host.open("chat").say(f"about {number} apples")

@@ -112,9 +112,7 @@ def add_acme(there: Visit, acme: Acme, key: str = KEY) -> Locator:
     return card(there, "acme")
 
 
-def test_item_9_a_person_makes_a_provider_work(
-    bare: Callable[..., Host], visit: Visiting, acme: Acme, check: Check
-) -> None:
+def test_item_9_setup(bare: Callable[..., Host], visit: Visiting, acme: Acme, check: Check) -> None:
     there = visit(bare())
     expect(there.page.locator(".chooser")).to_contain_text("No model is ready to answer")
     there.page.locator(".chooser").get_by_role("link", name="provider").click()
@@ -152,7 +150,7 @@ def test_item_9_a_person_makes_a_provider_work(
 
 
 @pytest.mark.parametrize("name", ["anthropic", "gemini", "openai"])
-def test_item_9_the_form_of_each_vendor_takes_an_address(
+def test_item_9_forms_take_an_address(
     bare: Callable[..., Host], visit: Visiting, name: str
 ) -> None:
     there = visit(bare(), "#/providers")
@@ -166,9 +164,7 @@ def test_item_9_the_form_of_each_vendor_takes_an_address(
     expect(vendor.locator(".status")).to_have_text("unreachable")
 
 
-def test_item_9_a_wrong_key_is_told_where_models_are_chosen(
-    bare: Callable[..., Host], visit: Visiting, acme: Acme
-) -> None:
+def test_item_9_wrong_key_is_told(bare: Callable[..., Host], visit: Visiting, acme: Acme) -> None:
     there = visit(bare(), "#/providers")
     add_acme(there, acme, "sk-wrong")
     there.page.get_by_role("button", name="New conversation").click()
@@ -176,9 +172,7 @@ def test_item_9_a_wrong_key_is_told_where_models_are_chosen(
     expect(chooser).to_contain_text("acme cannot answer: the service refused the key")
 
 
-def test_item_9_a_wait_for_a_service_that_is_busy_is_told_and_can_be_stopped(
-    talk: Host, visit: Visiting, check: Check
-) -> None:
+def test_item_9_wait_for_a_busy_service(talk: Host, visit: Visiting, check: Check) -> None:
     there = visit(talk)
     there.listed.first.click()
     expect(there.turns).to_have_count(1)
@@ -330,9 +324,7 @@ class TestItem9WhatWasCut:
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".writing")).to_contain_text("large heard")
 
-    def test_while_another_window_has_it_answered(
-        self, talk: Host, visit: Visiting, acme: Acme
-    ) -> None:
+    def test_another_window_answers_it(self, talk: Host, visit: Visiting, acme: Acme) -> None:
         one = visit(talk)
         one.listed.first.click()
         expect(one.turns).to_have_count(1)

@@ -126,8 +126,7 @@ def test_calls_that_wait_are_text(talking: MakeTalking, visit: Visiting) -> None
     look(there)
 
 
-def test_signs_that_deceive_are_shown(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_signs_that_deceive_are_shown(there: Visit) -> None:
     joined = "\U0001f469\u200d\U0001f469 \u0645\u06cc\u200c\u062e"  # by what joins and parts signs
     turn = there.hear(f"a\u202eb\u2066c\u200bd\ufeffe\U000e0041f {joined} `x\u202ey`")
     odd = there.answer(turn).locator(".odd")
@@ -143,8 +142,7 @@ def test_what_is_copied_is_what_was_written(talking: MakeTalking, visit: Visitin
     assert there.page.evaluate("navigator.clipboard.readText()") == "rm x\u202e\n"
 
 
-def test_a_picture_becomes_a_link(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_a_picture_becomes_a_link(there: Visit) -> None:
     turn = there.hear("![A cat](https://pictures.example/cat.png)")
     link = there.answer(turn).get_by_role("link", name="A cat")
     expect(link).to_have_attribute("href", "https://pictures.example/cat.png")

@@ -20,9 +20,7 @@ KEY = "sk-not-to-be-shown"
 
 
 class TestPlugins:
-    def test_each_has_its_status_and_what_to_do(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
+    def test_each_has_status_and_hint(self, talking: MakeTalking, visit: Visiting) -> None:
         class Broken:
             def __getattr__(self, name: str) -> object:
                 raise ImportError("no module named 'acme'")
@@ -36,7 +34,7 @@ class TestPlugins:
 
 
 class TestModels:
-    def test_item_3_a_configuration_is_added_chosen_set_and_removed(
+    def test_item_3_configuration(
         self, talking: MakeTalking, visit: Visiting, home: object
     ) -> None:
         there = visit(talking(), "#/models")
@@ -95,9 +93,7 @@ class TestProviders:
         expect(card).to_have_count(0)
         assert "script" not in read_config().providers
 
-    def test_a_secret_is_written_and_never_shown(
-        self, host: Host, visit: Visiting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_secret(self, host: Host, visit: Visiting, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         there = visit(host, "#/providers")
         card = self.card(there, "openai")
@@ -119,9 +115,7 @@ class TestProviders:
 
 
 class TestUsage:
-    def test_item_4_what_calls_came_to_is_drawn_and_told(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
+    def test_item_4_usage_is_drawn(self, talking: MakeTalking, visit: Visiting) -> None:
         host = talking()
         for said in ("one", "two"):
             with host.open("chat", "fake") as conversation:
@@ -137,9 +131,7 @@ class TestUsage:
         main.get_by_label("Group by").select_option("day")
         expect(drawing).to_have_attribute("aria-label", re.compile("^tokens: bar"))
 
-    def test_where_there_were_no_calls_it_says_so(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
+    def test_it_says_that_there_were_none(self, talking: MakeTalking, visit: Visiting) -> None:
         there = visit(talking(), "#/usage")
         expect(there.page.locator("main")).to_contain_text("No calls.")
 
@@ -169,9 +161,7 @@ class TestTheToken:
         expect(there.dialog).to_have_count(0)
         assert there.page.evaluate("Object.keys(localStorage)") == []
 
-    def test_is_not_asked_for_again_by_a_late_refusal(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
+    def test_late_refusal_does_not_ask_again(self, talking: MakeTalking, visit: Visiting) -> None:
         there = visit(talking(), token="the-right-token-of-it")
         late: list[Route] = []
 
@@ -217,8 +207,7 @@ def test_it_works_below_another_path(talking: MakeTalking, visit: Visiting) -> N
     assert there.page.url.startswith(f"{there.url}/#/c/")
 
 
-def test_it_says_when_the_server_is_gone(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking())
+def test_it_says_when_the_server_is_gone(there: Visit) -> None:
     there.hear("hi")
     there.page.context.set_offline(True)
     turn = there.hear("are you there?")
@@ -279,9 +268,7 @@ def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting
     expect(there.page.locator(".bubble", has_text="a needle")).to_be_in_viewport()
 
 
-def test_one_does_not_jump_while_an_answer_is_written(
-    talking: MakeTalking, visit: Visiting
-) -> None:
+def test_no_jump_while_an_answer_is_written(talking: MakeTalking, visit: Visiting) -> None:
     said = threading.Event()
 
     def answer(heard: RecordedPrompt) -> str:

@@ -73,9 +73,7 @@ class TestReactions:
             figure.get_by_label("Shown as").select_option(kind)
             expect(figure.locator(drawn)).to_have_count(count)
 
-    def test_the_way_it_is_shown_can_be_changed(
-        self, talking: MakeTalking, visit: Visiting
-    ) -> None:
+    def test_its_display_can_be_changed(self, talking: MakeTalking, visit: Visiting) -> None:
         there = with_reactions(
             talking,
             visit,
@@ -95,9 +93,7 @@ class TestReactions:
         assert opened.value.evaluate("window.opener") is None
 
     @pytest.mark.parametrize("options", [["Yes", "No"], {"Yes": "Yes", "No": 3}])
-    def test_a_confirmation_is_answered(
-        self, talking: MakeTalking, visit: Visiting, options: Any
-    ) -> None:
+    def test_confirmation(self, talking: MakeTalking, visit: Visiting, options: Any) -> None:
         asked = {"type": "confirmation", "description": "Send it?", "options": options}
         there = with_reactions(talking, visit, asked)
         expect(there.button("No")).to_be_visible()
@@ -214,9 +210,7 @@ class TestApprovals:
         there.hear("1")
         expect(there.button("Allow once")).to_be_visible()
 
-    def test_it_still_waits_when_the_page_is_opened_again(
-        self, there: Visit, wipe: Counting
-    ) -> None:
+    def test_it_waits_after_a_reload(self, there: Visit, wipe: Counting) -> None:
         there.hear("1")
         expect(there.button("Allow once")).to_be_visible()
         expect(there.page.locator("#conversations .mark.paused")).to_be_visible()

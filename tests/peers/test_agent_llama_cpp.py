@@ -9,7 +9,9 @@ each call is answered, and that the loop ends, is ours.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +20,8 @@ import genai_vendor_anthropic
 import genai_vendor_bedrock
 import genai_vendor_openai
 import pytest
+import requests
 from genai_feature_agent.request import StatelessAgent
-from peers.between import Between, ends_with_result, must_call, must_not_call, short
 from peers.llama_service import llama_instances, llama_server
 from peers.ministack_service import ministack, use_ministack
 
@@ -29,6 +31,79 @@ from genai_host.errors import LimitExceeded, TurnPaused
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+
+_PASSED_ON = ("authorization", "x-api-key", "anthropic-version", "content-type")
+
+
+class Between:
+    """Runs while it is entered.
+
+    url       the service's address
+    change    what to change of the body of a request, before it is passed on
+    bodies    as they came, with their paths
+    """
+
+    def __init__(self, url: str, change: Callable[[Any], None]) -> None:
+        self.bodies: list[Any] = []
+        between = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                between.bodies.append(json.loads(json.dumps(body)))
+                change(body)
+                headers = {name: self.headers[name] for name in _PASSED_ON if self.headers[name]}
+                with requests.post(
+                    url + self.path, json=body, headers=headers, stream=True, timeout=100
+                ) as reply:
+                    self.send_response(reply.status_code)
+                    self.send_header("Content-Type", reply.headers["Content-Type"])
+                    self.end_headers()
+                    for piece in reply.iter_content(None):
+                        self.wfile.write(piece)
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                """Nothing is to be told of requests that are kept."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.05])
+
+    def __enter__(self) -> Between:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def must_call(body: Any) -> None:
+    """Have the model call a tool, whatever the dialect of the request."""
+    is_of_anthropic = "input_schema" in body["tools"][0]
+    body["tool_choice"] = {"type": "any"} if is_of_anthropic else "required"
+
+
+def must_not_call(body: Any) -> None:
+    """Have it say something."""
+    body.pop("tool_choice", None)
+    del body["tools"]
+
+
+def short(body: Any) -> None:
+    """Have it say no more than a few words."""
+    body["max_output_tokens" if "input" in body else "max_tokens"] = 48
+
+
+def ends_with_result(body: Any) -> bool:
+    """Whether the last thing in a request, whatever its dialect, is what a tool gave."""
+    last = (body.get("messages") or body.get("input"))[-1]
+    if last.get("type") == "function_call_output" or last.get("role") == "tool":
+        return True
+    content = last.get("content")
+    return isinstance(content, list) and any(part["type"] == "tool_result" for part in content)
+
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 
@@ -152,9 +227,7 @@ def test_a_tool_is_called_and_its_output_told(
 
 
 @each_model
-def test_a_second_turn_goes_on_from_the_first(
-    host: Host, between: Between, looked: list[str], model: str
-) -> None:
+def test_second_turn(host: Host, between: Between, looked: list[str], model: str) -> None:
     conversation = host.open("agent", model)
     for text, streamed in (("What colour is the sky?", True), ("And the sea?", False)):
         assert answer_of(conversation, text, streamed).text.strip()
@@ -166,9 +239,7 @@ def test_a_second_turn_goes_on_from_the_first(
     assert all(id in sent for id in ids)
 
 
-def test_a_model_that_was_called_often_enough_is_not_called_again(
-    host: Host, between: Between, looked: list[str]
-) -> None:
+def test_most_calls_of_the_model(host: Host, between: Between, looked: list[str]) -> None:
     conversation = host.open("agent", MODELS["chat"], settings={"round_trips": 1})
     with pytest.raises(LimitExceeded, match=r"model calls \(1\)"):
         conversation.say("What colour is the sky?")
@@ -176,9 +247,7 @@ def test_a_model_that_was_called_often_enough_is_not_called_again(
     assert conversation.history == ()
 
 
-def test_a_front_end_can_keep_the_conversation(
-    host: Host, between: Between, looked: list[str]
-) -> None:
+def test_front_end_keeps_the_conversation(host: Host, between: Between, looked: list[str]) -> None:
     agent = StatelessAgent(host, MODELS["responses"])
     first = agent.reply(agent.read({"message": "What colour is the sky?"}))
     assert (first.error, len(looked)) == (None, 1)

@@ -207,7 +207,7 @@ def test_it_embeds(host_for: Callable[..., Host], embedding_server: Any) -> None
 
 @each_dialect
 @each_way
-def test_a_wrong_key_is_told(
+def test_wrong_key(
     host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool
 ) -> None:
     conversation = host_for(server, key="sk-canary-wrong").open("chat", f"{dialect}/smollm2")
@@ -227,9 +227,7 @@ def test_an_overflow_is_told(host: Host, dialect: str, streamed: bool) -> None:
 
 @each_dialect
 @each_way
-def test_an_unknown_path_is_told(
-    host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool
-) -> None:
+def test_unknown(host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool) -> None:
     conversation = host_for(server, path="/v9").open("chat", f"{dialect}/smollm2")
     with pytest.raises(BadRequest, match="File Not Found"):
         answer_of(conversation, "hi", streamed)

@@ -268,27 +268,6 @@ class TestLangChain:
             model="fake", api_key="key", base_url=side.url, max_retries=0, max_tokens=99
         )
 
-    def test_an_answer(self, side: Side, chat: Any) -> None:
-        usage = Usage(9, 5, cached_tokens=3)
-        side.fake.answer = lambda heard: Completion(Message("assistant", "hello"), usage=usage)
-        reply = chat.invoke([("system", "be kind"), ("human", "hi")])
-        assert reply.content == "hello"
-        assert reply.usage_metadata["input_tokens"] == 9
-        assert reply.usage_metadata["input_token_details"]["cache_read"] == 3
-        assert side.fake.prompts[-1].messages == (
-            Message("system", "be kind"),
-            Message("user", "hi"),
-        )
-
-    def test_pieces(self, side: Side, chat: Any) -> None:
-        pieces = list(chat.stream("a long thing to say"))
-        assert len(pieces) > 2
-        whole = pieces[0]
-        for piece in pieces[1:]:
-            whole += piece
-        assert whole.text == "a long thing to say"
-        assert whole.response_metadata["stop_reason"] == "end_turn"
-
     def test_tools(self, side: Side, chat: Any) -> None:
         from langchain_core.messages import HumanMessage, ToolMessage
         from langchain_core.tools import tool
@@ -320,11 +299,6 @@ class TestLangChain:
         said = chat.invoke("hi")
         chat.invoke(["hi", said, ("human", "and?")])
         assert list(side.fake.prompts[-1].messages[1].content) == parts
-
-    def test_classes(self, side: Side, chat: Any) -> None:
-        side.fake.answer = lambda heard: '{"city": "Bonn", "days": 2}'
-        asked = chat.with_structured_output(Trip, method="json_schema")
-        assert asked.invoke("where?") == Trip(city="Bonn", days=2)
 
     def test_tokens(self, side: Side, chat: Any) -> None:
         from langchain_core.messages import HumanMessage

@@ -89,9 +89,7 @@ def test_a_batch_is_created_polled_and_read(client: openai.OpenAI) -> None:
     assert client.files.retrieve(batch.output_file_id).purpose == "batch_output"
 
 
-def test_batches_are_listed_by_pages_and_cancelled(
-    client: openai.OpenAI, gate: threading.Event
-) -> None:
+def test_pages_and_cancellation(client: openai.OpenAI, gate: threading.Event) -> None:
     made = [ended(client, created(client, row("a", "fake"))) for _ in range(3)]
     assert [each.id for each in client.batches.list(limit=2)] == [each.id for each in made[::-1]]
     with pytest.raises(openai.BadRequestError, match="Cannot cancel"):

@@ -78,9 +78,7 @@ def kill(started: subprocess.Popen[bytes]) -> None:
     started.wait(30)
 
 
-def test_50_runs_on_2_workers_of_which_one_is_killed_all_end_and_none_twice(
-    service: FakeService,
-) -> None:
+def test_50_runs_end_once_though_a_worker_is_killed(service: FakeService) -> None:
     with process() as (first, killed), process() as (second, _):
         assistant = first.assistant(model="remote/m", name="A")
 

@@ -101,9 +101,7 @@ def test_the_host_reads_the_time_from_a_clock() -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "parameters"), [each for used in PRIVATE.values() for each in used]
 )
-def test_a_private_method_of_a_library_is_unchanged(
-    owner: type, name: str, parameters: list[str]
-) -> None:
+def test_private_methods_are_unchanged(owner: type, name: str, parameters: list[str]) -> None:
     assert list(inspect.signature(getattr(owner, name)).parameters) == parameters
 
 

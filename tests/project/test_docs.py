@@ -72,21 +72,15 @@ class TestConfiguration:
 
     TEXT = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
-    def test_the_file(self, tmp_path: Path) -> None:
+    def test_item_8_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It blocks nothing that it names."""
+        monkeypatch.setenv("GROQ_API_KEY", "sk-example")
         file = tmp_path / "config.toml"
         [block] = blocks("docs/configuration.md", "toml")
         file.write_text(block.text, encoding="utf-8")
         config = read_config(file)
         assert config.providers["groq"].settings["api_key"] == {"env": "GROQ_API_KEY"}
-
-    def test_item_8_the_file_blocks_nothing_that_it_names(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("GROQ_API_KEY", "sk-example")
-        file = tmp_path / "config.toml"
-        [block] = blocks("docs/configuration.md", "toml")
-        file.write_text(block.text, encoding="utf-8")
-        with Host(config=read_config(file)) as host:
+        with Host(config=config) as host:
             for operation in _OPERATIONS:
                 name = host.config.models[operation]
                 assert any(each.provider for each in host.explain(name, None, operation))

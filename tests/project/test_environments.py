@@ -68,20 +68,21 @@ class TestItem7WithoutDocstrings:
         monkeypatch.setenv("PYTHONOPTIMIZE", "2")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    def test_every_plugin_brings_what_it_does_otherwise(self, run: Run) -> None:
+    @pytest.mark.parametrize(
+        ("command", "keys"),
+        [
+            ("plugins check", ("name", "status", "reason", "provides", "record")),
+            ("tools", ("name", "description", "why_not")),
+        ],
+    )
+    def test_every_plugin_and_tool_is_there(
+        self, run: Run, command: str, keys: tuple[str, ...]
+    ) -> None:
         optimized, usual = (
-            json.loads(run("plugins", "check", "--json", env={"PYTHONOPTIMIZE": level}).stdout)
+            json.loads(run(*command.split(), "--json", env={"PYTHONOPTIMIZE": level}).stdout)
             for level in ("2", None)
         )
-        assert {row["status"] for row in optimized} == {"loaded"}
-        assert optimized == usual
-
-    def test_every_tool_has_its_description(self, run: Run) -> None:
-        optimized, usual = (
-            json.loads(run("tools", "--json", env={"PYTHONOPTIMIZE": level}).stdout)
-            for level in ("2", None)
-        )
-        keys = ("name", "description", "why_not")
+        assert {row.get("status", "loaded") for row in optimized} == {"loaded"}
         assert [[row[key] for key in keys] for row in optimized] == [
             [row[key] for key in keys] for row in usual
         ]
@@ -106,9 +107,7 @@ _ANSWERED = [
 
 class TestItem7Letters:
     @pytest.mark.parametrize("env", _ANSWERED, ids=str)
-    def test_a_question_of_any_letters_is_answered(
-        self, run: Run, env: Mapping[str, str | None]
-    ) -> None:
+    def test_question_of_any_letters(self, run: Run, env: Mapping[str, str | None]) -> None:
         question = "Grüße 日本 🎉"
         for done in (run("ask", "-m", "mock", question, env=env),
                      run("ask", "-m", "mock", stdin=question, env=env)):  # fmt: skip
@@ -157,9 +156,7 @@ class TestItem7Homes:
         assert (tmp_path / "XDG_DATA_HOME/genai-host").is_dir()
 
     @pytest.mark.parametrize("home", ["file", "/dev/null"])
-    def test_a_home_that_is_no_folder_keeps_nothing(
-        self, run: Run, tmp_path: Path, home: str
-    ) -> None:
+    def test_home_that_is_no_folder(self, run: Run, tmp_path: Path, home: str) -> None:
         (tmp_path / "file").touch()
         env = {"HOME": str(tmp_path / home)}
         assert self.answers(run, **env).endswith(f": Not a directory ({_ELSEWHERE})\n")
@@ -208,9 +205,7 @@ def _possible(before: tuple[str, ...], why: str) -> tuple[str, ...]:
 
 @_posix
 class TestItem7ReadOnly:
-    def test_a_question_is_answered_where_no_file_can_be_written(
-        self, run: Run, home: Path
-    ) -> None:
+    def test_it_answers_where_no_file_can_be_written(self, run: Run, home: Path) -> None:
         home.mkdir(exist_ok=True)
         before = read_only(home)
         done = run("ask", "-m", "mock", "hi", before=before)
@@ -244,9 +239,7 @@ class TestItem7Streams:
 
     @pytest.mark.parametrize("line", ["2>&-", "2>/dev/full"])
     @pytest.mark.parametrize("arguments", ["nope", "ask --nope"])
-    def test_a_wrong_use_that_cannot_be_told_is_one(
-        self, run: Run, line: str, arguments: str
-    ) -> None:
+    def test_wrong_use_that_cannot_be_told(self, run: Run, line: str, arguments: str) -> None:
         if "full" in line and not os.path.exists("/dev/full"):
             pytest.skip("there is no /dev/full here")
         done = self.shell(run, line, *arguments.split())
@@ -269,9 +262,7 @@ class TestItem7Terminals:
     @pytest.mark.parametrize(
         "arguments", ["ask -m nope hi", "ask -m mock --details hi", "conversations search hi"]
     )
-    def test_no_colours_where_none_are_wanted(
-        self, run: Run, env: dict[str, str], arguments: str
-    ) -> None:
+    def test_no_colours_unless_wanted(self, run: Run, env: dict[str, str], arguments: str) -> None:
         run("ask", "-m", "mock", "hi")
         shown = self.shown(*arguments.split(), **env)
         assert "hi" in shown or "nope" in shown
@@ -285,9 +276,7 @@ class TestItem7Terminals:
         assert "loaded" in "".join(shown.split())
 
 
-def test_item_7_proxies_of_the_environment_keep_no_service_of_this_machine_away(
-    run: Run, home: Path
-) -> None:
+def test_item_7_no_proxy_for_services_of_this_machine(run: Run, home: Path) -> None:
     message = {"role": "assistant", "content": "near"}
     reply = {"choices": [{"message": message, "finish_reason": "stop"}]}
     env: dict[str, str | None] = dict.fromkeys(

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import textwrap
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -49,9 +48,15 @@ def genai_models():
 """
 
 
-def rows(environment: Any, *command: str) -> dict[str, dict[str, Any]]:
-    done = environment.run(*command, "--json", check=True)
+def rows(environment: Any, *command: str, **variables: str) -> dict[str, dict[str, Any]]:
+    done = environment.run(*command, "--json", environment=variables, check=True)
     return {row["name"]: row for row in json.loads(done.stdout)}
+
+
+def configure(environment: Any, text: str) -> None:
+    file = environment.home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
 
 
 def metadata_of(wheel: Path) -> Message:
@@ -78,20 +83,27 @@ class TestWheels:
         assert len(files) == 13
         assert {str(file.relative_to(ROOT)) for file in files} <= names
 
-    def test_item_10_each_says_whose_it_is_and_where_it_is(self, wheels: dict[str, Path]) -> None:
+    def test_item_10_metadata(self, wheels: dict[str, Path]) -> None:
+        """Whose it is, where it is, and which hosts and Pythons (item 1) it works with."""
         for name, wheel in wheels.items():
             metadata = metadata_of(wheel)
             assert metadata["Author"] == "genai-host developers"
             assert metadata["License-Expression"] == "Apache-2.0"
+            assert metadata["Requires-Python"] == ">=3.11"
+            classifiers = "\n".join(metadata.get_all("Classifier", []))
+            named = re.findall(r"Python :: (3\.\d+)", classifiers)
+            assert named == ["3.11", "3.12", "3.13", "3.14"]
             urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
             assert set(urls) == {"Homepage", "Source", "Documentation", "Changelog", "Issues"}
             if name != "genai-host":
                 assert urls["Source"].endswith(f"/tree/main/plugins/{name}")
                 assert urls["Changelog"].endswith(f"/blob/main/plugins/{name}/CHANGELOG.md")
+                found = map(Requirement, metadata.get_all("Requires-Dist", []))
+                [host] = [each for each in found if each.name == "genai-host"]
+                assert {each.operator for each in host.specifier} == {">=", "<"}, name
+                assert host.specifier.contains(__version__), name
 
-    def test_item_10_links_work_where_a_readme_is_shown_alone(
-        self, wheels: dict[str, Path]
-    ) -> None:
+    def test_item_10_links_of_readmes_are_absolute(self, wheels: dict[str, Path]) -> None:
         for name, wheel in wheels.items():
             text = str(metadata_of(wheel).get_payload())
             found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", text, re.MULTILINE)
@@ -99,23 +111,6 @@ class TestWheels:
             assert [each for each in links if not re.match("https?://|#", each)] == [], name
             ours = re.findall(r"/genai-host/(?:(?:blob|tree)/)?main/([^\s)#]+)", "\n".join(links))
             assert [path for path in ours if not (ROOT / path).exists()] == [], name
-
-    def test_item_10_each_plugin_says_which_host_it_works_with(
-        self, wheels: dict[str, Path]
-    ) -> None:
-        for name in wheels.keys() - {"genai-host"}:
-            found = metadata_of(wheels[name]).get_all("Requires-Dist", [])
-            [host] = [each for each in map(Requirement, found) if each.name == "genai-host"]
-            assert {each.operator for each in host.specifier} == {">=", "<"}, name
-            assert host.specifier.contains(__version__), name
-
-    def test_item_1_each_says_which_pythons_it_works_with(self, wheels: dict[str, Path]) -> None:
-        for wheel in wheels.values():
-            metadata = metadata_of(wheel)
-            assert metadata["Requires-Python"] == ">=3.11"
-            classifiers = "\n".join(metadata.get_all("Classifier", []))
-            named = re.findall(r"Python :: (3\.\d+)", classifiers)
-            assert named == ["3.11", "3.12", "3.13", "3.14"]
 
     def test_installed_plugins_are_found_and_answer(self, environment: Any) -> None:
         done = environment.run("ask", "--provider", "mock", "hi")
@@ -128,20 +123,14 @@ class TestWheels:
 
 class TestStrangers:
     def test_a_vendor_is_one_class_and_one_line(self, environment: Any) -> None:
+        """And several accounts of it are configured apart."""
         make_distribution(
             environment.site, "genai-vendor-greeter", files={"genai_vendor_greeter.py": _VENDOR}
         )
         done = environment.run("ask", "hi")
         assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
         assert rows(environment, "providers")["greeter"]["status"] == "works"
-
-    def test_several_accounts_of_it_are_configured_apart(self, environment: Any) -> None:
-        make_distribution(
-            environment.site, "genai-vendor-greeter", files={"genai_vendor_greeter.py": _VENDOR}
-        )
-        file = environment.home / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text('[providers.formal]\ntype = "greeter"\ngreeting = "good day"\n')
+        configure(environment, '[providers.formal]\ntype = "greeter"\ngreeting = "good day"\n')
         assert environment.run("ask", "-p", "formal", "x").stdout == "good day\n"
         assert environment.run("ask", "-p", "greeter", "x").stdout == "hello\n"
 
@@ -149,53 +138,35 @@ class TestStrangers:
 class TestChanges:
     """The index sees each change in the next process, at once."""
 
-    def names(self, environment: Any, **variables: str) -> set[str]:
-        done = environment.run("plugins", "--json", environment=variables, check=True)
-        return {row["name"] for row in json.loads(done.stdout)}
-
     def test_install_upgrade_and_uninstall(self, environment: Any, tmp_path: Path) -> None:
-        usual = self.names(environment)
-        for version, points in (("1.0", "first = added"), ("2.0", "second = added")):
-            project = tmp_path / version
-            _write_project(project, version, points)
-            environment.install(str(project))
-            assert self.names(environment) == usual | {points.split()[0]}
+        usual = rows(environment, "plugins").keys()
+        for version, point in (("1.0", "first"), ("2.0", "second")):
+            _write_project(tmp_path / version, version, point)
+            environment.install(str(tmp_path / version))
+            assert rows(environment, "plugins").keys() == usual | {point}
+        for point in ("third", "fourth"):
+            _write_project(tmp_path / "project", "1.0", point)
+            environment.install("--editable", str(tmp_path / "project"))
+            assert rows(environment, "plugins").keys() == usual | {point}
         environment.uninstall("added")
-        assert self.names(environment) == usual
-
-    def test_an_editable_install_and_its_reinstall(self, environment: Any, tmp_path: Path) -> None:
-        usual = self.names(environment)
-        project = tmp_path / "project"
-        for point in ("first", "second"):
-            _write_project(project, "1.0", f"{point} = added")
-            environment.install("--editable", str(project))
-            assert self.names(environment) == usual | {point}
-        environment.uninstall("added")
-        assert self.names(environment) == usual
+        assert rows(environment, "plugins").keys() == usual
 
     def test_a_changed_pythonpath(self, environment: Any, tmp_path: Path) -> None:
-        usual = self.names(environment)
+        usual = rows(environment, "plugins").keys()
         make_distribution(tmp_path, "elsewhere")
-        assert self.names(environment, PYTHONPATH=str(tmp_path)) == usual | {"elsewhere"}
-        assert self.names(environment) == usual
+        changed = rows(environment, "plugins", PYTHONPATH=str(tmp_path))
+        assert changed.keys() == usual | {"elsewhere"}
+        assert rows(environment, "plugins").keys() == usual
 
 
-def _write_project(folder: Path, version: str, points: str) -> None:
+def _write_project(folder: Path, version: str, point: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "added.py").write_text("")
     (folder / "pyproject.toml").write_text(
-        textwrap.dedent(f"""
-            [build-system]
-            requires = ["setuptools>=77"]
-            build-backend = "setuptools.build_meta"
-            [project]
-            name = "added"
-            version = "{version}"
-            [project.entry-points.genai_host]
-            {points.split(" = ")[0]} = "{points.split(" = ")[1]}"
-            [tool.setuptools]
-            py-modules = ["added"]
-        """)
+        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
+        f'[project]\nname = "added"\nversion = "{version}"\n'
+        f'[project.entry-points.genai_host]\n{point} = "added"\n'
+        '[tool.setuptools]\npy-modules = ["added"]\n'
     )
 
 
@@ -218,9 +189,7 @@ class TestBroken:
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout
 
-    def test_a_good_model_answers_and_each_broken_plugin_is_named_with_its_fix(
-        self, broken: Any
-    ) -> None:
+    def test_a_good_model_answers_and_each_broken_plugin_is_named(self, broken: Any) -> None:
         done = broken.run("ask", "--provider", "mock", "hi")
         assert (done.returncode, done.stdout) == (0, "hi\n")
         assert "Traceback" not in done.stderr
@@ -262,9 +231,7 @@ class TestBroken:
         assert broken.run("ask", "-p", "mock", "hi").stderr.count("warning: ") == 1
 
     def test_strict_mode_refuses_to_go_on(self, broken: Any) -> None:
-        file = broken.home / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text("[plugins]\nstrict = true\n")
+        configure(broken, "[plugins]\nstrict = true\n")
         done = broken.run("ask", "-p", "mock", "hi")
         assert (done.returncode, done.stdout) == (1, "")
         assert "error: plugin" in done.stderr

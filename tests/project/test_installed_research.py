@@ -29,9 +29,7 @@ def installed(wheels: dict[str, Path], tmp_path: Path) -> Environment:
     return made
 
 
-def test_it_searches_a_folder_and_says_where_its_answer_is_from(
-    installed: Environment, tmp_path: Path
-) -> None:
+def test_it_searches_a_folder_and_cites_it(installed: Environment, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "rivers.md").write_text("# Rivers\n\nRivers run to the sea.\n")

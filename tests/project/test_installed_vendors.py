@@ -102,9 +102,7 @@ def test_all_vendors_are_here() -> None:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_a_vendor_works_alone_and_another_is_named_with_its_line(
-    install: Install, vendor: str
-) -> None:
+def test_a_vendor_works_alone_and_names_others(install: Install, vendor: str) -> None:
     alone = install(vendor)
     plugins = rows(alone, "plugins", "check")
     assert {each["status"] for each in plugins} == {"loaded"}
@@ -141,9 +139,7 @@ class TestNone:
             assert line in refused(bare, "ask", *named, "hi")
         assert line in refused(bare, "config", "add", "other", "bedrock")
 
-    def test_a_conversation_whose_vendor_is_gone_is_shown_and_says_what_to_install(
-        self, install: Install
-    ) -> None:
+    def test_the_vendor_of_a_conversation_is_gone(self, install: Install) -> None:
         environment = install("genai-vendor-mock")
         assert environment.run("ask", "-p", "mock", "hello you", check=True).stdout
         environment.uninstall("genai-vendor-mock")
@@ -218,9 +214,7 @@ class TestOpenModels:
         assert "genai-host install genai-vendor-ollama" in said
 
     @pytest.mark.parametrize("declared", [True, False])
-    def test_models_that_somebody_runs(
-        self, install: Install, service: FakeService, declared: bool
-    ) -> None:
+    def test_models_that_run(self, install: Install, service: FakeService, declared: bool) -> None:
         found = install("genai-vendor-ollama", *["genai-models-open"] * declared)
         service.replies = [ollama_service.chat("fine")]
         answered(found, LLAMA, {"NO_PROXY": "*", "OLLAMA_HOST": service.url})

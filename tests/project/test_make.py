@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMAND = 'python3 make.py ask "What is the capital of France?"'
 DEBIAN = "/usr/bin/python3"
-WORKERS = ("-n", "2", "--dist=worksteal")
+RINGS = "-n 2 --dist=worksteal --rings=unit,part"
+OTHERS = "lowest,bare,peers,page,agents,assistants-peers"
+PLUGINS = ROOT / "plugins"
 
 
 def _loaded(file: Path) -> Any:
@@ -32,14 +34,10 @@ def _loaded(file: Path) -> Any:
 
 make = _loaded(ROOT / "make.py")
 
-NEEDED_BY_BATCH = (
-    "genai-feature-agent",
-    "genai-feature-chat",
-    "genai-host-testing",
-    "genai-server",
-    "genai-vendor-mock",
-    "genai-wire-openai",
-)
+NEEDED_BY_BATCH = {
+    *("genai-feature-agent", "genai-feature-chat", "genai-host-testing", "genai-server"),
+    *("genai-vendor-mock", "genai-wire-openai"),
+}
 """Plugins that it, its tests and the testing kit require."""
 
 
@@ -67,12 +65,12 @@ class TestTests:
     """A run without tests is never green: tox skips what has no Python, and is content."""
 
     @pytest.fixture
-    def ran(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    def ran(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         """What tox would be run with."""
-        commands: list[list[str]] = []
+        commands: list[str] = []
 
         def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-            commands.append(command[command.index("--conf") + 2 :])
+            commands.append(" ".join(command[command.index("--conf") + 2 :]))
             return subprocess.CompletedProcess(command, 0)
 
         monkeypatch.delenv("CI", raising=False)
@@ -81,89 +79,50 @@ class TestTests:
         return commands
 
     @pytest.mark.parametrize(
-        ("there", "chosen"),
+        ("there", "arguments", "expected"),
         [
-            ([(3, 13), (3, 11)], "py313"),
-            ([(3, 12), (3, 11)], "py312"),
-            ([(3, 14), (3, 13)], "py314"),
+            ([13, 11], "-q", "py313,types,lint -q"),
+            ([12, 11], "-q", "py312,types,lint -q"),
+            ([14, 13], "-q", "py314,types,lint -q"),
+            ([13, 11], "--all", f"py313-all,{OTHERS},types,lint"),
+            ([12, 11], "--all", f"py312-all,{OTHERS},types,lint"),
+            ([13], "genai-otel -q", f"plugin -- {PLUGINS}/genai-otel {RINGS},process -q"),
+            ([13], "--changed main", f"py313 -- --changed main {RINGS},smoke"),
+            ([13], "--stress tests/x.py", "py313 -- --stress tests/x.py"),
+            ([13], "--mutate --count 9", "py313 -- --mutate --count 9"),
         ],
     )
     def test_item_1_they_run_on_the_supported_python_that_is_there(
         self,
-        ran: list[list[str]],
+        ran: list[str],
         monkeypatch: pytest.MonkeyPatch,
-        there: list[tuple[int, int]],
-        chosen: str,
+        there: list[int],
+        arguments: str,
+        expected: str,
     ) -> None:
-        monkeypatch.setattr(make, "_supported", lambda path: there)
-        assert make.test(["-q"]) == 0
-        assert make.test(["--all"]) == 0
-        assert ran == [
-            ["-e", f"{chosen},types,lint", "-q"],
-            ["-e", f"{chosen}-all,lowest,bare,peers,page,agents,assistants-peers,types,lint"],
-        ]
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, minor) for minor in there])
+        assert make.test(arguments.split()) == 0
+        assert ran == [f"-e {expected}"]
 
-    def test_item_1_without_any_it_fails_and_names_what_is_missing(
-        self,
-        ran: list[list[str]],
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+    def test_item_1_a_python_is_missing(
+        self, ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        """In CI, that of the default tier must be there: tox fails for one that is missing."""
         monkeypatch.setattr(make, "_supported", lambda path: [])
-        assert make.test([]) == 1
-        assert ran == []
+        assert (make.test([]), ran) == (1, [])
         assert "no supported Python is there: 3.11 to 3.14 are" in capsys.readouterr().err
-
-    def test_item_1_in_ci_the_one_of_the_default_tier_must_be_there(
-        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """tox fails there for a Python that is missing."""
         monkeypatch.setenv("CI", "true")
         monkeypatch.setattr(make, "_supported", lambda path: [(3, 12)])
         assert make.test(["--all"]) == 0
-        assert "py313-all" in ran[0][1].split(",")
-
-    def test_the_tests_of_one_plugin(
-        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
-        assert make.test(["genai-otel", "-q"]) == 0
-        folder = str(ROOT / "plugins" / "genai-otel")
-        assert ran == [["-e", "plugin", "--", folder, *WORKERS, "--rings=unit,part,process", "-q"]]
-
-    def test_item_4_the_tests_of_what_is_changed(
-        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
-        assert make.test(["--changed", "main"]) == 0
-        rings = [*WORKERS, "--rings=unit,part,smoke"]
-        assert ran == [["-e", "py313", "--", "--changed", "main", *rings]]
-
-    def test_a_file_under_stress(
-        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
-        assert make.test(["--stress", "tests/x.py"]) == 0
-        assert ran == [["-e", "py313", "--", "--stress", "tests/x.py"]]
-
-    def test_item_5_small_changes_of_the_core(
-        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(make, "_supported", lambda path: [(3, 13)])
-        assert make.test(["--mutate", "--count", "9"]) == 0
-        assert ran == [["-e", "py313", "--", "--mutate", "--count", "9"]]
+        assert ran[0].startswith("-e py313-all,")
 
     @pytest.mark.process
     @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
     def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
-        for name, code in (
-            ("python3.10", 0),
-            ("python3.11", 0),
-            ("python3.12", 127),
-            ("python3.15", 0),
-        ):
-            (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
-            (tmp_path / name).chmod(0o755)
+        for minor, code in ((10, 0), (11, 0), (12, 127), (15, 0)):
+            file = tmp_path / f"python3.{minor}"
+            file.write_text(f"#!/bin/sh\nexit {code}\n")
+            file.chmod(0o755)
         expected = {(3, 11), sys.version_info[:2]}
         assert make._supported(str(tmp_path)) == sorted(expected, reverse=True)
 
@@ -193,13 +152,9 @@ class TestInstalling:
         return file
 
     def test_item_1_each_extra_takes_the_plugins_that_it_needs(self) -> None:
-        starter = [folder.name for folder in make._needed_by("starter")]
-        assert starter == [
-            "genai-feature-chat",
-            "genai-models-open",
-            "genai-server",
-            "genai-vendor-local",
-            "genai-wire-openai",
+        assert [folder.name for folder in make._needed_by("starter")] == [
+            *("genai-feature-chat", "genai-models-open", "genai-server"),
+            *("genai-vendor-local", "genai-wire-openai"),
         ]
         plugins = make._plugins()
         assert make._needed_by("all") == [plugins[name] for name in plugins if name != make._KIT]
@@ -211,18 +166,14 @@ class TestInstalling:
         assert last == f"-e {ROOT / 'plugins' / 'genai-batch'}[test]"
 
     @pytest.mark.process
-    def test_item_1_it_tells_what_is_downloaded_and_how_much(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_item_1_downloads(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         make._install(self.pip(tmp_path, PIP, 0), ["x"])
         shown = "  downloading large_one 2026.1 (33.8 MB)\n  installing 3 distributions\n"
         assert capsys.readouterr() == ("", shown)
 
     @pytest.mark.smoke
     @pytest.mark.process
-    def test_item_1_without_a_network_it_says_so_in_one_line_and_a_step(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_item_1_no_network(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
             make._install(self.pip(tmp_path, OFFLINE, 1), ["x"])
         assert ended.value.code == 1
@@ -231,7 +182,7 @@ class TestInstalling:
         assert "check the network" in step
 
     @pytest.mark.process
-    def test_item_1_another_failure_is_shown_in_the_words_of_pip(
+    def test_item_1_failure_of_pip(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         said = "ERROR: Could not install: [Errno 28] No space left on device\n"
@@ -250,9 +201,7 @@ class TestInstalling:
         assert "cannot be written\n  clone the project into" in capsys.readouterr().err
 
     @pytest.mark.process
-    def test_item_1_all_plugins_stay_once_they_are_there(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_item_1_plugins_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         wanted: list[tuple[str, str]] = []
 
         def environment(folder: Path, requirements: list[str], stamp: str) -> Path:
@@ -287,13 +236,9 @@ sys.exit(make.main(sys.argv[2:]))
 
 def started(python: Path, *command: str) -> subprocess.Popen[str]:
     """`make.py` in a process, with an environment that has this Python."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _START, str(python), *command],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    arguments = [sys.executable, "-c", _START, str(python), *command]
+    out = subprocess.PIPE
+    return subprocess.Popen(arguments, cwd=ROOT, stdout=out, stderr=out, text=True)
 
 
 @pytest.fixture
@@ -325,9 +270,7 @@ def test_without_the_weights_nothing_is_run(python: Path, monkeypatch: pytest.Mo
     assert process.returncode == 3
 
 
-def test_elsewhere_it_waits_and_leaves_ctrl_c_to_the_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_elsewhere_the_command_gets_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: list[object] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -343,9 +286,7 @@ def test_elsewhere_it_waits_and_leaves_ctrl_c_to_the_command(
     assert handlers == [signal.SIG_IGN]
 
 
-def test_ctrl_c_amid_the_preparations_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_early_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
+import changed
 import pytest
 from environments import ROOT
 from importlib_metadata import packages_distributions
@@ -84,28 +83,18 @@ def test_item_4_they_pass_in_an_environment_of_their_own() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@cache
-def _changed() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("changed", ROOT / "tests" / "changed.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.process
 class TestChanged:
     """`python3 make.py test --changed` runs what a change may break."""
 
     @staticmethod
-    def _tests_of(*changed: str) -> list[str] | None:
-        tests: list[str] | None = _changed().tests_of(changed)
+    def _tests_of(*files: str) -> list[str]:
+        tests = changed.tests_of(files)
+        assert tests is not None
         return tests
 
     def test_item_4_a_plugin_runs_its_tests_and_those_that_import_it(self) -> None:
         tests = self._tests_of("plugins/genai-wire-ollama/genai_wire_ollama/dialect/chat.py")
-        assert tests is not None
         own = sorted((ROOT / "plugins/genai-vendor-ollama/tests").glob("test_ollama_[cr]*.py"))
         assert {str(file.relative_to(ROOT)) for file in own} <= {*tests}
         assert "tests/acceptance/test_routes.py" in tests
@@ -115,7 +104,6 @@ class TestChanged:
     def test_item_4_a_helper_runs_what_imports_it(self) -> None:
         assert self._tests_of("tests/helpers/stepping.py") == ["tests/store/test_crashes.py"]
         tests = self._tests_of(f"{KIT}/services/assistants_events.py")
-        assert tests is not None
         assert "plugins/genai-feature-assistants/tests/test_assistants_agents_host.py" in tests
 
     @pytest.mark.parametrize(
@@ -126,22 +114,16 @@ class TestChanged:
         ],
     )
     def test_a_fixture_runs_what_uses_it(self, file: str, test: str) -> None:
-        assert test in (self._tests_of(file) or ())
+        assert test in self._tests_of(file)
 
     @pytest.mark.parametrize(
         "file",
-        [
-            "genai_host/host/host.py",
-            f"{KIT}/fake_model.py",
-            "setup.cfg",
-            "conftest.py",
-        ],
+        ["genai_host/host/host.py", f"{KIT}/fake_model.py", "setup.cfg", "conftest.py"],
     )
     def test_item_4_the_host_and_the_settings_run_all(self, file: str) -> None:
-        assert self._tests_of("README.md", file) is None
+        assert changed.tests_of(["README.md", file]) is None
 
     def test_item_4_a_document_runs_the_tests_of_the_project(self) -> None:
         tests = self._tests_of("docs/plugins.md")
-        assert tests is not None
         assert "tests/project/test_docs.py" in tests
         assert {each.split("/")[1] for each in tests} == {"project"}

@@ -130,9 +130,7 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
         *(("unit,smoke", 11), ("unit,hypothesis", 11)),
     ],
 )
-def test_item_1_a_ring_is_chosen_by_its_name(
-    project: pytest.Pytester, ring: str, count: int
-) -> None:
+def test_item_1_choice_of_rings(project: pytest.Pytester, ring: str, count: int) -> None:
     result = project.runpytest_subprocess("--collect-only", "-q", f"--rings={ring}")
     assert sum("::" in line for line in result.outlines) == count
 

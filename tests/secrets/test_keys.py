@@ -29,6 +29,7 @@ class Settings:
 
 
 [KEY] = describe(Settings)
+KEY_VALUE = Secret("x")
 
 
 class Ring:
@@ -87,14 +88,9 @@ class TestOrder:
         assert found(keys, "usual") == ("ringed", "the keyring")
 
     def test_the_variable_of_an_instance_is_its_own(self) -> None:
-        environ = {"GENAI_HOST_PROVIDERS__MY_GATE__API_KEY": "x"}
-        keys = SecretStore(environ=environ)
+        keys = SecretStore(environ={"GENAI_HOST_PROVIDERS__MY_GATE__API_KEY": "x"})
         assert found(keys, "my-gate")
-        assert found(keys, "my") is None
-        assert found(keys, "gate") is None
-
-    def test_none_is_none(self) -> None:
-        assert found(SecretStore(environ={})) is None
+        assert found(keys, "my") is found(keys, "gate") is None
         assert not os.path.exists(paths.keys_file())
 
     def test_each_home_has_a_keyring_of_its_own(
@@ -183,9 +179,7 @@ class TestFile:
         ],
         ids=lambda content: content[:50].decode("latin-1"),
     )
-    def test_one_that_is_damaged_is_told_and_not_changed(
-        self, keys: SecretStore, content: bytes
-    ) -> None:
+    def test_damaged_file_is_not_changed(self, keys: SecretStore, content: bytes) -> None:
         Path(keys.path).write_bytes(content)
         for use in (
             found,
@@ -199,9 +193,7 @@ class TestFile:
             assert CANARY not in shown(caught.value)
         assert Path(keys.path).read_bytes() == content
 
-    def test_a_failed_write_leaves_the_old_one(
-        self, keys: SecretStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_write(self, keys: SecretStore, monkeypatch: pytest.MonkeyPatch) -> None:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
@@ -236,10 +228,7 @@ class TestFile:
 
     def test_what_is_read_only_takes_no_keys(self) -> None:
         keys = SecretStore(environ={"GENAI_HOST_READ_ONLY": "1"})
-        for change in (
-            lambda: keys.set("mine", "api_key", Secret("x")),
-            lambda: keys.remove("mine"),
-        ):
+        for change in (lambda: keys.set("mine", "api_key", KEY_VALUE), lambda: keys.remove("mine")):
             with pytest.raises(ConfigurationError, match="GENAI_HOST_READ_ONLY is set"):
                 change()
 

@@ -39,15 +39,8 @@ def test_it_is_made_when_it_is_looked_at_and_then_kept() -> None:
     assert thing.made == 0
     assert thing.part is thing.part
     assert thing.made == 1
-
-
-def test_nothing_is_kept_as_well() -> None:
-    thing = Thing()
     assert (thing.nothing, thing.nothing) == (None, None)
-    assert thing.made == 1
-
-
-def test_one_may_be_made_of_another() -> None:
+    assert thing.made == 2
     assert Thing().outer == [1, 2]
 
 

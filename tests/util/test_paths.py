@@ -65,9 +65,7 @@ def test_item_7_without_a_home_no_path_is_in_the_working_directory(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="homes are POSIX")
-def test_item_7_a_relative_home_is_that_of_the_list_of_users(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_7_relative_home_is_ignored(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = pwd.getpwuid(os.getuid()).pw_dir
     monkeypatch.setenv("HOME", "relative")
     assert paths.has_home()
@@ -79,9 +77,7 @@ def unknown_user(number: int) -> None:
 
 
 @pytest.mark.parametrize("named", [None, "", "my.toml"])
-def test_which_configuration_file_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, named: str | None
-) -> None:
+def test_named_file(folder: Path, monkeypatch: pytest.MonkeyPatch, named: str | None) -> None:
     if named is not None:
         monkeypatch.setenv("GENAI_HOST_CONFIG", named)
     assert paths.named_config_file() == (str(folder / named) if named else "")

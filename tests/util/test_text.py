@@ -106,9 +106,7 @@ def function() -> None:
     ("documented", "text"),
     [(function, "Return nothing."), (Documented().method, "Do\n\nsomething."), (len, "")],
 )
-def test_a_docstring_that_python_drops_is_read_from_the_source(
-    monkeypatch: pytest.MonkeyPatch, documented: Any, text: str
-) -> None:
+def test_dropped_docstring(monkeypatch: pytest.MonkeyPatch, documented: Any, text: str) -> None:
     """As with `python -OO`."""
     monkeypatch.setattr("inspect.getdoc", lambda function: None)
     assert docstring(documented) == ""

@@ -43,9 +43,7 @@ def test_what_is_utf_8_or_has_a_byte_order_mark_is_itself(encoding: str, text: s
         ("日本語".encode("utf-16-le"), "utf-8"),
     ],
 )
-def test_a_byte_order_mark_or_utf_16_without_one_names_the_encoding(
-    head: bytes, encoding: str
-) -> None:
+def test_a_byte_order_mark_or_utf_16_names_the_encoding(head: bytes, encoding: str) -> None:
     assert encoding_of(head) == encoding
 
 
@@ -59,9 +57,7 @@ def test_a_byte_order_mark_or_utf_16_without_one_names_the_encoding(
         (b"\xff\xfea", "utf-8", "\ufffd"),
     ],
 )
-def test_what_is_not_utf_8_is_windows_1252_or_what_the_user_has(
-    data: bytes, default: str, text: str
-) -> None:
+def test_other_text_is_windows_1252_or_the_default(data: bytes, default: str, text: str) -> None:
     assert decode_text(data, default) == text
 
 

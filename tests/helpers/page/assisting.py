@@ -68,6 +68,13 @@ def talk(there: Visit, name: str) -> None:
     expect(there.page.locator("h1")).to_have_text(name)
 
 
+def begin(there: Visit, name: str, **given: Any) -> Locator:
+    """Make an assistant, and go to a new thread with it; its card."""
+    card = make(there, name, **given)
+    talk(there, name)
+    return card
+
+
 def with_function(there: Visit, name: str, function: str = "weather") -> None:
     """Have an assistant made as a program would, and open the list."""
     tool = {"type": "function", "function": {"name": function}}
