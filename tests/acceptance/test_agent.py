@@ -1,27 +1,23 @@
-"""Acceptance, agent.md: the agent that calls tools, as its front end sees it."""
+"""Acceptance, agent.md: the agent that calls tools, as its front end sees it; items 2, 10 and 11
+over HTTP: `test_agent_http.py`."""
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from attrs import evolve
-from genai_feature_agent.http import in_events, in_lines, pieces
 from genai_feature_agent.loop import AgentLoop, Envelope
 from genai_feature_agent.request import AgentReply, StatelessAgent
 
-from genai_host import Conversation, Host, Message, TurnLimits
+from genai_host import Host, Message, TurnLimits
 from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult
-from genai_host.errors import LimitExceeded, NoRoute, ServiceUnavailable, ValidationError
-from genai_host.store import Store
-from genai_host_testing import FakeModel, RecordedPrompt
-from genai_host_testing.fake_model import FakeAnswer
-from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn, since_user
+from genai_host.errors import LimitExceeded, ValidationError
+from genai_host_testing import FakeModel
+from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn
 from genai_host_testing.internal.fixtures import MakeHost
 
 SESSION = "12345678-1234-5678-1234-567812345678"
@@ -35,14 +31,17 @@ def asked(
     settings: Any = None,
     **body: Any,
 ) -> AgentReply:
-    return asked_of(
-        StatelessAgent(host, "fake", settings=settings, turn_limits=caps), message, **body
-    )
-
-
-def asked_of(agent: StatelessAgent, message: str, **body: Any) -> AgentReply:
+    agent = StatelessAgent(host, "fake", settings=settings, turn_limits=caps)
     request = {"message": message, "context": {}, "history": [], **body}
     return agent.reply(agent.read(json.loads(json.dumps(request))))
+
+
+def undone(*calls: Any) -> list[Any]:
+    """A history that ends with calls."""
+    return [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": "", "tool-calls": list(calls)},
+    ]
 
 
 def texts(reply: AgentReply) -> list[tuple[str, str]]:
@@ -50,20 +49,6 @@ def texts(reply: AgentReply) -> list[tuple[str, str]]:
 
 
 class TestItem01:
-    def test_item_01_a_request_gives_reactions_history_and_session(
-        self, make_host: MakeHost
-    ) -> None:
-        host = agent_host(make_host, in_turn("hello"))
-        body = asked(host, session_id=SESSION).to_json()
-        assert body == {
-            "reactions": [{"type": "message", "message": "hello"}],
-            "history": [
-                {"role": "user", "content": "hi"},
-                {"role": "assistant", "content": "hello"},
-            ],
-            "session_id": SESSION,
-        }
-
     def test_item_01_a_session_is_made_up_if_none_is_given(self, make_host: MakeHost) -> None:
         host = agent_host(make_host, in_turn("hello"))
         first, second = asked(host), asked(host)
@@ -100,71 +85,6 @@ class TestItem01:
             agent.read(["hi"])
 
 
-class TestItem02:
-    def test_item_02_interleaved_conversations_are_as_if_alone(self, make_host: MakeHost) -> None:
-        def model() -> FakeModel:
-            return FakeModel(_repeats_all)
-
-        def talk(agent: StatelessAgent, name: str) -> Iterator[AgentReply]:
-            history: Any = []
-            for number in range(3):
-                reply = asked_of(agent, f"{name}{number}", history=history, session_id=SESSION)
-                history = reply.history
-                yield reply
-
-        def agent() -> StatelessAgent:
-            return StatelessAgent(agent_host(make_host, model(), tools), "fake")
-
-        tools = Counting("look", "found")
-        alone = [list(talk(agent(), name)) for name in "ab"]
-        one = agent()
-        together = list(zip(talk(one, "a"), talk(one, "b"), strict=True))
-        assert [list(each) for each in zip(*together, strict=True)] == alone
-        assert "a0 a1 a2" in str(alone[0][-1].reactions)
-        assert "b0" not in str(alone[0][-1].history)
-
-    @pytest.mark.part
-    def test_item_02_the_server_keeps_nothing(self, make_host: MakeHost, tmp_path: Any) -> None:
-        with Store(tmp_path / "x.db") as store:
-            host = agent_host(make_host, FakeModel(_repeats_all), Counting("look"), store=store)
-            asked(host)
-            assert host.conversations() == []
-
-    def test_item_02_many_at_once_keep_and_mix_nothing(self, make_host: MakeHost) -> None:
-        tool = Counting("look", "found", idempotent=True)
-        agent = StatelessAgent(agent_host(make_host, FakeModel(_repeats_all), tool), "fake")
-
-        def talk(name: str) -> list[tuple[str, str]]:
-            history = [
-                {"role": "user", "content": f"{name}-one"},
-                {"role": "assistant", "content": "heard"},
-            ]
-            return texts(asked_of(agent, f"{name}-two", history=history))
-
-        before = conversations()
-        with ThreadPoolExecutor(200) as threads:
-            names = [f"n{number}" for number in range(200)]
-            found = list(threads.map(talk, names))
-        for name, said in zip(names, found, strict=True):
-            assert [text for role, text in said if role == "user"] == [f"{name}-one", f"{name}-two"]
-            assert said[-1] == ("assistant", f"{name}-one {name}-two")
-        assert len(tool.calls) == 200
-        assert conversations() <= before
-
-
-def conversations() -> set[Conversation]:
-    """Those that are in memory."""
-    gc.collect()
-    return {each for each in gc.get_objects() if type(each) is Conversation}
-
-
-def _repeats_all(heard: RecordedPrompt) -> FakeAnswer:
-    """Looks once, then says all that users have said."""
-    if not since_user(heard):
-        return calls("look")
-    return " ".join(each.text for each in heard.messages if each.role == "user")
-
-
 class TestItem03:
     def test_item_03_the_example_of_the_document(self, make_host: MakeHost) -> None:
         tools = [Counting("find_user", "7"), Counting("find_group", "9"), Counting("add", "added")]
@@ -175,19 +95,11 @@ class TestItem03:
         )
         reply = asked(agent_host(make_host, model, *tools), "Add Ada to the group")
         assert model.calls == 3
-        assert [each.calls for each in tools] == [
-            [{"name": "Ada"}],
-            [{"name": "Ada"}],
-            [{"user": 7, "group": 9}],
-        ]
-        assert [(each["role"], each.get("tool-call-id")) for each in reply.history] == [
-            ("user", None),
-            ("assistant", None),
-            ("tool", "find_user-0"),
-            ("tool", "find_group-1"),
-            ("assistant", None),
-            ("tool", "add-0"),
-            ("assistant", None),
+        ada = [{"name": "Ada"}]
+        assert [each.calls for each in tools] == [ada, ada, [{"user": 7, "group": 9}]]
+        assert [each.get("tool-call-id", each["role"]) for each in reply.history] == [
+            *("user", "assistant", "find_user-0", "find_group-1", "assistant", "add-0"),
+            "assistant",
         ]
         assert reply.reactions == [{"type": "message", "message": "Ada is in the group now."}]
 
@@ -205,11 +117,7 @@ class TestItem03:
         tool = Counting("look", "found")
         model = in_turn("so it is")
         call = {"id": "1", "name": "look", "arguments": {"at": "x"}}
-        history = [
-            {"role": "user", "content": "look"},
-            {"role": "assistant", "content": "", "tool-calls": [call]},
-        ]
-        reply = asked(agent_host(make_host, model, tool), "well?", history=history)
+        reply = asked(agent_host(make_host, model, tool), "well?", history=undone(call))
         assert tool.calls == [{"at": "x"}]
         assert reply.history[2:] == [
             {"role": "tool", "tool-call-id": "1", "content": "found"},
@@ -223,7 +131,7 @@ class TestItem03:
 
 class TestItem04:
     @pytest.mark.parametrize("times", [None, 1, 3])
-    def test_item_04_the_model_is_called_so_often_and_no_more(
+    def test_item_04_calls_of_the_model_limited(
         self, make_host: MakeHost, times: int | None
     ) -> None:
         model = FakeModel(lambda heard: calls("look", prefix=f"{heard.number}-"))
@@ -245,21 +153,8 @@ class TestItem04:
         reply = asked(agent_host(make_host, model, Counting("look")))
         assert (reply.error, model.calls) == (None, 6)
 
-    def test_item_04_a_failure_of_the_service_has_the_history_so_far(
-        self, make_host: MakeHost
-    ) -> None:
-        model = in_turn(calls("look"), "not reached")
-        model.faults[1] = ServiceUnavailable("as the test wants it", retryable=False)
-        reply = asked(agent_host(make_host, model, Counting("look", "found")))
-        assert isinstance(reply.error, ServiceUnavailable)
-        assert [role for role, _ in texts(reply)] == ["user", "assistant", "tool"]
-
     def test_item_04_what_was_left_undone_is_left_so(self, make_host: MakeHost) -> None:
-        asked_for = [{"id": str(n), "name": "look", "arguments": {}} for n in range(9)]
-        history = [
-            {"role": "user", "content": "look"},
-            {"role": "assistant", "content": "", "tool-calls": asked_for},
-        ]
+        history = undone(*({"id": str(n), "name": "look", "arguments": {}} for n in range(9)))
         host = agent_host(make_host, in_turn("hello"), Counting("look"))
         reply = asked(host, "well?", history=history, caps=TurnLimits(steps=5))
         assert isinstance(reply.error, LimitExceeded)
@@ -313,7 +208,7 @@ class TestItem06:
         assert reply.error is None
 
 
-REACTIONS = [
+REACTIONS: list[Any] = [
     {"type": "message", "message": "x"},
     {"type": "redirect", "url": "/question/7"},
     {"type": "confirmation", "description": "x", "options": ["yes", "no"]},
@@ -353,9 +248,7 @@ class TestItem07:
         ],
         ids=str,
     )
-    def test_item_07_an_invalid_one_is_an_error_that_names_the_tool(
-        self, make_host: MakeHost, wrong: Any
-    ) -> None:
+    def test_item_07_an_invalid_one_names_the_tool(self, make_host: MakeHost, wrong: Any) -> None:
         tool = Counting("look", ToolOutput("done", reactions=[wrong]))
         reply = asked(agent_host(make_host, in_turn(calls("look"), "I see"), tool))
         assert reply.reactions == [{"type": "message", "message": "I see"}]
@@ -365,25 +258,17 @@ class TestItem07:
 
     def test_item_07_unknown_types_pass_and_plugins_add_types(self, make_host: MakeHost) -> None:
         schema = {"required": ["beat"]}
-        given = [{"type": "unheard-of", "x": 1}, {"type": "drum", "beat": 4}]
+        given: list[Any] = [{"type": "unheard-of", "x": 1}, {"type": "drum", "beat": 4}]
         good = Counting("good", ToolOutput(reactions=given))
         bad = Counting("bad", ToolOutput(reactions=[{"type": "drum"}]))
-        host = agent_host(
-            make_host,
-            in_turn(calls("good", "bad"), "done"),
-            good,
-            bad,
-            reactions=[ReactionType("drum", schema)],
-        )
-        reply = asked(host)
+        model, drum = in_turn(calls("good", "bad"), "done"), ReactionType("drum", schema)
+        reply = asked(agent_host(make_host, model, good, bad, reactions=[drum]))
         assert reply.reactions[1:] == given
         assert "bad failed: " in reply.history[3]["content"]
 
 
 class TestItem08:
-    def test_item_08_texts_come_first_and_tools_in_the_order_of_calls(
-        self, make_host: MakeHost
-    ) -> None:
+    def test_item_08_texts_come_first_then_tools_in_order(self, make_host: MakeHost) -> None:
         tools = [
             Counting(name, ToolOutput(reactions=[{"type": "x", "by": name}])) for name in "abc"
         ]
@@ -400,24 +285,25 @@ class TestItem08:
             *({"type": "x", "by": name} for name in "bac"),
         ]
 
-    @pytest.mark.parametrize("reaction", REACTIONS[1:4], ids=str)
-    def test_item_08_a_terminating_reaction_stops_the_loop(
-        self, make_host: MakeHost, reaction: Any
+    @pytest.mark.parametrize(
+        "output",
+        [
+            *(ToolOutput("gone", reactions=[each]) for each in REACTIONS[1:4]),
+            ToolOutput("gone", ends=True),
+        ],
+        ids=["redirect", "confirmation", "goto-question", "ends"],
+    )
+    def test_item_08_terminating_stops_the_loop(
+        self, make_host: MakeHost, output: ToolOutput
     ) -> None:
         model = in_turn(calls("go", "look"), "not reached")
-        look = Counting("look", "found")
-        go = Counting("go", ToolOutput("gone", reactions=[reaction]))
+        go, look = Counting("go", output), Counting("look", "found")
         reply = asked(agent_host(make_host, model, go, look))
         assert model.calls == 1
-        assert reply.reactions == [reaction]
+        assert reply.reactions == list(output.reactions)
         assert texts(reply)[2:] == [("tool", "gone"), ("tool", "found")]  # all are answered
         goes_on = asked(agent_host(make_host, in_turn("and?")), "next", history=reply.history)
         assert goes_on.error is None
-
-    def test_item_08_so_does_a_tool_that_ends_it(self, make_host: MakeHost) -> None:
-        model = in_turn(calls("go"), "not reached")
-        asked(agent_host(make_host, model, Counting("go", ToolOutput("gone", ends=True))))
-        assert model.calls == 1
 
 
 class TestItem09:
@@ -490,106 +376,6 @@ class TestItem09:
         assert reply.history[2]["content"] == hostile  # as the tool gave it
 
 
-class TestItem10:
-    def test_item_10_the_history_of_a_reply_works(self, make_host: MakeHost) -> None:
-        model = in_turn(calls("look", "none", text="I look. "), "done", "and again")
-        host = agent_host(make_host, model, Counting("look", ["one", "two"]))
-        first = asked(host)
-        second = asked(host, "again", history=first.history)
-        assert second.error is None
-        assert second.history[: len(first.history)] == first.history
-        before, now = model.prompts[1].messages, model.prompts[2].messages
-        assert now[: len(before)] == before
-
-
-def lines(reply: Any) -> list[tuple[str, Any]]:
-    split = [line.partition(":") for line in in_lines(reply)]
-    return [(code, json.loads(data)) for code, _, data in split]
-
-
-class TestItem11:
-    def heard(self, host: Host, message: str = "hi", **body: Any) -> Any:
-        agent = StatelessAgent(host, "fake")
-        request = {"message": message, "session_id": SESSION, **body}
-        return pieces(agent.stream(agent.read(request)), "m-1")
-
-    def host(self, make_host: MakeHost, *answers: FakeAnswer) -> Host:
-        reactions = [{"type": "x", "n": 1}]
-        tool = Counting("look", ToolOutput("found", reactions=reactions))
-        wipe = Counting("wipe", approval="ask")
-        return agent_host(make_host, in_turn(*answers), tool, wipe)
-
-    def test_item_11_the_lines_of_a_turn(self, make_host: MakeHost) -> None:
-        host = self.host(make_host, calls("look", text="I look.", at="x"), "It is done.")
-        heard = lines(self.heard(host))
-        state = {
-            "type": "state",
-            "version": 1,
-            "value": evolve(
-                asked(self.host(make_host, calls("look", text="I look.", at="x"), "It is done.")),
-                session_id=SESSION,
-            ).to_json(),
-        }
-        written = [(code, data) for code, data in heard if code != "0"]
-        assert written[:-1] == [
-            ("f", {"messageId": "m-1"}),
-            ("9", {"toolCallId": "look-0", "toolName": "look", "args": {"at": "x"}}),
-            ("a", {"toolCallId": "look-0", "result": "found"}),
-            ("2", [{"type": "reaction", "value": {"type": "x", "n": 1}}]),
-            ("2", [state]),
-        ]
-        code, finish = written[-1]
-        assert (code, finish["finishReason"]) == ("d", "stop")
-        assert set(finish["usage"]) == {"promptTokens", "completionTokens"}
-        assert "".join(data for code, data in heard if code == "0") == "I look.It is done."
-        codes = "".join(code for code, _ in heard)
-        assert codes.index("9") < codes.rindex("0") < codes.rindex("2")
-
-    def test_item_11_server_sent_events_say_the_same(self, make_host: MakeHost) -> None:
-        host = self.host(make_host, calls("look"), "It is\ndone.")
-        heard = list(in_events(self.heard(host)))
-        for event in heard:
-            assert event.startswith("event: ")
-            assert event.endswith("\n\n")
-            assert event.count("\n") == 3  # no text breaks its frame
-        names = [event.split("\n")[0].removeprefix("event: ") for event in heard]
-        assert names[0] == "start"
-        assert names[-2:] == ["data", "finish"]
-        told = [json.loads(event.split("\ndata: ")[1]) for event in heard]
-        said = [data["text"] for name, data in zip(names, told, strict=True) if name == "text"]
-        assert "".join(said) == "It is\ndone."
-
-    def test_item_11_an_error_has_its_state_and_one_finish(self, make_host: MakeHost) -> None:
-        host = self.host(make_host, calls("look"))
-        heard = lines(self.heard(host))
-        assert [code for code, _ in heard][-3:] == ["3", "2", "d"]
-        assert sum(code == "d" for code, _ in heard) == 1
-        error, [state], finish = (data for _, data in heard[-3:])
-        assert "model calls (6)" in error
-        assert len(state["value"]["history"]) == 13
-        assert finish["finishReason"] == "error"
-
-    def test_item_11_a_turn_that_waits_says_for_what(self, make_host: MakeHost) -> None:
-        heard = lines(self.heard(self.host(make_host, calls("wipe"))))
-        assert [code for code, _ in heard] == ["f", "9", "2", "d"]
-        assert heard[-2][1][0]["value"]["approvals"][0]["tool"] == "wipe"
-        assert heard[-1][1]["finishReason"] == "tool-calls"
-
-    @pytest.mark.parametrize("write", [in_lines, in_events])
-    def test_item_11_leaving_ends_the_turn(self, make_host: MakeHost, write: Any) -> None:
-        model, tool = in_turn(calls("look"), "done"), Counting("look")
-        agent = StatelessAgent(agent_host(make_host, model, tool), "fake")
-        written = write(pieces(agent.stream(agent.read({"message": "hi"})), "m-1"))
-        assert any("look-0" in each for each in written)  # which stops there
-        written.close()
-        assert tool.calls == []
-
-    def test_item_11_what_keeps_a_turn_from_beginning_is_raised(self, make_host: MakeHost) -> None:
-        agent = StatelessAgent(agent_host(make_host, in_turn("hi")), "unheard-of")
-        with pytest.raises(NoRoute):
-            next(in_lines(pieces(agent.stream(agent.read({"message": "hi"})), "m-1")))
-
-
 class TestItem12:
     def test_item_12_tools_run_at_once_with_a_cap(self, make_host: MakeHost) -> None:
         most, lock, both = [0, 0], threading.Lock(), threading.Barrier(2)
@@ -612,9 +398,7 @@ class TestItem12:
         assert most[1] == 2
 
     @pytest.mark.parametrize("decision", [True, False, None])
-    def test_item_12_a_tool_runs_once_it_is_approved_of(
-        self, make_host: MakeHost, decision: bool | None
-    ) -> None:
+    def test_item_12_runs_once_approved(self, make_host: MakeHost, decision: bool | None) -> None:
         wipe, look = Counting("wipe", "wiped", approval="ask"), Counting("look", "found")
         model = in_turn(calls("wipe", "look", what="all"), "so it is")
         host = agent_host(make_host, model, wipe, look)
@@ -633,9 +417,7 @@ class TestItem12:
         assert wiped == ("wiped" if decision else "the user did not approve this call")
         assert texts(second)[-2:] == [("user", "well?"), ("assistant", "so it is")]
 
-    def test_item_12_an_approval_holds_for_no_call_that_nobody_has_seen(
-        self, make_host: MakeHost
-    ) -> None:
+    def test_item_12_no_approval_of_a_call_that_nobody_has_seen(self, make_host: MakeHost) -> None:
         wipe = Counting("wipe", approval="ask")
         host = agent_host(make_host, in_turn(calls("wipe", what="all")), wipe)
         reply = asked(host, approvals={"wipe-0": True})
@@ -647,10 +429,11 @@ class TestItem12:
         assert len(first.approvals) == len(again.approvals) == 1
 
     def test_item_12_steps_are_capped(self, make_host: MakeHost) -> None:
-        model = in_turn(calls(*["look"] * 50))
-        reply = asked(agent_host(make_host, model, Counting("look")), caps=TurnLimits(steps=20))
+        model, look = in_turn(calls(*["look"] * 50)), Counting("look")
+        reply = asked(agent_host(make_host, model, look), caps=TurnLimits(steps=20))
         assert isinstance(reply.error, LimitExceeded)
         assert reply.error.limit == "steps"
+        assert len(look.calls) < 20
 
     def test_item_12_cost_is_capped(self) -> None:
         loop = AgentLoop(cost=0.05).run(Envelope((Message("user", "hi"),), cost=0.05))

@@ -78,16 +78,19 @@ class TestItem11:
             "args": {"at": "x"},
         }
         assert told["tool-result"] == {"toolCallId": "look-0", "result": "found"}
-        [state] = told["data"]
-        assert (state["type"], state["value"]["session_id"]) == ("state", SESSION)
-        assert len(state["value"]["history"]) == 4
+        reaction, [state] = (each.data for each in heard if each.kind == "data")
+        assert reaction == [{"type": "reaction", "value": {"type": "x", "n": 1}}]
+        assert (state["type"], state["version"], len(state["value"]["history"])) == ("state", 1, 4)
+        assert state["value"]["session_id"] == SESSION
+        assert [each["type"] for each in state["value"]["reactions"]] == ["message"] * 2 + ["x"]
         assert told["finish"]["finishReason"] == "stop"
-        said = "".join(each.data for each in heard if each.kind == "text")
-        assert said == "I look.It is\ndone."
+        assert set(told["finish"]["usage"]) == {"promptTokens", "completionTokens"}
+        texts = [number for number, each in enumerate(heard) if each.kind == "text"]
+        assert "".join(heard[number].data for number in texts) == "I look.It is\ndone."
+        kinds = [each.kind for each in heard]
+        assert texts[0] < kinds.index("tool-call") < texts[-1] < len(kinds) - 2
 
-    def test_item_11_an_error_does_not_break_the_connection(
-        self, make_host: MakeHost, hear: Any
-    ) -> None:
+    def test_item_11_errors_break_no_connection(self, make_host: MakeHost, hear: Any) -> None:
         model = in_turn(calls("look"), "not reached")
         model.faults[1] = ServiceUnavailable("as told")
         with RouteServer(http_host(make_host, model, Counting("look"))) as server:
@@ -108,9 +111,7 @@ class TestItem11:
         assert heard[-2].data[0]["value"]["approvals"][0]["id"] == "wipe-0"
         assert heard[-1].data["finishReason"] == "tool-calls"
 
-    def test_item_11_what_the_model_writes_keeps_its_line(
-        self, make_host: MakeHost, hear: Any
-    ) -> None:
+    def test_item_11_texts_keep_their_lines(self, make_host: MakeHost, hear: Any) -> None:
         wrong = ToolCall("1\n", "lo\nok", {}, "no JSON\n0:")
         hostile = "d:{}\n\ndata: x\r\n\r\u2028\u0085\ud800\x00"
         model = in_turn(Completion(Message("assistant", [hostile, wrong]), "tool_calls"), hostile)
@@ -129,9 +130,7 @@ class TestItem11Leaving:
         [(PATHS[0], "*/*"), (PATHS[0], EVENTS["accept"]), (LINES, "*/*")],
         ids=["whole", "events", "lines"],
     )
-    def test_item_11_leaving_ends_the_turn(
-        self, make_host: MakeHost, path: str, accept: str
-    ) -> None:
+    def test_item_11_who_leaves_ends_it(self, make_host: MakeHost, path: str, accept: str) -> None:
         begun, ended, cancelled = threading.Event(), threading.Event(), threading.Event()
 
         def work(arguments: Any, run: ToolContext) -> str:

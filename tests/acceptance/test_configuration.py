@@ -30,9 +30,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeService]
 
 
 @pytest.mark.part
-def test_item_02_several_instances_of_one_type_each_with_address_and_key(
-    terminal: Terminal, services: dict[str, FakeService]
-) -> None:
+def test_item_02_instances_of_a_type(terminal: Terminal, services: dict[str, FakeService]) -> None:
     """Over HTTP and on a page they are what is built on this."""
     for name, service in services.items():
         done(terminal, "config", "add", name, "openai-compatible", f"base_url={service.url}/v1")
@@ -56,9 +54,7 @@ def test_item_02_several_instances_of_one_type_each_with_address_and_key(
 
 
 class TestItem03:
-    def test_item_03_it_is_saved_whole_versioned_and_with_the_file_before(
-        self, terminal: Terminal
-    ) -> None:
+    def test_item_03_saved_whole_versioned_with_a_backup(self, terminal: Terminal) -> None:
         done(terminal, "config", "default", "model", "mock")
         done(terminal, "config", "default", "model", "mock-embed")
         file = Path(paths.config_file())
@@ -126,9 +122,7 @@ def test_item_04_defaults_and_what_was_used_last_are_remembered(terminal: Termin
     assert done(terminal, "ask", "hi") == "other\n"
 
 
-def test_item_12_an_instance_that_is_configured_can_be_removed_while_it_is_used(
-    terminal: Terminal,
-) -> None:
+def test_item_12_a_configured_instance_can_be_removed_in_use(terminal: Terminal) -> None:
     """By the same name as in the file; see `test_host.py` for calls under way."""
     done(terminal, "config", "add", "mine", "mock")
     with Host() as host:

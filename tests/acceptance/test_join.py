@@ -1,19 +1,23 @@
-"""The join: what is said is the same whichever way a model is called. A table of models,
-of the ways that each of them can go, and of what is said."""
+"""The join: what is said is the same whichever way a model is called, and what a service sent stays
+reachable, byte for byte, and without a key. A table of models, of the ways that each of them can
+go, and of what is said. The files with what was sent: item 7 in test_chat_models.py."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
+from botocore.eventstream import EventStreamBuffer
 from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
 
 from genai_host import Config, Host, Image, InMemoryRecord, Message, RetryPolicy, Text
-from genai_host.api import Part, Reasoning, ToolCall, ToolResult, VendorPart
+from genai_host.api import Reasoning, ToolCall, ToolResult, VendorPart
 from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, ServiceUnavailable
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
@@ -22,6 +26,8 @@ from genai_host_testing.services import anthropic as anthropic_service
 pytestmark = pytest.mark.part
 
 __all__ = ["host", "service", "set_up"]
+
+both_streamed = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 PNG = b"\x89PNG\r\n\x1a\n"
 CITY = {
@@ -65,19 +71,15 @@ def said(
 
 def _plain(message: Message) -> Message:
     """Without thoughts, which are a model's own, and ids, which a service makes up."""
-    return Message(message.role, [_without_id(p) for p in message.content if _is_common(p)])
-
-
-def _is_common(part: Part) -> bool:
-    return not isinstance(part, (VendorPart, Reasoning))
-
-
-def _without_id(part: Part) -> Part:
-    return evolve(part, id="") if isinstance(part, (ToolCall, ToolResult)) else part
+    common = [each for each in message.content if not isinstance(each, (VendorPart, Reasoning))]
+    return Message(
+        message.role,
+        [evolve(p, id="") if isinstance(p, (ToolCall, ToolResult)) else p for p in common],
+    )
 
 
 @each_way
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@both_streamed
 def test_an_answer(host: Host, service: FakeService, model: str, way: Way, streamed: bool) -> None:
     reply = way.says("Grüße", streamed=streamed)
     history, _ = said(host, service, model, way, [reply], "hello", streamed=streamed)
@@ -85,7 +87,7 @@ def test_an_answer(host: Host, service: FakeService, model: str, way: Way, strea
 
 
 @each_way
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@both_streamed
 def test_a_tool(host: Host, service: FakeService, model: str, way: Way, streamed: bool) -> None:
     # Llama at Bedrock cannot ask for tools amid a stream, and answers whole
     in_pieces = streamed and not (model.startswith("llama") and "converse" in way.route)
@@ -103,9 +105,7 @@ def test_a_tool(host: Host, service: FakeService, model: str, way: Way, streamed
 
 
 @each_way
-def test_an_answer_that_has_to_be_data(
-    host: Host, service: FakeService, model: str, way: Way
-) -> None:
+def test_an_answer_as_data(host: Host, service: FakeService, model: str, way: Way) -> None:
     reply = way.says('{"name": "Oslo"}')
     history, (sent,) = said(host, service, model, way, [reply], "a city", returns=CITY)
     assert history[-1] == Message("assistant", '{"name": "Oslo"}')
@@ -114,9 +114,7 @@ def test_an_answer_that_has_to_be_data(
 
 
 @ways(but=SEES_NOTHING)
-def test_a_picture_and_what_the_system_says(
-    host: Host, service: FakeService, model: str, way: Way
-) -> None:
+def test_picture_and_system_prompt(host: Host, service: FakeService, model: str, way: Way) -> None:
     given: dict[str, Any] = {"history": [Message("system", "You are brief.")]}
     shown = [Text("what is it?"), Image(PNG, "image/png")]
     history, (sent,) = said(host, service, model, way, [way.says("A dot")], shown, **given)
@@ -151,8 +149,8 @@ def test_a_failure(host: Host, service: FakeService, model: str, way: Way) -> No
     assert (error.provider, error.model, error.status) == (provider, model, 503)
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_claude_goes_on_at_bedrock_where_anthropic_fails(
+@both_streamed
+def test_claude_falls_over_to_bedrock(
     set_up: MakeHosts, service: FakeService, streamed: bool
 ) -> None:
     host = set_up(
@@ -207,3 +205,99 @@ def test_tokens_are_counted(host: Host, service: FakeService, route: str) -> Non
 def test_where_no_tokens_are_counted_it_is_said(host: Host) -> None:
     with pytest.raises(NoRoute, match="ollama cannot count tokens of ollama-chat"):
         host.count_tokens("how many?", model="llama-3.3-70b@ollama+ollama-chat")
+
+
+def body_of(reply: Reply) -> bytes:
+    """What a reply sends after its headers, out of its chunks."""
+    head, *chunks = [step for step in reply.steps if isinstance(step, bytes)]
+    headers, _, body = head.partition(b"\r\n\r\n")
+    if b"chunked" not in headers:
+        return body
+    return b"".join(chunk.partition(b"\r\n")[2][:-2] for chunk in chunks[:-1])
+
+
+def events_of(body: bytes) -> list[bytes]:
+    """The data of a stream's events, whichever way they are framed."""
+    if body.startswith(b"{"):
+        return body.splitlines()
+    if body.startswith(b"data: "):
+        return re.findall(rb"^data: (.*)$", body, re.MULTILINE)
+    buffer = EventStreamBuffer()
+    buffer.add_data(body)
+    return [
+        base64.b64decode(json.loads(each.payload)["bytes"])
+        if each.headers[":event-type"] == "chunk"
+        # of an event in a frame, which has its name in a header: an object of that name
+        else b'{"%b":%b}' % (each.headers[":event-type"].encode(), each.payload)
+        for each in buffer
+    ]
+
+
+def kept(host: Host, folder: Path, model: str, way: Way, *, streamed: bool) -> bytes:
+    """What is in the file after a turn, below the line that says when and of whom."""
+    settings = {
+        "keep_raw_engine_responses": True,
+        "raw_engine_responses": str(folder),
+        "request_limit": None,
+    }
+    conversation = host.open("chat-model", f"{model}@{way.route}", settings=settings)
+    _ = list(conversation.stream("hi")) if streamed else conversation.say("hi")
+    [file] = folder.rglob("*.txt")
+    head, _, text = file.read_bytes().partition(b"\n")
+    assert f"{model}@{way.route.partition('+')[0]}".encode() in head
+    assert text.endswith(b"\n")
+    return text[:-1]
+
+
+@each_way
+@both_streamed
+def test_item_07_what_the_service_sent_is_kept_byte_for_byte(
+    host: Host, service: FakeService, tmp_path: Path, model: str, way: Way, streamed: bool
+) -> None:
+    """Of a stream, the data of its events."""
+    reply = way.says("Grüße, \u2028\x1b[1m!", streamed=streamed)
+    service.replies[:] = [reply]
+    body = body_of(reply)
+    sent = b"\n".join(events_of(body)) if streamed else body
+    assert kept(host, tmp_path / "raw", model, way, streamed=streamed) == sent
+
+
+KEYS: Mapping[str, str] = {
+    "openai": "OPENAI_API_KEY",
+    "azure-openai": "AZURE_OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    "gemini": "GEMINI_API_KEY",
+    "vertex": "CLOUDSDK_AUTH_ACCESS_TOKEN",
+    "ollama": "OLLAMA_API_KEY",
+    "mine": "MINE_API_KEY",
+}
+CANARY = "canary-71c3"
+
+
+class InOnePiece(str):
+    """A text that is one piece of a stream, and not as many as it has letters."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        yield str(self)
+
+
+@each_way
+@both_streamed
+def test_item_07_no_key_that_the_service_sent_back_is_kept(
+    host: Host,
+    service: FakeService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    way: Way,
+    streamed: bool,
+) -> None:
+    monkeypatch.setenv(KEYS[way.route.partition("+")[0]], CANARY)
+    service.replies[:] = [way.says(InOnePiece(f"your key is {CANARY}"), streamed=streamed)]
+    text = kept(host, tmp_path / "raw", model, way, streamed=streamed)
+    assert CANARY in str(service.requests[-1].headers)
+    assert CANARY.encode() not in text
+    assert b"your key is ***" in text

@@ -282,9 +282,7 @@ def kill_batches(lives: Lives, kills: int) -> None:
     ],
 )
 @pytest.mark.timeout(1800)
-def test_killed_processes_lose_nothing_and_repeat_nothing(
-    lives: Lives, work: Any, kills: int
-) -> None:
+def test_kills_lose_and_repeat_nothing(lives: Lives, work: Any, kills: int) -> None:
     work(lives, kills)
     if "://" not in lives.place:
         with closing(sqlite3.connect(lives.place)) as connection:

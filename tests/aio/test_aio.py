@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
 
 import pytest
 from attrs import evolve
 
-from genai_host import AsyncHost, Host
+from genai_host import AsyncHost
 from genai_host.aio import AsyncConversation
 from genai_host.api import (
     Answer,
@@ -40,135 +39,86 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 LONG = 30.0
 
 
-def run(coroutine: Any) -> Any:
-    return asyncio.run(coroutine)
-
-
-def test_a_turn_can_be_awaited(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with AsyncHost(make_host()) as host:
-            async with await host.open("chat", model="mock") as conversation:
-                answer = await conversation.say("hi there")
-            assert answer.text == "hi there"
-            assert len(conversation.history) == 2
-
-    run(main())
-
-
-def test_tokens_are_counted(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with AsyncHost(make_host()) as host:
-            count = await host.count_tokens("one two", model="mock")
-            assert count == evolve(
-                host.host.count_tokens("one two", model="mock"), seconds=count.seconds
-            )
-
-    run(main())
+async def test_tokens_are_counted(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        count = await host.count_tokens("one two", model="mock")
+        assert count == evolve(
+            host.host.count_tokens("one two", model="mock"), seconds=count.seconds
+        )
 
 
 @pytest.mark.part
-def test_conversations_are_kept_and_gone_on_with(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        with Store() as store:
-            async with AsyncHost(make_host(store=store)) as host:
-                assert host.store is store
-                conversation = await host.open("chat", "mock")
-                await conversation.say("one")
-                [summary] = await host.conversations(limit=5)
-                assert (summary.id, summary.title) == (conversation.id, "one")
-                again = await host.conversation(
-                    conversation.id[:-1], parameters={"temperature": 0.5}
-                )
-                await again.say("two")
-                assert [message.text for message in again.history] == ["one", "one", "two", "two"]
-                with pytest.raises(NotFound):
-                    await host.conversation("zzz")
-        assert AsyncHost(make_host()).store is None
-
-    run(main())
-
-
-def test_a_message_can_be_said_again(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            await conversation.say("x")
-            assert (await conversation.say(regenerate=True)).text == "x"
-            heard = [event.text async for event in conversation.stream(regenerate=True)]
-            assert "".join(heard) == "x"
-            assert len(conversation.history) == 2
-
-    run(main())
-
-
-def test_events_come_one_by_one_and_the_loop_runs_on(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with AsyncHost(make_host()) as host:
+async def test_conversations_are_kept_and_gone_on_with(make_host: MakeHost) -> None:
+    with Store() as store:
+        async with AsyncHost(make_host(store=store)) as host:
+            assert host.store is store
             conversation = await host.open("chat", "mock")
-            seen = []
-            async for event in conversation.stream("a b c"):
-                seen.append(event.text)
-                await asyncio.sleep(0)
-            assert "".join(seen) == "a b c"
-
-    run(main())
-
-
-def test_conversations_run_side_by_side(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with AsyncHost(make_host()) as host:
-            conversations = [await host.open("chat", "mock") for _ in range(20)]
-            answers = await asyncio.gather(
-                *(each.say(f"q{number}") for number, each in enumerate(conversations))
-            )
-            assert [answer.text for answer in answers] == [f"q{number}" for number in range(20)]
-
-    run(main())
+            await conversation.say("one")
+            [summary] = await host.conversations(limit=5)
+            assert (summary.id, summary.title) == (conversation.id, "one")
+            again = await host.conversation(conversation.id[:-1], parameters={"temperature": 0.5})
+            await again.say("two")
+            assert [message.text for message in again.history] == ["one", "one", "two", "two"]
+            with pytest.raises(NotFound):
+                await host.conversation("zzz")
+    assert AsyncHost(make_host()).store is None
 
 
-def test_errors_are_those_of_the_host(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        host = make_host()
-        host.instances.add("script", "mock", {"replies": [{"status": 429}, {"status": 429}]})
-        async with AsyncHost(host) as outer:
-            conversation = await outer.open("chat", provider="script")
-            with pytest.raises(RateLimited):
-                await conversation.say("x")
-            with pytest.raises(RateLimited):
-                async for _ in conversation.stream("x"):
-                    pass
+async def test_a_message_can_be_said_again(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        await conversation.say("x")
+        assert (await conversation.say(regenerate=True)).text == "x"
+        heard = [event.text async for event in conversation.stream(regenerate=True)]
+        assert "".join(heard) == "x"
+        assert len(conversation.history) == 2
 
-    run(main())
+
+async def test_conversations_run_side_by_side(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        conversations = [await host.open("chat", "mock") for _ in range(20)]
+        answers = await asyncio.gather(
+            *(each.say(f"q{number}") for number, each in enumerate(conversations))
+        )
+        assert [answer.text for answer in answers] == [f"q{number}" for number in range(20)]
+
+
+async def test_errors_are_those_of_the_host(make_host: MakeHost) -> None:
+    host = make_host()
+    host.instances.add("script", "mock", {"replies": [{"status": 429}, {"status": 429}]})
+    async with AsyncHost(host) as outer:
+        conversation = await outer.open("chat", provider="script")
+        with pytest.raises(RateLimited):
+            await conversation.say("x")
+        with pytest.raises(RateLimited):
+            async for _ in conversation.stream("x"):
+                pass
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_cancelling_the_task_cancels_the_turn(
-    make_host: Callable[..., Host], streamed: bool
-) -> None:
-    async def main() -> None:
-        host = make_host()
-        host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}, "after"]})
-        async with AsyncHost(host) as outer:
-            conversation = await outer.open("chat", provider="stuck")
+async def test_cancelling_the_task_cancels_the_turn(make_host: MakeHost, streamed: bool) -> None:
+    host = make_host()
+    host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}, "after"]})
+    async with AsyncHost(host) as outer:
+        conversation = await outer.open("chat", provider="stuck")
 
-            async def listen() -> None:
-                if not streamed:
-                    await conversation.say("x")
-                async for _ in conversation.stream("x"):
-                    pass
+        async def listen() -> None:
+            if not streamed:
+                await conversation.say("x")
+            async for _ in conversation.stream("x"):
+                pass
 
-            task = asyncio.create_task(listen())
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert conversation.conversation.status == "idle"
-            assert conversation.history == ()
-
-    run(main())
+        task = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert conversation.conversation.status == "idle"
+        assert conversation.history == ()
 
 
 class Crowd(Provider):
@@ -223,61 +173,52 @@ async def no_free_thread() -> AsyncIterator[None]:
         occupied.set()
 
 
-def test_any_number_of_turns_is_taken_at_once(make_host: Callable[..., Host]) -> None:
+async def test_any_number_of_turns_is_taken_at_once(make_host: MakeHost) -> None:
     size = 50
     crowd = ProviderType("crowd", NoSettings, lambda *_: Crowd(size))
 
-    async def main() -> None:
-        plugin = InlinePlugin(providers=[crowd])
-        async with AsyncHost(make_host(crowd=plugin)) as host, no_free_thread():
-            conversations = [await host.open("chat", "crowd/x") for _ in range(size)]
-            answers = await asyncio.gather(*(each.say("x") for each in conversations))
-            assert len(answers) == size
-
-    run(main())
+    plugin = InlinePlugin(providers=[crowd])
+    async with AsyncHost(make_host(crowd=plugin)) as host, no_free_thread():
+        conversations = [await host.open("chat", "crowd/x") for _ in range(size)]
+        answers = await asyncio.gather(*(each.say("x") for each in conversations))
+        assert len(answers) == size
 
 
-def test_ending_a_turn_takes_no_thread_that_others_wait_for(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        stage = Stage(12)
-        host = AsyncHost(make_host(stage=stage.plugin))
-        async with no_free_thread():
-            conversations = [await host.open("stage") for _ in range(12)]
-            tasks = [asyncio.create_task(each.say("x")) for each in conversations]
-            await asyncio.wait_for(stage.all_there.wait(), LONG)
-            tasks[0].cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(tasks[0], LONG)
-            conversations[1].cancel()
-            with pytest.raises(Cancelled):
-                await asyncio.wait_for(tasks[1], LONG)
-            await asyncio.wait_for(host.close(), LONG)
-            rest = await asyncio.gather(*tasks[2:], return_exceptions=True)
-            assert rest == [Cancelled("cancelled")] * 10
-
-    run(main())
+async def test_ending_a_turn_takes_no_thread_that_others_wait_for(make_host: MakeHost) -> None:
+    stage = Stage(12)
+    host = AsyncHost(make_host(stage=stage.plugin))
+    async with no_free_thread():
+        conversations = [await host.open("stage") for _ in range(12)]
+        tasks = [asyncio.create_task(each.say("x")) for each in conversations]
+        await asyncio.wait_for(stage.all_there.wait(), LONG)
+        tasks[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(tasks[0], LONG)
+        conversations[1].cancel()
+        with pytest.raises(Cancelled):
+            await asyncio.wait_for(tasks[1], LONG)
+        await asyncio.wait_for(host.close(), LONG)
+        rest = await asyncio.gather(*tasks[2:], return_exceptions=True)
+        assert rest == [Cancelled("cancelled")] * 10
 
 
-def test_cancelling_who_was_refused_leaves_the_turn_alone(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        stage = Stage()
-        async with AsyncHost(make_host(stage=stage.plugin)) as host:
-            conversation = await host.open("stage")
-            first = asyncio.create_task(conversation.say("x"))
-            await asyncio.wait_for(stage.all_there.wait(), LONG)
-            second = asyncio.create_task(conversation.say("x"))
-            await asyncio.sleep(0)
-            second.cancel()
-            with pytest.raises((asyncio.CancelledError, ConversationBusy)):
-                await second
-            stage.go_on.set()
-            assert (await first).text == "done"
-
-    run(main())
+async def test_cancelling_who_was_refused_leaves_the_turn_alone(make_host: MakeHost) -> None:
+    stage = Stage()
+    async with AsyncHost(make_host(stage=stage.plugin)) as host:
+        conversation = await host.open("stage")
+        first = asyncio.create_task(conversation.say("x"))
+        await asyncio.wait_for(stage.all_there.wait(), LONG)
+        second = asyncio.create_task(conversation.say("x"))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises((asyncio.CancelledError, ConversationBusy)):
+            await second
+        stage.go_on.set()
+        assert (await first).text == "done"
 
 
 @asynccontextmanager
-async def opened(make_host: Callable[..., Host]) -> AsyncIterator[AsyncConversation]:
+async def opened(make_host: MakeHost) -> AsyncIterator[AsyncConversation]:
     async with AsyncHost(make_host()) as host, await host.open("chat", "mock") as conversation:
         yield conversation
 
@@ -287,153 +228,111 @@ async def assert_goes_on(conversation: AsyncConversation) -> None:
     assert [message.text for message in conversation.history] == ["again", "again"]
 
 
-def test_closing_a_stream_ends_the_turn(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            async with aclosing(conversation.stream("a b c")) as events:
-                async for event in events:
-                    assert event.text == "a"
-                    break
-            assert conversation.conversation.status == "idle"
-            await assert_goes_on(conversation)
-
-    run(main())
+async def test_closing_a_stream_ends_the_turn(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        async with aclosing(conversation.stream("a b c")) as events:
+            async for event in events:
+                assert event.text == "a"
+                break
+        assert conversation.conversation.status == "idle"
+        await assert_goes_on(conversation)
 
 
-def test_leaving_a_stream_ends_the_turn_with_the_next_one(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
+async def test_a_stream_that_is_left_does_not_bar_another(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        for _ in range(3):
             async for event in conversation.stream("a b c"):
                 assert event.text == "a"
                 break
-            await assert_goes_on(conversation)
-
-    run(main())
-
-
-def test_a_stream_that_is_left_does_not_bar_another(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            for _ in range(3):
-                async for event in conversation.stream("a b c"):
-                    assert event.text == "a"
-                    break
-            with pytest.raises(ValueError, match="mine"):
-                async for _event in conversation.stream("a b c"):
-                    raise ValueError("mine")
-            await assert_goes_on(conversation)
-
-    run(main())
+        with pytest.raises(ValueError, match="mine"):
+            async for _event in conversation.stream("a b c"):
+                raise ValueError("mine")
+        await assert_goes_on(conversation)
 
 
-def test_a_stream_that_is_left_and_kept_is_over_with_the_next_turn(
-    make_host: Callable[..., Host],
-) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            kept = conversation.stream("a b c")
-            assert (await anext(kept)).text == "a"
-            await assert_goes_on(conversation)
-            with pytest.raises(Cancelled):
-                await anext(kept)
-            assert len(conversation.history) == 2
-
-    run(main())
+async def test_a_stream_that_is_kept_is_over_with_the_next_turn(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        kept = conversation.stream("a b c")
+        assert (await anext(kept)).text == "a"
+        await assert_goes_on(conversation)
+        with pytest.raises(Cancelled):
+            await anext(kept)
+        assert len(conversation.history) == 2
 
 
-def test_a_stream_that_others_hear_is_theirs(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            first, go_on = asyncio.Event(), asyncio.Event()
+async def test_a_stream_that_others_hear_is_theirs(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        first, go_on = asyncio.Event(), asyncio.Event()
 
-            async def listen() -> str:
-                heard = []
-                async for event in conversation.stream("a b c"):
-                    heard.append(event.text)
-                    first.set()
-                    await go_on.wait()
-                return "".join(heard)
-
-            listening = asyncio.create_task(listen())
-            await first.wait()
-            with pytest.raises(ConversationBusy):
-                await conversation.say("x")
-            go_on.set()
-            assert await listening == "a b c"
-            assert len(conversation.history) == 2
-
-    run(main())
-
-
-def test_a_stream_that_is_over_is_nobodys_even_if_it_is_kept(
-    make_host: Callable[..., Host],
-) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            over, go_on = asyncio.Event(), asyncio.Event()
-
-            async def listen() -> None:
-                events = conversation.stream("a b c")
-                async for _ in events:
-                    pass
-                over.set()
+        async def listen() -> str:
+            heard = []
+            async for event in conversation.stream("a b c"):
+                heard.append(event.text)
+                first.set()
                 await go_on.wait()
-                await events.aclose()
+            return "".join(heard)
 
-            listening = asyncio.create_task(listen())
-            await over.wait()
-            assert (await conversation.say("again")).text == "again"
-            go_on.set()
-            await listening
-            assert len(conversation.history) == 4
-
-    run(main())
-
-
-def test_a_stream_that_nobody_began_to_hear_is_no_turn(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
-            later = conversation.stream("a b c")
-            await assert_goes_on(conversation)
-            assert "".join([event.text async for event in later]) == "a b c"
-            assert len(conversation.history) == 4
-
-    run(main())
+        listening = asyncio.create_task(listen())
+        await first.wait()
+        with pytest.raises(ConversationBusy):
+            await conversation.say("x")
+        go_on.set()
+        assert await listening == "a b c"
+        assert len(conversation.history) == 2
 
 
-def test_closing_a_conversation_ends_a_stream_that_was_left(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        async with opened(make_host) as conversation:
+async def test_a_stream_that_is_over_is_nobodys_even_if_it_is_kept(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        over, go_on = asyncio.Event(), asyncio.Event()
+
+        async def listen() -> None:
             events = conversation.stream("a b c")
-            assert (await anext(events)).text == "a"
-            await conversation.close()
-            assert conversation.conversation.status == "closed"
-            with pytest.raises(Cancelled):
-                await anext(events)
-            with pytest.raises(ConversationClosed):
-                await conversation.say("x")
+            async for _ in events:
+                pass
+            over.set()
+            await go_on.wait()
+            await events.aclose()
 
-    run(main())
+        listening = asyncio.create_task(listen())
+        await over.wait()
+        assert (await conversation.say("again")).text == "again"
+        go_on.set()
+        await listening
+        assert len(conversation.history) == 4
 
 
-def test_a_turn_that_waits_can_be_resumed(make_host: Callable[..., Host]) -> None:
+async def test_a_stream_that_nobody_began_to_hear_is_no_turn(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        later = conversation.stream("a b c")
+        await assert_goes_on(conversation)
+        assert "".join([event.text async for event in later]) == "a b c"
+        assert len(conversation.history) == 4
+
+
+async def test_closing_a_conversation_ends_a_stream_that_was_left(make_host: MakeHost) -> None:
+    async with opened(make_host) as conversation:
+        events = conversation.stream("a b c")
+        assert (await anext(events)).text == "a"
+        await conversation.close()
+        assert conversation.conversation.status == "closed"
+        with pytest.raises(Cancelled):
+            await anext(events)
+        with pytest.raises(ConversationClosed):
+            await conversation.say("x")
+
+
+async def test_a_turn_that_waits_can_be_resumed(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         given = yield from Pause("word")
         return Answer(given)
 
-    async def main() -> None:
-        feature = Feature("f", NoSettings, respond, roles={})
-        async with AsyncHost(make_host(f=InlinePlugin(features=[feature]))) as host:
-            conversation = await host.open("f")
-            with pytest.raises(TurnPaused):
-                await conversation.say("x")
-            assert (await conversation.resume("now")).text == "now"
-
-    run(main())
+    feature = Feature("f", NoSettings, respond, roles={})
+    async with AsyncHost(make_host(f=InlinePlugin(features=[feature]))) as host:
+        conversation = await host.open("f")
+        with pytest.raises(TurnPaused):
+            await conversation.say("x")
+        assert (await conversation.resume("now")).text == "now"
 
 
-def test_the_plain_host_works_where_a_loop_runs(make_host: Callable[..., Host]) -> None:
-    async def main() -> None:
-        assert make_host().open("chat", "mock").say("hi").text == "hi"
-
-    run(main())
+async def test_the_plain_host_works_where_a_loop_runs(make_host: MakeHost) -> None:
+    assert make_host().open("chat", "mock").say("hi").text == "hi"

@@ -108,8 +108,12 @@ class Processes:
         return {**os.environ, **more}
 
     def __call__(self, *arguments: str, die: str = "") -> subprocess.CompletedProcess[str]:
+        return self.run("-m", "genai_host", *arguments, die=die)
+
+    def run(self, *arguments: str, die: str = "") -> subprocess.CompletedProcess[str]:
+        """Run Python with the plugin."""
         return subprocess.run(
-            [sys.executable, "-m", "genai_host", *arguments],
+            [sys.executable, *arguments],
             env=self.environment(die),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -147,6 +151,7 @@ def test_another_process_lists_and_decides(processes: Processes) -> None:
         {"id": "c-once", "tool": "once", "arguments": {"what": "all"}},
         {"id": "c-twice", "tool": "twice", "arguments": {"what": "all"}},
     ]
+    assert processes("conversations", "resume", id).returncode == 3  # it waits on
     done = processes("conversations", "resume", id, "--approve", "c-once")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("once is done; the user did not approve")
@@ -170,13 +175,7 @@ def test_another_process_decides_in_python(processes: Processes) -> None:
         "    print(conversation.resume(decided).text)\n"
         "    print(host.conversations()[0].status)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=processes.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run("-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].endswith("twice is done")
     assert done.stdout.splitlines()[1] == "idle"
@@ -216,14 +215,6 @@ def test_what_is_killed_after_an_approval_is_not_asked_for_again(
     assert processes.trace == Counter({f"{call} all": in_the_end})  # and the other call never ran
 
 
-def test_what_is_killed_before_an_approval_asks_still(processes: Processes) -> None:
-    id = processes.ask()
-    assert processes("conversations", "resume", id).returncode == 3
-    done = processes("conversations", "resume", id, "--yes")
-    assert done.stdout == "once is done; twice is done\n"
-    assert processes.trace == {"once all": 1, "twice all": 1}
-
-
 @pytest.fixture
 def spawn(processes: Processes) -> Iterator[Callable[..., Any]]:
     """Starts the command line at a terminal of its own."""
@@ -255,6 +246,12 @@ def interrupt(child: Any, expected: str) -> None:
     raise AssertionError(f"no {expected}, but {child.before!r}")
 
 
+def decide(child: Any, *answers: str) -> None:
+    for answer in answers:
+        child.expect("May it run")
+        child.sendline(answer)
+
+
 class TestTerminal:
     def test_it_is_asked_right_there(self, spawn: Any, processes: Processes) -> None:
         child = spawn("ask", "-f", "agent", "-m", "fake", "go")
@@ -264,8 +261,7 @@ class TestTerminal:
         assert processes.trace == {}
         child.sendline("y")
         child.expect("twice .c-twice.")
-        child.expect("May it run")
-        child.sendline("")  # which is no
+        decide(child, "")  # which is no
         child.expect("once is done; the user did not approve")
         child.expect(pexpect.EOF)
         child.wait()
@@ -274,8 +270,7 @@ class TestTerminal:
 
     def test_who_leaves_is_asked_again(self, spawn: Any, processes: Processes) -> None:
         child = spawn("ask", "-f", "agent", "-m", "fake", "go")
-        child.expect("May it run")
-        child.sendline("y")
+        decide(child, "y")
         child.expect("May it run")
         interrupt(child, "resume [0-9a-z-]+ --yes")
         child.expect(pexpect.EOF)
@@ -283,30 +278,12 @@ class TestTerminal:
         assert child.exitstatus == 3
         assert processes.trace == {}
         child = spawn("conversations", "resume", "last")
-        for answer in "ny":
-            child.expect("May it run")
-            child.sendline(answer)
+        decide(child, *"ny")
         child.expect("twice is done")
         child.expect(pexpect.EOF)
         assert processes.trace == {"twice all": 1}
 
-    def test_a_chat_asks_and_goes_on(self, spawn: Any, processes: Processes) -> None:
-        child = spawn("chat", "-f", "agent", "-m", "fake")
-        child.expect("lists the commands")
-        child.expect(_PROMPT)
-        child.send("go\r")
-        for answer in "yn":
-            child.expect("May it run")
-            child.sendline(answer)
-        child.expect("once is done; the user did not approve")
-        child.expect(_PROMPT)
-        child.send("/quit\r")
-        child.expect(pexpect.EOF)
-        assert processes.trace == {"once all": 1}
-
-    def test_a_chat_that_was_left_waiting_asks_when_it_is_told_to(
-        self, spawn: Any, processes: Processes
-    ) -> None:
+    def test_a_chat_left_waiting_asks_when_told(self, spawn: Any, processes: Processes) -> None:
         processes.ask()
         child = spawn("chat", "-c")
         child.expect("once .c-once.")
@@ -317,9 +294,7 @@ class TestTerminal:
         interrupt(child, "decide: /resume")
         child.expect(_PROMPT)
         child.send("/resume\r")
-        for _ in range(2):
-            child.expect("May it run")
-            child.sendline("y")
+        decide(child, *"yy")
         child.expect("once is done; twice is done")
         child.expect(_PROMPT)
         child.send("/quit\r")

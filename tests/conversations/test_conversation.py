@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from attrs import field, frozen
-from genai_vendor_mock import MockProvider
+from conversing import host_of, mock_of, recorded, reopened, scripted, texts
 
-from genai_host import Conversation, Detail, Host, Image, InMemoryRecord, Message, Text
+from genai_host import Detail, Host, Image, Message, Text
 from genai_host.api import (
     Answer,
-    Feature,
     FeatureSteps,
-    NoSettings,
     Pause,
     Prompt,
     Turn,
@@ -39,7 +36,8 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 _FAULTS: dict[str, dict[str, Any]] = {
     "refused": {"fault": "refused"},
@@ -51,17 +49,9 @@ _FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def scripted(host: Host, *replies: Any, **options: Any) -> Conversation:
-    """A chat whose model says these replies."""
-    host.instances.add("script", "mock", {"replies": list(replies)})
-    return host.open("chat", provider="script", **options)
-
-
-def requests(host: Host) -> Sequence[dict[str, Any]]:
+def requests(host: Host) -> list[Any]:
     """What the model was sent."""
-    provider = host.instances["script"].provider
-    assert isinstance(provider, MockProvider)
-    return list(provider.requests)
+    return list(mock_of(host).requests)
 
 
 class TestHistory:
@@ -69,17 +59,6 @@ class TestHistory:
         conversation = scripted(host, "hello")
         conversation.say("hi")
         assert conversation.history == (Message("user", "hi"), Message("assistant", "hello"))
-
-    def test_ten_turns_are_twenty_messages_and_the_tenth_request_has_nineteen(
-        self, host: Host
-    ) -> None:
-        conversation = scripted(host, *(f"answer {number}" for number in range(10)))
-        for number in range(10):
-            conversation.say(f"question {number}")
-        assert len(conversation.history) == 20
-        sent = requests(host)[-1]["messages"]
-        assert [message["role"] for message in sent].count("system") == 1
-        assert len(sent) == 19 + 1
 
     @pytest.mark.parametrize("fault", _FAULTS.values(), ids=_FAULTS)
     def test_a_failed_turn_leaves_it_as_it_was(self, host: Host, fault: dict[str, Any]) -> None:
@@ -91,9 +70,7 @@ class TestHistory:
         assert conversation.history is not None
         assert conversation.history == before
         conversation.say("three")
-        assert [message.text for message in conversation.history] == [
-            "one", "first", "three", "third",
-        ]  # fmt: skip
+        assert texts(conversation) == ["one", "first", "three", "third"]
         assert "two" not in str(requests(host)[-1])
 
     def test_what_had_come_of_a_cut_answer_is_in_the_error(self, host: Host) -> None:
@@ -132,13 +109,11 @@ class TestHistory:
             conversation.say(text)
         assert conversation.undo() == Message("user", "three")
         assert conversation.undo() == Message("user", "two")
-        assert [message.text for message in conversation.history] == ["one", "a"]
+        assert texts(conversation) == ["one", "a"]
         assert conversation.undo() == Message("user", "one")
         assert conversation.undo() is None
 
-    def test_turns_that_added_nothing_are_taken_back_alike_live_and_reopened(
-        self, host: Host
-    ) -> None:
+    def test_turns_that_added_nothing_are_taken_back_alike(self, host: Host) -> None:
         conversation = scripted(host, *"abcdef", settings={"keep_history": False})
         for text in ("one", "two", "three"):
             conversation.say(text)
@@ -146,24 +121,22 @@ class TestHistory:
         conversation.configure(keep_history=True)
         conversation.say("four")
         assert conversation.undo() == Message("user", "four")
-        assert isinstance(conversation.record, InMemoryRecord)
-        for each in (host.reopen(InMemoryRecord(conversation.record.entries)), conversation):
+        for each in (reopened(host, recorded(conversation)), conversation):
             assert each.history == ()
             assert each.undo() == Message("user", "two")
             assert each.undo() == Message("user", "one")
             assert each.undo() is None
 
-    def test_a_feature_decides_what_enters_it(self, make_host: Callable[..., Host]) -> None:
+    def test_a_feature_decides_what_enters_it(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from Prompt([turn.message])
             return Answer("shown", new_messages=[Message("user", "instead")])
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
-        conversation = host.open("f", "mock")
+        conversation = host_of(make_host, respond).open("f", "mock")
         assert conversation.say("hi").text == "shown"
         assert conversation.history == (Message("user", "instead"),)
 
-    def test_a_feature_has_a_state_of_its_own(self, make_host: Callable[..., Host]) -> None:
+    def test_a_feature_has_a_state_of_its_own(self, make_host: MakeHost) -> None:
         def count(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             number = (turn.state or 0) + 1
@@ -171,7 +144,7 @@ class TestHistory:
                 raise GenaiError("failed")
             return Answer(str(number), state=number)
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, count, roles={})]))
+        host = host_of(make_host, count, roles={})
         conversation = host.open("f", state=10)
         assert conversation.say("a").text == "11"
         with pytest.raises(GenaiError):
@@ -207,13 +180,13 @@ class TestBadAnswers:
         ],
     )
     def test_they_are_a_bug_of_the_feature_and_leave_all_as_it_was(
-        self, make_host: Callable[..., Host], answer: Callable[[], Answer], why: str
+        self, make_host: MakeHost, answer: Callable[[], Answer], why: str
     ) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return answer() if turn.message.text == "bad" else Answer("fine", state=1)
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("good")
         before = conversation.history
@@ -221,33 +194,30 @@ class TestBadAnswers:
             conversation.say("bad")
         assert why in str(caught.value)
         assert (conversation.history, conversation.status) == (before, "idle")
-        assert isinstance(conversation.record, InMemoryRecord)
-        data = json.loads(json.dumps(conversation.record.to_json(), allow_nan=False))
-        assert host.reopen(InMemoryRecord.from_json(data)).say("good").text == "fine"
+        assert reopened(host, recorded(conversation)).say("good").text == "fine"
 
-    def test_a_state_is_the_same_live_and_reopened(self, make_host: Callable[..., Host]) -> None:
+    def test_a_state_is_the_same_live_and_reopened(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer(repr(turn.state), state={1: ("a", Text("b"))})
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
-        data = json.loads(json.dumps(conversation.record.to_json()))  # type: ignore[union-attr]
         expected = "{'1': ['a', {'type': 'text', 'text': 'b'}]}"
-        for each in (host.reopen(InMemoryRecord.from_json(data)), conversation):
+        for each in (reopened(host, recorded(conversation)), conversation):
             assert each.say("y").text == expected
 
-    def test_what_is_added_may_come_from_a_generator(self, make_host: Callable[..., Host]) -> None:
+    def test_what_is_added_may_come_from_a_generator(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer("", new_messages=(Message("user", text) for text in "ab"))
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
         assert len(conversation.history) == 2
-        assert replay(conversation.record.entries).history == conversation.history  # type: ignore[union-attr]
+        assert replay(recorded(conversation).entries).history == conversation.history
 
 
 class TestSaying:
@@ -291,14 +261,6 @@ class TestSaying:
         assert events[-1].answer is not None
         assert events[-1].answer.text == "one two three"
 
-    def test_the_context_reaches_the_feature(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> FeatureSteps:
-            yield from ()
-            return Answer(str(turn.context["page"]))
-
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        assert host.open("f").say("hi", context={"page": 7}).text == "7"
-
 
 @frozen
 class City:
@@ -320,9 +282,7 @@ class TestReturns:
             (dict[str, str], {"name": "Oslo", "country": "Norway"}),
         ],
     )
-    def test_data_is_of_the_class_that_was_asked_for(
-        self, host: Host, form: Any, expected: object
-    ) -> None:
+    def test_data_is_of_the_class(self, host: Host, form: Any, expected: object) -> None:
         conversation = scripted(host, '{"name": "Oslo", "country": "Norway"}')
         answer = conversation.say("a city", output_type=form)
         assert answer.data == expected
@@ -332,21 +292,19 @@ class TestReturns:
     @pytest.mark.parametrize(
         "reply", ["Oslo", '{"name": 3}', "{}", '{"name": "Oslo", "extra": 1}', "[]", ""]
     )
-    def test_what_does_not_fit_is_an_error_and_leaves_the_history(
-        self, host: Host, reply: str
-    ) -> None:
+    def test_what_does_not_fit_leaves_the_history(self, host: Host, reply: str) -> None:
         conversation = scripted(host, reply)
         with pytest.raises(OutputValidationError) as caught:
             conversation.say("a town", output_type=Town if "extra" not in reply else City)
         assert caught.value.detail == reply
         assert conversation.history == ()
 
-    def test_a_feature_that_gives_no_data_is_an_error(self, make_host: Callable[..., Host]) -> None:
+    def test_a_feature_that_gives_no_data_is_an_error(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer("only text")
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = host_of(make_host, respond, roles={})
         with pytest.raises(OutputValidationError, match="the answer of f does not match"):
             host.open("f").say("hi", output_type=City)
 
@@ -359,13 +317,13 @@ class TestReturns:
         ],
     )
     def test_a_resumed_turn_has_the_class_of_its_conversation_if_the_schema_is_the_same(
-        self, make_host: Callable[..., Host], of_conversation: Any, of_turn: Any, expected: object
+        self, make_host: MakeHost, of_conversation: Any, of_turn: Any, expected: object
     ) -> None:
         def respond(turn: Turn[None]) -> FeatureSteps:
             country = yield from Pause("country")
             return Answer("found", data={"name": "Oslo", "country": country})
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = host_of(make_host, respond, roles={})
         conversation = host.open("f", output_type=of_conversation)
         with pytest.raises(TurnPaused):
             conversation.say("hi", output_type=of_turn)
@@ -394,16 +352,6 @@ class TestChanging:
         assert conversation.say("two").text == "second"
         assert len(conversation.history) == 4
 
-    def test_parameters_can_be_changed_and_removed(self, host: Host) -> None:
-        conversation = scripted(host, *"abc", parameters={"temperature": 0.5, "top_p": 0.1})
-        conversation.say("x")
-        conversation.use(temperature=1, top_p=None)
-        conversation.say("x")
-        assert [request["parameters"] for request in requests(host)] == [
-            {"temperature": 0.5, "top_p": 0.1},
-            {"temperature": 1},
-        ]
-
     def test_a_change_that_is_wrong_changes_nothing(self, host: Host) -> None:
         conversation = scripted(host, "a")
         before = (conversation.models, conversation.status)
@@ -416,37 +364,33 @@ class TestChanging:
         assert (conversation.models, conversation.status) == before
         assert conversation.say("x").text == "a"
 
-    def test_settings_can_be_changed(self, host: Host) -> None:
-        conversation = scripted(host, *"ab")
-        conversation.say("x")
-        conversation.configure(system_prompt="Be brief.")
-        conversation.say("y")
-        prompts = [request["messages"][0]["content"][0]["text"] for request in requests(host)]
-        assert prompts == ["You are a helpful assistant.", "Be brief."]
-
-    def test_what_was_changed_is_on_record(self, host: Host) -> None:
+    def test_parameters_and_settings_can_be_changed_which_is_on_record(self, host: Host) -> None:
         conversation = scripted(host, *"abc", parameters={"temperature": 0.5, "top_p": 0.1})
         conversation.say("x")
         conversation.use(temperature=1, top_p=None)
         conversation.configure(system_prompt="Be brief.")
-        assert isinstance(conversation.record, InMemoryRecord)
-        host.reopen(conversation.record).say("y")
-        sent = requests(host)[-1]
-        assert sent["parameters"] == {"temperature": 1}
-        assert sent["messages"][0]["content"][0]["text"] == "Be brief."
+        conversation.say("y")
+        host.reopen(recorded(conversation)).say("y")
+        assert [
+            (each["parameters"], each["messages"][0]["content"][0]["text"])
+            for each in requests(host)
+        ] == [
+            ({"temperature": 0.5, "top_p": 0.1}, "You are a helpful assistant."),
+            *[({"temperature": 1}, "Be brief.")] * 2,
+        ]
 
     @pytest.mark.parametrize(
         ("settings", "hint"),
         [({"tonne": "x"}, "did you mean tone?"), ({"tone": 3}, "how it sounds")],
     )
     def test_wrong_settings_are_refused_with_help(
-        self, make_host: Callable[..., Host], settings: dict[str, Any], hint: str
+        self, make_host: MakeHost, settings: dict[str, Any], hint: str
     ) -> None:
         def respond(turn: Turn[Tone]) -> FeatureSteps:
             yield from ()
             return Answer("")
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", Tone, respond, roles={})]))
+        host = host_of(make_host, respond, settings=Tone, roles={})
         with pytest.raises(ConfigurationError) as caught:
             host.open("f", settings=settings)
         assert hint in caught.value.hint
@@ -487,51 +431,13 @@ class TestOneAtATime:
 
     def test_closing_ends_the_turn_under_way(self, host: Host) -> None:
         conversation = scripted(host, {"fault": "hang"})
-        errors: list[GenaiError] = []
-
-        def run() -> None:
-            try:
-                conversation.say("x")
-            except GenaiError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        while thread.is_alive():
+        saying = in_background(conversation.say, "x")
+        while not saying.done():
             conversation.close()
-            thread.join(0.05)
-        assert len(errors) == 1
+            wait([saying], 0.05)
+        assert isinstance(saying.exception(), GenaiError)
 
     def test_it_closes_as_a_context(self, host: Host) -> None:
         with scripted(host, "a") as conversation:
             conversation.say("x")
         assert conversation.status == "closed"
-
-
-def test_fifty_conversations_in_parallel_are_isolated(host: Host) -> None:
-    """Each sees its own history and its own parameters only."""
-    start = threading.Barrier(50)
-    wrong: list[object] = []
-
-    def converse(number: int) -> None:
-        instance = host.instances.add(f"own-{number}", "mock")
-        conversation = host.open("chat", provider=f"own-{number}", parameters={"seed": number})
-        start.wait(60)
-        for turn in range(5):
-            text = f"conversation {number} turn {turn}"
-            if conversation.say(text).text != text:
-                wrong.append(text)
-        texts = {message.text for message in conversation.history}
-        if texts != {f"conversation {number} turn {turn}" for turn in range(5)}:
-            wrong.append(texts)
-        provider = instance.provider
-        assert isinstance(provider, MockProvider)
-        if {request["parameters"]["seed"] for request in provider.requests} != {number}:
-            wrong.append(number)
-
-    threads = [threading.Thread(target=converse, args=(number,)) for number in range(50)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not wrong

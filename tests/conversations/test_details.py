@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from conversing import as_json, host_of, recorded, scripted
 
-from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
+from genai_host import Message, TurnLimits
 from genai_host.api import (
     All,
     Answer,
@@ -18,7 +19,6 @@ from genai_host.api import (
     CountTokens,
     Detail,
     Embed,
-    Feature,
     FeatureSteps,
     Moderate,
     NewId,
@@ -32,12 +32,8 @@ from genai_host.api import (
 from genai_host.api.codec import usual_codec
 from genai_host.conversations.details import detail_of
 from genai_host.errors import GenaiError
-from genai_host_testing import InlinePlugin, replay_from_every_entry
-
-
-def conversing(make_host: Callable[..., Host], respond: Any, **options: Any) -> Conversation:
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
-    return host.open("f", "mock", **options)
+from genai_host_testing import replay_from_every_entry
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def added(details: Any) -> Iterator[list[str]]:
@@ -58,8 +54,8 @@ def loop(rounds: int, said: str = "x" * 1000) -> Callable[[Turn[NoSettings]], Fe
     return respond
 
 
-def test_each_message_of_a_turn_is_told_once(make_host: Callable[..., Host]) -> None:
-    answer = conversing(make_host, loop(3, "more")).say("hi")
+def test_each_message_of_a_turn_is_told_once(make_host: MakeHost) -> None:
+    answer = host_of(make_host, loop(3, "more")).open("f", "mock").say("hi")
     assert list(added(answer.details)) == [["hi"], ["more"], ["more"]]
     assert [detail.data["messages"] for detail in answer.details] == [1, 3, 5]
     assert [detail.data["answer"]["content"][0]["text"] for detail in answer.details] == [
@@ -67,30 +63,24 @@ def test_each_message_of_a_turn_is_told_once(make_host: Callable[..., Host]) -> 
     ]  # fmt: skip
 
 
-def test_a_record_grows_with_the_prompts_of_a_turn_and_not_with_their_square(
-    make_host: Callable[..., Host],
-) -> None:
+def test_a_record_does_not_grow_with_the_square_of_prompts(make_host: MakeHost) -> None:
     def size(rounds: int) -> int:
-        conversation = conversing(
-            make_host, loop(rounds), turn_limits=TurnLimits(max_model_calls=100)
-        )
+        limits = TurnLimits(max_model_calls=100)
+        conversation = host_of(make_host, loop(rounds)).open("f", "mock", turn_limits=limits)
         conversation.say("hi")
-        assert isinstance(conversation.record, InMemoryRecord)
-        return len(json.dumps(conversation.record.to_json()))
+        return len(json.dumps(as_json(conversation)))
 
     assert size(40) < 2.1 * size(20)
 
 
-def test_what_a_failed_prompt_was_told_is_not_told_again(make_host: Callable[..., Host]) -> None:
+def test_what_a_failed_prompt_was_told_is_not_told_again(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         for _ in range(2):
             with suppress(GenaiError):
                 yield from Prompt([turn.message])
         return Answer("")
 
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
-    host.instances.add("script", "mock", {"replies": [{"status": 429}, "a"]})
-    answer = host.open("f", provider="script").say("hi")
+    answer = scripted(host_of(make_host, respond), {"status": 429}, "a", feature="f").say("hi")
     assert list(added(answer.details)) == [["hi"], []]
 
 
@@ -108,29 +98,28 @@ def at_once(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer(again.text)
 
 
-def test_prompts_at_once_are_told_as_if_alone(make_host: Callable[..., Host]) -> None:
-    answer = conversing(make_host, at_once).say("hi")
+def test_prompts_at_once_are_told_as_if_alone(make_host: MakeHost) -> None:
+    answer = host_of(make_host, at_once).open("f", "mock").say("hi")
     told = list(added(answer.details))
     assert told[:2] == [["hi", "shared", "a"], ["hi", "shared", "b"]]
     assert told[-2:] == [["end"], []]
 
 
 @pytest.mark.parametrize("respond", [loop(4), at_once])
-def test_they_are_the_same_when_replayed(make_host: Callable[..., Host], respond: Any) -> None:
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
+def test_they_are_the_same_when_replayed(make_host: MakeHost, respond: Any) -> None:
+    host = host_of(make_host, respond)
     conversation = host.open("f", "mock")
     for message in ("one", "two"):
         conversation.say(message)
-    assert isinstance(conversation.record, InMemoryRecord)
-    assert replay_from_every_entry(host, conversation.record) > 10
+    assert replay_from_every_entry(host, recorded(conversation)) > 10
 
 
-def test_a_feature_adds_its_own(make_host: Callable[..., Host]) -> None:
+def test_a_feature_adds_its_own(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from Prompt([turn.message])
         return Answer("", details=[Detail("note", "mine")])
 
-    answer = conversing(make_host, respond).say("hi")
+    answer = host_of(make_host, respond).open("f", "mock").say("hi")
     assert [detail.kind for detail in answer.details] == ["prompt", "note"]
 
 
@@ -153,9 +142,7 @@ ASKED = Prompt([Message("user", "hi")])
     ],
     ids=["prompt", "count", "embed", "moderate", "function", "tool"],
 )
-def test_a_step_that_failed_is_told_with_its_error(
-    step: Step[Any], title: str, told: dict[str, Any]
-) -> None:
+def test_a_failed_step_has_its_error(step: Step[Any], title: str, told: dict[str, Any]) -> None:
     detail = detail_of(step, None, GenaiError("no", hint="wait"), [], usual_codec())
     assert detail is not None
     assert (detail.kind, detail.title) == (step.step, f"{title} failed: no")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import json
 import threading
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
-from genai_vendor_mock import MockProvider
+from conversing import as_json, host_of, mock_of, paused, recorded, says, texts
 
-from genai_host import Conversation, Event, Host, InMemoryRecord, TurnLimits
+from genai_host import Conversation, Event, TurnLimits
 from genai_host.api import (
     All,
     AllSettled,
@@ -20,7 +20,6 @@ from genai_host.api import (
     CallTools,
     Detail,
     Embed,
-    Feature,
     FeatureSteps,
     Message,
     NewId,
@@ -32,14 +31,13 @@ from genai_host.api import (
     ToolCall,
     Turn,
 )
-from genai_host.conversations.record import TurnEnded
+from genai_host.conversations.record import StepStarted, TurnEnded
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     FunctionFailed,
     GenaiError,
     LimitExceeded,
-    NoRoute,
     PluginError,
     RateLimited,
     ServiceUnavailable,
@@ -47,20 +45,20 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.tools.toolbox import Toolbox
-from genai_host_testing import InlinePlugin, ManualClock
-
-Respond = Callable[[Turn[NoSettings]], FeatureSteps]
+from genai_host_testing import ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 class Converse:
     """Opens conversations with a feature that answers as given; the mock replies."""
 
-    def __init__(self, make_host: Callable[..., Host]) -> None:
+    def __init__(self, make_host: MakeHost) -> None:
         self._make_host = make_host
 
     def __call__(
         self,
-        respond: Respond,
+        respond: Callable[..., Any],
         replies: Sequence[Any] = (),
         *,
         clock: Any = None,
@@ -69,29 +67,49 @@ class Converse:
         record: bool = True,
         **fields: Any,
     ) -> Conversation:
-        feature = Feature("story", NoSettings, respond, **fields)
-        self.host = self._make_host(story=InlinePlugin(features=[feature]), clock=clock)
+        self.host = host_of(self._make_host, respond, clock=clock, **fields)
         self.host.instances.add("script", "mock", {"replies": list(replies)})
-        provider = "script" if "main" in feature.roles else None
+        provider = "script" if "main" in fields.get("roles", ["main"]) else None
         return self.host.open(
-            "story", provider=provider, models=models, turn_limits=caps, record=record
+            "f", provider=provider, models=models, turn_limits=caps, record=record
         )
 
     @property
     def calls(self) -> int:
         """How many replies of the script were given."""
-        provider = self.host.instances["script"].provider
-        assert isinstance(provider, MockProvider)
-        return provider.script.index
+        return mock_of(self.host).script.index
 
 
 @pytest.fixture
-def converse(make_host: Callable[..., Host]) -> Converse:
+def converse(make_host: MakeHost) -> Converse:
     return Converse(make_host)
 
 
-def says(text: str, **fields: Any) -> Prompt:
-    return Prompt([Message("user", text)], **fields)
+def coming_to(step: Any) -> Callable[..., FeatureSteps]:
+    """A feature that answers with what a step comes to, or with its error."""
+
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        try:
+            result = yield from step
+        except GenaiError as error:
+            return Answer(type(error).__name__, data=str(error))
+        return Answer(str(result))
+
+    return respond
+
+
+def not_asked(*steps: Any) -> Callable[..., FeatureSteps]:
+    """A feature that must not hear of the errors of its steps."""
+
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        for step in steps:
+            try:
+                yield from step
+            except GenaiError:
+                raise AssertionError("the feature is not asked") from None
+        return Answer("")
+
+    return respond
 
 
 class TestSteps:
@@ -114,21 +132,8 @@ class TestSteps:
         assert conversation.say("hi").data == [16, True, False]
 
     def test_a_function_is_called_and_its_result_is_as_on_record(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            result = yield from CallFunction(divide, {"a": 6, "b": 3})
-            return Answer(str(result))
-
-        assert converse(respond, roles={}).say("hi").text == "[2.0, 0]"
-
-    def test_what_a_function_raises_reaches_the_feature(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from CallFunction(divide, {"a": 1, "b": 0})
-            except FunctionFailed as error:
-                return Answer(error.exception)
-            raise AssertionError
-
-        assert converse(respond, roles={}).say("hi").text == "ZeroDivisionError"
+        conversation = converse(coming_to(CallFunction(divide, {"a": 6, "b": 3})), roles={})
+        assert conversation.say("hi").text == "[2.0, 0]"
 
     def test_time_and_ids_are_steps(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -153,52 +158,36 @@ class TestSteps:
         events = list(conversation.stream("hi"))
         assert [event.kind for event in events] == ["progress", "answer"]
         assert events[0].data.text == "half way"
-        steps = [e for e in conversation.record.to_json() if e["entry"] == "step_started"]  # type: ignore[union-attr]
-        assert [step["step"] for step in steps] == ["now"]
+        entries = recorded(conversation).entries
+        assert [each.step for each in entries if isinstance(each, StepStarted)] == ["now"]
 
-    def test_prompts_of_other_roles_go_to_their_own_models(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_prompts_of_other_roles_go_to_their_own_models(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             draft = yield from Prompt([turn.message])
             judged = yield from says(draft.text, role="judge", stream=False)
             return Answer(judged.text)
 
-        feature = Feature("f", NoSettings, respond, roles={"main": "chat", "judge": "chat"})
-        host = make_host(story=InlinePlugin(features=[feature]))
-        host.instances.add("one", "mock", {"replies": ["draft"]})
-        host.instances.add("two", "mock", {"replies": ["judged"]})
-        conversation = host.open("f", provider="one", models={"judge": "mock@two"})
-        assert conversation.models == {"main": "mock@one", "judge": "mock@two"}
+        roles, models = {"main": "chat", "judge": "chat"}, {"judge": "mock@mock"}
+        conversation = converse(respond, ["draft"], roles=roles, models=models)
+        assert conversation.models == {"main": "mock@script", "judge": "mock@mock"}
         events = list(conversation.stream("hi"))
         assert "".join(event.text for event in events) == "draft"
-        assert events[-1].data.text == "judged"
+        assert events[-1].data.text == "draft"
+        assert len(mock_of(converse.host, "mock").requests) == 1
 
-    def test_a_role_without_a_model_is_an_error_the_feature_may_handle(
-        self, converse: Converse
-    ) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            assert turn.roles == {"main"}
-            try:
-                yield from says("x", role="judge")
-            except NoRoute as error:
-                return Answer(str(error))
-            raise AssertionError
-
-        conversation = converse(
-            respond, roles={"main": "chat", "judge": "chat"}, optional_roles={"judge"}
-        )
-        assert "no model for role 'judge'" in conversation.say("hi").text
+    def test_a_role_without_a_model_is_an_error_of_the_feature(self, converse: Converse) -> None:
+        roles, step = {"main": "chat", "judge": "chat"}, says("x", role="judge")
+        answer = converse(coming_to(step), roles=roles, optional_roles={"judge"}).say("hi")
+        assert answer.text == "NoRoute"
+        assert "no model for role 'judge'" in answer.data
 
     @pytest.mark.parametrize("wrong", [3, None, "prompt", object()])
-    def test_what_is_no_step_is_a_bug_of_the_feature(
-        self, converse: Converse, wrong: object
-    ) -> None:
+    def test_what_is_no_step_is_a_bug(self, converse: Converse, wrong: object) -> None:
         def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Answer]:
             yield wrong
             return Answer("")
 
-        with pytest.raises(PluginError, match=r"the feature story yields .* which is not a step"):
+        with pytest.raises(PluginError, match=r"the feature f yields .* which is not a step"):
             converse(respond, roles={}).say("hi")
 
     def test_what_is_no_answer_is_a_bug_of_the_feature(self, converse: Converse) -> None:
@@ -206,31 +195,21 @@ class TestSteps:
             yield from Now()
             return "text"
 
-        with pytest.raises(PluginError, match="the feature story returns 'text', not an Answer"):
+        with pytest.raises(PluginError, match="the feature f returns 'text', not an Answer"):
             converse(respond, roles={}).say("hi")
 
     @pytest.mark.parametrize(
-        "given", [Answer("x"), None, iter([Now()])], ids=["answer", "none", "iterator"]
+        "given", [Answer("x"), None, iter([Now()])], ids=lambda e: str(type(e))
     )
-    def test_what_is_no_generator_is_a_bug_of_the_feature(
-        self, converse: Converse, given: Any
-    ) -> None:
+    def test_what_is_no_generator_is_a_bug(self, converse: Converse, given: Any) -> None:
         kind = type(given).__name__
-        with pytest.raises(PluginError, match=f"respond of feature story returns .*{kind}") as e:
+        with pytest.raises(PluginError, match=f"respond of feature f returns .*{kind}") as caught:
             converse(lambda turn: given, roles={}).say("hi")
-        assert "yield" in e.value.hint
+        assert "yield" in caught.value.hint
 
-    def test_a_step_that_cannot_be_put_on_record_is_a_bug_of_the_feature(
-        self, converse: Converse
-    ) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from CallFunction(divide, {"a": object()})
-            except GenaiError:
-                raise AssertionError("the feature is not asked") from None
-            return Answer("")
-
-        with pytest.raises(PluginError, match=r"the feature story .* cannot be recorded"):
+    def test_a_step_that_cannot_be_recorded_is_a_bug(self, converse: Converse) -> None:
+        respond = not_asked(CallFunction(divide, {"a": object()}))
+        with pytest.raises(PluginError, match=r"the feature f .* cannot be recorded"):
             converse(respond, roles={}).say("hi")
 
 
@@ -238,79 +217,56 @@ def divide(a: float, b: float) -> tuple[float, int]:
     return (a / b, 0)
 
 
+class Mute(Exception):
+    """It cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
 class TestFunctions:
     """What a function does must not hang the turn, nor spoil the record."""
 
-    @staticmethod
-    def leave(kind: type[BaseException]) -> None:
-        raise kind("bye")
-
-    @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, ValueError])
-    def test_whatever_it_raises_reaches_the_feature(
-        self, converse: Converse, kind: type[BaseException]
-    ) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from CallFunction(self.leave, {"kind": kind})
-            except FunctionFailed as error:
-                return Answer(f"{error.exception} {error}")
-            raise AssertionError
-
-        text = converse(respond, roles={}).say("hi").text
-        assert text.startswith(kind.__name__)
-        assert text.endswith(f"leave failed: {kind.__name__}: bye")
-
-    def test_it_may_raise_what_cannot_say_what_it_is(self, converse: Converse) -> None:
-        class Mute(Exception):
-            def __str__(self) -> str:
-                raise LookupError
-
-        def raise_it() -> None:
-            raise Mute
+    @pytest.mark.parametrize(
+        "error",
+        [
+            *(SystemExit("bye"), KeyboardInterrupt("bye"), GeneratorExit("bye")),
+            *(ValueError("bye"), TurnPaused("bye"), Mute("bye")),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_the_feature_hears_of_errors(self, converse: Converse, error: BaseException) -> None:
+        def leave() -> None:
+            raise error
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
-                yield from CallFunction(raise_it)
-            except FunctionFailed as error:
-                return Answer(error.exception)
+                yield from CallFunction(leave)
+            except FunctionFailed as failure:
+                return Answer(failure.exception, data=str(failure))
             raise AssertionError
 
-        assert converse(respond, roles={}).say("hi").text == "Mute"
-
-    def test_it_cannot_pause_the_turn(self, converse: Converse) -> None:
-        def elsewhere() -> None:
-            raise TurnPaused("another turn waits")
-
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from CallFunction(elsewhere)
-            except FunctionFailed as error:
-                return Answer(error.exception)
-            raise AssertionError
-
-        assert converse(respond, roles={}).say("hi").text == "TurnPaused"
+        answer = converse(respond, roles={}).say("hi")
+        assert answer.text == type(error).__name__
+        if not isinstance(error, Mute):
+            assert answer.data.endswith(f"leave failed: {answer.text}: bye")
 
     @pytest.mark.parametrize(
         ("result", "returns"),
         [(object(), None), (float("nan"), None), ("text", int)],
         ids=["object", "nan", "class"],
     )
-    def test_a_result_that_cannot_be_put_on_record_is_a_failure_of_it(
+    def test_results_can_be_recorded(
         self, converse: Converse, result: object, returns: Any
     ) -> None:
         def give() -> Any:
             return result
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from CallFunction(give, returns=returns)
-            except FunctionFailed as error:
-                return Answer(str(error))
-            raise AssertionError
-
-        conversation = converse(respond, roles={})
-        assert "give returned a value that cannot be recorded" in conversation.say("hi").text
-        json.dumps(conversation.record.to_json(), allow_nan=False)  # type: ignore[union-attr]
+        conversation = converse(coming_to(CallFunction(give, returns=returns)), roles={})
+        answer = conversation.say("hi")
+        assert answer.text == "FunctionFailed"
+        assert "give returned a value that cannot be recorded" in answer.data
+        as_json(conversation)
 
 
 class TestFailures:
@@ -351,7 +307,7 @@ class TestFailures:
             yield from Now()
             raise LookupError("bug")
 
-        with pytest.raises(PluginError, match="the feature story failed: LookupError: bug") as e:
+        with pytest.raises(PluginError, match="the feature f failed: LookupError: bug") as e:
             converse(respond, roles={}).say("hi")
         assert isinstance(e.value.__cause__, LookupError)
         assert "-v shows where" in e.value.hint
@@ -377,20 +333,25 @@ class TestFailures:
 
 
 class TestAtOnce:
-    def test_results_come_in_the_order_of_the_steps(self, converse: Converse) -> None:
+    @pytest.mark.parametrize(
+        ("steps", "results"),
+        [
+            ([says(f"q{number}") for number in range(20)], [f"q{number}" for number in range(20)]),
+            ([All([says(f"{a}{b}") for b in "xy"]) for a in "12"], [["1x", "1y"], ["2x", "2y"]]),
+            ([], []),
+        ],
+        ids=["many", "nested", "none"],
+    )
+    def test_results_are_in_order(self, converse: Converse, steps: Any, results: list[Any]) -> None:
+        def told(outcome: Any) -> Any:
+            return [*map(told, outcome)] if isinstance(outcome, Sequence) else outcome.text
+
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            completions = yield from All([says(f"q{number}") for number in range(20)])
-            return Answer(" ".join(completion.text for completion in completions))
+            together = told((yield from All(steps)))
+            return Answer("", data=[together, told((yield from AllSettled(steps)))])
 
-        answer = converse(respond).say("hi")
-        assert answer.text == " ".join(f"q{number}" for number in range(20))
-        assert len(answer.details) == 20
-
-    def test_nothing_at_once_is_done_at_once(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer(str([(yield from All([])), (yield from AllSettled([]))]))
-
-        assert converse(respond, roles={}).say("hi").text == "[(), ()]"
+        answer = converse(respond, caps=TurnLimits(max_model_calls=50)).say("hi")
+        assert answer.data == [results, results]
 
     def test_they_run_in_parallel_up_to_the_cap(self, converse: Converse) -> None:
         meeting = threading.Barrier(3, timeout=30)
@@ -413,15 +374,9 @@ class TestAtOnce:
         assert max(most) <= 3
 
     def test_the_first_failure_cancels_the_others(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from All([says("a"), says("b"), says("c")])
-            except GenaiError as error:
-                return Answer(type(error).__name__)
-            raise AssertionError
-
         replies = [{"fault": "hang"}, {"fault": "hang"}, {"status": 429}]
-        assert converse(respond, replies).say("hi").text == "RateLimited"
+        step = All([says("a"), says("b"), says("c")])
+        assert converse(coming_to(step), replies).say("hi").text == "RateLimited"
 
     def test_settled_gives_each_result_or_error(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -430,14 +385,6 @@ class TestAtOnce:
             return Answer(" ".join(type(outcome).__name__ for outcome in outcomes))
 
         assert converse(respond, roles={}).say("hi").text == "list FunctionFailed list"
-
-    def test_they_may_be_nested(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            inner = [All([says(f"{a}{b}") for b in "xy"]) for a in "12"]
-            outcomes = yield from All(inner)
-            return Answer(" ".join(completion.text for pair in outcomes for completion in pair))
-
-        assert converse(respond).say("hi").text == "1x 1y 2x 2y"
 
     def test_a_bug_in_one_of_them_is_a_bug(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Answer]:
@@ -455,9 +402,7 @@ class TestAtOnce:
         with pytest.raises(PluginError, match="pauses within All"):
             converse(respond, roles={}).say("hi")
 
-    def test_their_answers_are_not_streamed_their_progress_is_told(
-        self, converse: Converse
-    ) -> None:
+    def test_their_progress_is_told_their_texts_are_not(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from All([says("a"), says("b")])
             return Answer("done")
@@ -466,21 +411,13 @@ class TestAtOnce:
         assert [event.kind for event in events] == ["step", "step", "answer"]
 
 
-def test_an_error_of_calls_of_tools_is_raised(
-    converse: Converse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_tools_are_raised(converse: Converse, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any, **more: Any) -> None:
         raise ServiceUnavailable("down")
 
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        try:
-            yield from CallTools([ToolCall("1", "look")])
-        except ServiceUnavailable as error:
-            return Answer(error.message)
-        return Answer("no error")
-
     monkeypatch.setattr(Toolbox, "call", fail)
-    assert converse(respond, roles={}).say("hi").text == "down"
+    answer = converse(coming_to(CallTools([ToolCall("1", "look")])), roles={}).say("hi")
+    assert (answer.text, answer.data) == ("ServiceUnavailable", "down")
 
 
 class TestCaps:
@@ -495,9 +432,7 @@ class TestCaps:
         assert caught.value.limit == "round_trips"
         assert converse.calls == 6
 
-    def test_a_feature_may_conclude_when_it_has_no_more_round_trips(
-        self, converse: Converse
-    ) -> None:
+    def test_a_feature_may_conclude_without_more_round_trips(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 while True:
@@ -522,45 +457,24 @@ class TestCaps:
     def test_time_is_bounded(self, converse: Converse) -> None:
         clock = ManualClock()
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                yield from says("x")
-            except GenaiError:
-                raise AssertionError("out of time: the feature is not asked") from None
-            return Answer("")
-
         conversation = converse(
-            respond, [{"fault": "hang"}], clock=clock, caps=TurnLimits(seconds=60)
+            not_asked(says("x")), [{"fault": "hang"}], clock=clock, caps=TurnLimits(seconds=60)
         )
-        failure: list[GenaiError] = []
-
-        def run() -> None:
-            with pytest.raises(LimitExceeded) as caught:
-                conversation.say("hi")
-            failure.append(caught.value)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        saying = in_background(conversation.say, "hi")
         clock.wait_for_alarms(2)  # that of the turn, and that of the call
         assert clock.due_in()[0] == 60
         clock.advance(60)
-        thread.join(30)
-        assert [error.limit for error in failure] == ["seconds"]  # type: ignore[attr-defined]
+        error = saying.exception(30)
+        assert isinstance(error, LimitExceeded)
+        assert error.limit == "seconds"
         assert clock.due_in() == []
 
     def test_time_is_bounded_where_nothing_is_done_but_progress(self, converse: Converse) -> None:
         clock = ManualClock()
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            while True:
-                try:
-                    yield from Progress("not yet")
-                except GenaiError:
-                    raise AssertionError("out of time: the feature is not asked") from None
-
-        stream = converse(
-            respond, roles={}, clock=clock, caps=TurnLimits(seconds=60, steps=1)
-        ).stream("x")
+        caps = TurnLimits(seconds=60, steps=1)
+        respond = not_asked(*[Progress("not yet")] * 9)
+        stream = converse(respond, roles={}, clock=clock, caps=caps).stream("x")
         for _ in range(5):  # it is no step
             assert next(stream).kind == "progress"
         clock.advance(60)
@@ -579,47 +493,27 @@ class TestCaps:
 
 
 class TestCancelling:
-    def test_cancelling_ends_a_blocked_read_without_asking_the_feature(
-        self, converse: Converse
-    ) -> None:
+    def test_cancelling_ends_a_read_and_does_not_ask(self, converse: Converse) -> None:
         reached = threading.Event()
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Progress("begins")
-            try:
-                yield from says("x")
-            except GenaiError:
-                raise AssertionError("the feature is not asked") from None
-            return Answer("")
-
+        respond = not_asked(Progress("begins"), says("x"))
         conversation = converse(respond, [{"fault": "hang"}])
-        errors: list[GenaiError] = []
 
-        def run() -> None:
-            try:
-                for event in conversation.stream("hi"):
-                    if event.kind == "progress":
-                        reached.set()
-            except GenaiError as error:
-                errors.append(error)
+        def listen() -> None:
+            for event in conversation.stream("hi"):
+                if event.kind == "progress":
+                    reached.set()
 
-        thread = threading.Thread(target=run)
-        thread.start()
+        listening = in_background(listen)
         assert reached.wait(30)
-        while thread.is_alive():  # it may not have come to the prompt yet
+        while not listening.done():  # it may not have come to the prompt yet
             conversation.cancel()
-            thread.join(0.05)
-        assert errors == [Cancelled("cancelled")]
+            wait([listening], 0.05)
+        assert listening.exception() == Cancelled("cancelled")
         assert conversation.status == "idle"
 
-    def test_cancelling_ends_a_feature_that_only_tells_how_it_goes(
-        self, converse: Converse
-    ) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            while True:
-                yield from Progress("not yet")
-
-        conversation = converse(respond, roles={})
+    def test_cancelling_ends_a_feature_that_only_tells(self, converse: Converse) -> None:
+        conversation = converse(not_asked(*[Progress("not yet")] * 9), roles={})
         stream = conversation.stream("hi")
         next(stream)
         conversation.cancel()
@@ -639,20 +533,11 @@ class TestCancelling:
             return Answer("")
 
         conversation = converse(respond, roles={})
-        errors: list[GenaiError] = []
-
-        def run() -> None:
-            with pytest.raises(Cancelled) as caught:
-                conversation.say("hi")
-            errors.append(caught.value)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        saying = in_background(conversation.say, "hi")
         assert entered.wait(30)
         conversation.cancel()
-        thread.join(30)
+        assert saying.exception(30) == Cancelled("cancelled")
         never.set()
-        assert errors == [Cancelled("cancelled")]
 
     def test_closing_the_stream_closes_the_feature(self, converse: Converse) -> None:
         closed: list[bool] = []
@@ -675,8 +560,7 @@ class TestCancelling:
         events.close()
         assert closed == [True]
         assert [inspect.getgeneratorstate(each) for each in begun] == ["GEN_CLOSED"]
-        assert isinstance(conversation.record, InMemoryRecord)
-        assert conversation.record.entries[-1] == TurnEnded(0, error=Cancelled("abandoned"))
+        assert recorded(conversation).entries[-1] == TurnEnded(0, error=Cancelled("abandoned"))
         assert conversation.status == "idle"
         assert conversation.history == ()
 
@@ -702,9 +586,7 @@ class TestWaiting:
         assert len(conversation.history) == 2
 
     def test_without_a_record_it_goes_on_as_well(self, converse: Converse) -> None:
-        conversation = converse(self.respond, ["pay 5"], record=False)
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
+        conversation = paused(converse(self.respond, ["pay 5"], record=False))
         assert conversation.resume("yes").text == "pay 5: yes"
         assert (converse.calls, conversation.record) == (1, None)
 
@@ -721,17 +603,13 @@ class TestWaiting:
             message = yield from Pause("message", returns=Message)
             return Answer(message.text)
 
-        conversation = converse(respond, roles={})
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
+        conversation = paused(converse(respond, roles={}))
         assert conversation.resume(Message("user", "given")).text == "given"
 
     @pytest.mark.parametrize(
         "wrong", ["garbage", None, 1, object()], ids=["str", "none", "int", "object"]
     )
-    def test_what_it_does_not_wait_for_is_refused_and_it_waits_on(
-        self, converse: Converse, wrong: object
-    ) -> None:
+    def test_what_it_does_not_wait_for_is_refused(self, converse: Converse, wrong: object) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 approved = yield from Pause("approval", {"sum": 5}, returns=bool)
@@ -739,16 +617,14 @@ class TestWaiting:
                 raise AssertionError("the feature is not asked") from None
             return Answer(f"approved: {approved}")
 
-        conversation = converse(respond, roles={})
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
-        entries = conversation.record.entries  # type: ignore[union-attr]
+        conversation = paused(converse(respond, roles={}))
+        entries = recorded(conversation).entries
         for _ in range(2):
             with pytest.raises(ValidationError, match="approval"):
                 conversation.resume(wrong)
             assert conversation.status == "paused"
             assert conversation.current_pause == Pause("approval", {"sum": 5}, returns=bool)
-            assert conversation.record.entries == entries  # type: ignore[union-attr]
+            assert recorded(conversation).entries == entries
         assert conversation.resume(True).text == "approved: True"
 
     @pytest.mark.parametrize("wrong", [object(), float("nan")], ids=["object", "nan"])
@@ -756,9 +632,7 @@ class TestWaiting:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer(str((yield from Pause("anything"))))
 
-        conversation = converse(respond, roles={})
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
+        conversation = paused(converse(respond, roles={}))
         with pytest.raises(ValidationError, match="JSON"):
             conversation.resume(wrong)
         assert conversation.resume((1, 2)).text == "[1, 2]"
@@ -769,9 +643,7 @@ class TestWaiting:
             second = yield from Pause("second")
             return Answer(f"{first} {second}")
 
-        conversation = converse(respond, roles={})
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
+        conversation = paused(converse(respond, roles={}))
         with pytest.raises(TurnPaused, match="waits for second"):
             conversation.resume(1)
         assert conversation.current_pause == Pause("second")
@@ -788,29 +660,21 @@ class TestWaiting:
         assert conversation.status == "idle"
 
     def test_a_waiting_turn_can_be_dropped(self, converse: Converse) -> None:
-        conversation = converse(self.respond, ["one", "two"])
-        with pytest.raises(TurnPaused):
-            conversation.say("first")
+        conversation = paused(converse(self.respond, ["one", "two"]), "first")
         assert conversation.undo() == Message("user", "first")
         assert conversation.status == "idle"
-        with pytest.raises(TurnPaused):
-            conversation.say("second")
+        paused(conversation, "second")
 
     def test_forgetting_all_drops_it(self, converse: Converse) -> None:
-        conversation = converse(self.respond, ["one", "two"])
-        with pytest.raises(TurnPaused):
-            conversation.say("first")
+        conversation = paused(converse(self.respond, ["one", "two"]), "first")
         conversation.reset()
         assert (conversation.status, conversation.current_pause) == ("idle", None)
-        again = converse.host.reopen(InMemoryRecord(conversation.record.entries))  # type: ignore[union-attr]
+        again = converse.host.reopen(recorded(conversation))
         assert again.status == "idle"
-        with pytest.raises(TurnPaused):
-            conversation.say("second")
+        paused(conversation, "second")
 
     def test_nothing_else_is_changed_meanwhile(self, converse: Converse) -> None:
-        conversation = converse(self.respond, ["one"])
-        with pytest.raises(TurnPaused):
-            conversation.say("first")
+        conversation = paused(converse(self.respond, ["one"]), "first")
         for attempt in (
             lambda: conversation.say("second"),
             lambda: conversation.use(temperature=1),
@@ -822,31 +686,15 @@ class TestWaiting:
         assert conversation.resume("yes").text == "one: yes"
 
 
-def test_details_of_a_feature_are_as_they_will_be_when_they_are_read_again(
-    make_host: Callable[..., Host],
-) -> None:
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        yield from Now()
-        return Answer("so", details=[Detail("note", "t", {"said": (Message("user", "hi"),)})])
-
-    host = make_host(story=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-    conversation = host.open("f")
-    detail = conversation.say("hi").details[-1]
-    said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
-    assert detail == Detail("note", "t", {"said": [said]})
-    assert isinstance(conversation.record, InMemoryRecord)
-    ended = conversation.record.to_json()[-1]
-    assert ended["answer"]["details"][-1]["data"] == detail.data
-
-
-def test_a_feature_without_models_uses_none(make_host: Callable[..., Host]) -> None:
+def test_details_of_a_feature_are_as_they_are_read_again(converse: Converse) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         assert turn.roles == frozenset()
         yield from Now()
-        return Answer("by myself", details=[Detail("note", "done")])
+        return Answer("so", details=[Detail("note", "t", {"said": (Message("user", "hi"),)})])
 
-    host = make_host(story=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-    conversation = host.open("f")
-    answer = conversation.say("hi")
-    assert [detail.title for detail in answer.details] == ["done"]
-    assert [message.text for message in conversation.history] == ["hi", "by myself"]
+    conversation = converse(respond, roles={})
+    [detail] = conversation.say("hi").details
+    said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    assert detail == Detail("note", "t", {"said": [said]})
+    assert as_json(conversation)[-1]["answer"]["details"][-1]["data"] == detail.data
+    assert texts(conversation) == ["hi", "so"]

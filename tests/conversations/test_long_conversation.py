@@ -121,9 +121,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
 
 
 @pytest.mark.slow
-def test_a_10_000_message_conversation_opens_with_no_quadratic_cost(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_has_no_quadratic_cost(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     put_together: list[int] = []
     history = vars(ConversationState)["history"]
 
@@ -145,7 +143,7 @@ def test_a_10_000_message_conversation_opens_with_no_quadratic_cost(
         assert long / longer <= LONG / LONGER, measured
 
 
-def test_a_10_000_message_conversation_continues_with_no_quadratic_cost(kept: Kept) -> None:
+def test_continuing_has_no_quadratic_cost(kept: Kept) -> None:
     """One more turn costs what it costs in a short one."""
     costs = {}
     for turns in (SHORT, LONG):

@@ -44,26 +44,17 @@ FEATURE = Feature(
 )
 
 
-def roles(host: Host, **models: str) -> str:
-    return host.open("cast", models=models).say("hi").text
-
-
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
     return make_host(fake=Everywhere(), cast=InlinePlugin(features=[FEATURE]))
 
 
-def test_one_that_embeds_or_moderates_is_played_by_what_there_is(host: Host) -> None:
-    assert roles(host) == "embed main moderate"
-
-
-def test_one_that_chats_is_played_by_whom_one_names(host: Host) -> None:
-    assert roles(host, judge="fake") == "embed judge main moderate"
-
-
-def test_one_for_which_there_is_nothing_is_left_out(make_host: MakeHost) -> None:
-    host = make_host(cast=InlinePlugin(features=[FEATURE]))
-    assert host.open("cast", "mock").say("hi").text == "main"
+def test_one_that_chats_must_be_named_others_not(host: Host, make_host: MakeHost) -> None:
+    assert host.open("cast").say("hi").text == "embed main moderate"
+    named = host.open("cast", models={"judge": "fake"})
+    assert named.say("hi").text == "embed judge main moderate"
+    alone = make_host(cast=InlinePlugin(features=[FEATURE]))
+    assert alone.open("cast", "mock").say("hi").text == "main"
 
 
 def test_one_for_which_the_user_has_chosen_a_model_is_played_by_that(make_host: MakeHost) -> None:
@@ -97,9 +88,7 @@ def test_item_2_a_role_without_a_name_is_played_by_the_main_model(make_host: Mak
     assert named.say("hi").text == "fake mock"
 
 
-def test_item_2_a_model_that_is_named_later_leaves_other_roles_where_they_are(
-    make_host: MakeHost,
-) -> None:
+def test_item_2_a_later_model_leaves_other_roles(make_host: MakeHost) -> None:
     host = make_host(fake=Everywhere(), council=InlinePlugin(features=[COUNCIL]))
     with host.open("council", "mock") as conversation:
         conversation.use("fake")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import fields, frozen
+from conversing import as_json, recorded, reopened, scripted
 
 from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
@@ -39,38 +40,17 @@ def turn(
     return entries
 
 
-def test_a_turn_is_recorded_step_by_step(host: Host) -> None:
-    conversation = host.open("chat", "mock")
-    conversation.say("hi")
-    assert isinstance(conversation.record, InMemoryRecord)
-    kinds = [type(entry) for entry in conversation.record.entries]
-    assert kinds == [Opened, TurnStarted, StepStarted, StepEnded, TurnEnded]
-
-
 def test_a_failed_turn_stays_on_record_with_its_error(host: Host) -> None:
-    host.instances.add("script", "mock", {"replies": [{"status": 429}]})
-    conversation = host.open("chat", provider="script")
+    conversation = scripted(host, {"status": 429})
     with pytest.raises(RateLimited) as caught:
         conversation.say("hi")
-    assert isinstance(conversation.record, InMemoryRecord)
-    step, ended = conversation.record.entries[-2:]
+    *first, step, ended = recorded(conversation).entries
+    assert [type(entry) for entry in first] == [Opened, TurnStarted, StepStarted]
     assert isinstance(step, StepEnded)
     assert isinstance(ended, TurnEnded)
     assert step.error == ended.error == caught.value
-    assert (caught.value.provider, caught.value.model, caught.value.status) == (
-        "script", "mock", 429,
-    )  # fmt: skip
-
-
-def test_an_abandoned_turn_stays_on_record(host: Host) -> None:
-    conversation = host.open("chat", "mock")
-    stream = conversation.stream("a b c")
-    next(stream)
-    stream.close()
-    assert isinstance(conversation.record, InMemoryRecord)
-    ended = conversation.record.entries[-1]
-    assert isinstance(ended, TurnEnded)
-    assert ended.error == Cancelled("abandoned")
+    error = caught.value
+    assert (error.provider, error.model, error.status) == ("script", "mock", 429)
 
 
 def test_it_grows_with_what_is_said_and_not_with_its_square(host: Host) -> None:
@@ -78,8 +58,7 @@ def test_it_grows_with_what_is_said_and_not_with_its_square(host: Host) -> None:
     sizes = []
     for _ in range(30):
         conversation.say("the same words each time")
-        assert isinstance(conversation.record, InMemoryRecord)
-        sizes.append(len(json.dumps(conversation.record.to_json())))
+        sizes.append(len(json.dumps(as_json(conversation))))
     grown = [after - before for before, after in pairwise(sizes)]
     assert max(grown) - min(grown) < 100
 
@@ -127,41 +106,25 @@ def test_answers_are_read_with_their_former_names() -> None:
 
 
 def test_it_round_trips_through_json(host: Host) -> None:
-    host.instances.add("script", "mock", {"replies": ["a", {"status": 503}, "b", "c"]})
-    conversation = host.open(
-        "chat", provider="script", parameters={"temperature": 0}, settings={"history_turns": 1}
-    )
+    options: Any = {"parameters": {"temperature": 0}, "settings": {"history_turns": 1}}
+    conversation = scripted(host, "a", {"status": 503}, "b", "c", **options)
     conversation.say("one")
     with pytest.raises(Exception, match="503"):
         conversation.say("two")
     conversation.undo()
     conversation.say(["three", "four"])
     conversation.use(temperature=1)
-    assert isinstance(conversation.record, InMemoryRecord)
-    data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
-    again = InMemoryRecord.from_json(data, host.codec)
-    assert again.entries == conversation.record.entries
-    assert replay(again.entries).history == conversation.history
+    again = reopened(host, recorded(conversation))
+    assert recorded(again).entries == recorded(conversation).entries
+    assert again.history == conversation.history
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        [{"entry": "nonsense"}],
-        [{}],
-        [{"entry": "opened"}],
-        [{"entry": "opened", "x": 1}],
-        [1],
-        [None],
-        [[]],
-        [["entry", "opened"]],
-        [{"entry": []}],
-        [{"entry": None}],
-        ["opened"],
-        {"entry": "opened"},
-        None,
-        7,
-        "opened",
+        *([{"entry": "nonsense"}], [{}], [{"entry": "opened"}], [{"entry": "opened", "x": 1}]),
+        *([1], [None], [[]], [["entry", "opened"]], [{"entry": []}], [{"entry": None}]),
+        *(["opened"], {"entry": "opened"}, None, 7, "opened"),
     ],
     ids=repr,
 )
@@ -255,8 +218,7 @@ def test_parts_of_plugins_are_recorded_and_read_again(make_host: Any) -> None:
     host = make_host(places=InlinePlugin(parts=[Place]))
     conversation = host.open("chat", "mock")
     conversation.say(["where?", Place("Oslo")])
-    data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
-    history = host.reopen(InMemoryRecord.from_json(data, host.codec)).history
+    history = reopened(host, recorded(conversation)).history
     assert history[0].content[1] == Place("Oslo")
     with pytest.raises(ValidationError, match="unknown part 'place'"):
-        InMemoryRecord.from_json(data)
+        InMemoryRecord.from_json(recorded(conversation).to_json(host.codec))

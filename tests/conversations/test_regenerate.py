@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import pytest
+from conversing import host_of, mock_of, paused, recorded, reopened, scripted, texts
 
 from genai_host import Conversation, Host, Image, InMemoryRecord, Message
-from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Prompt, Turn
+from genai_host.api import Answer, FeatureSteps, NoSettings, Pause, Prompt, Turn
 from genai_host.conversations.record import Entry, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
     Cancelled,
@@ -19,37 +16,16 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host_testing import InlinePlugin, replay_from_every_entry
+from genai_host_testing import replay_from_every_entry
+from genai_host_testing.internal.fixtures import MakeHost
 
 LIMITED = {"status": 429}
 
 
-def scripted(host: Host, *replies: Any, **options: Any) -> Conversation:
-    """A chat whose model says these replies."""
-    host.instances.add("script", "mock", {"replies": list(replies)})
-    return host.open("chat", provider="script", **options)
-
-
 def sent(host: Host) -> list[str]:
     """What the model was sent last, but for the system prompt."""
-    provider: Any = host.instances["script"].provider
-    messages = provider.requests[-1]["messages"]
+    messages = mock_of(host).requests[-1]["messages"]
     return [each["content"][0]["text"] for each in messages if each["role"] != "system"]
-
-
-def texts(conversation: Conversation) -> list[str]:
-    return [message.text for message in conversation.history]
-
-
-def recorded(conversation: Conversation) -> InMemoryRecord:
-    assert isinstance(conversation.record, InMemoryRecord)
-    return conversation.record
-
-
-def reopened(host: Host, record: InMemoryRecord) -> Conversation:
-    """From its JSON, as another process would."""
-    data = json.loads(json.dumps(record.to_json(host.codec)))
-    return host.reopen(InMemoryRecord.from_json(data, host.codec))
 
 
 def test_the_new_answer_takes_the_place_of_the_last(host: Host) -> None:
@@ -93,33 +69,29 @@ def test_what_is_abandoned_takes_no_place(host: Host) -> None:
     assert texts(conversation) == ["one", "a"]
 
 
-def test_after_a_failed_replacement_others_go_on_as_usual(host: Host) -> None:
-    conversation = scripted(host, "a", LIMITED, "b")
-    conversation.say("one")
-    with pytest.raises(RateLimited):
-        conversation.say("un", regenerate=True)
-    conversation.say("two")
-    assert texts(conversation) == ["one", "a", "two", "b"]
-
-
-def test_a_failed_replacement_can_be_said_again(host: Host) -> None:
+@pytest.mark.parametrize(
+    ("then", "again", "history"),
+    [("two", False, ["one", "a", "two", "b"]), (None, True, ["un", "b"])],
+)
+def test_after_a_failed_replacement_another_turn_or_the_same_follows(
+    host: Host, then: str | None, again: bool, history: list[str]
+) -> None:
     conversation = scripted(host, "a", LIMITED, "b")
     conversation.say("one")
     with pytest.raises(RateLimited):
         conversation.say("un", regenerate=True)
     assert conversation.last_message == Message("user", "un")
-    conversation.say(regenerate=True)
-    assert texts(conversation) == ["un", "b"]
+    conversation.say(then, regenerate=again)
+    assert texts(conversation) == history
 
 
 def test_a_failed_turn_can_be_said_again_and_takes_nothing_back(host: Host) -> None:
     conversation = scripted(host, "a", LIMITED, LIMITED, "b")
     conversation.say("one")
-    with pytest.raises(RateLimited):
-        conversation.say("two")
-    assert conversation.last_message == Message("user", "two")
-    with pytest.raises(RateLimited):
-        conversation.say(regenerate=True)
+    for again in (False, True):
+        with pytest.raises(RateLimited):
+            conversation.say(None if again else "two", regenerate=again)
+        assert conversation.last_message == Message("user", "two")
     elsewhere = reopened(host, recorded(conversation))
     assert elsewhere.last_message == Message("user", "two")
     elsewhere.say(regenerate=True)
@@ -137,27 +109,23 @@ def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool)
         again.say(regenerate=True)
         assert again.last_message == message
         assert len(again.history) == (2 if keep_history else 0)
-        provider: Any = host.instances["script"].provider
-        first, second = provider.requests[0], provider.requests[-1]
+        first, *_, second = mock_of(host).requests
         assert first["messages"] == second["messages"]
 
 
-def test_its_context_is_the_same_unless_another_is_given(make_host: Callable[..., Host]) -> None:
+def test_its_context_is_the_same_unless_another_is_given(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         return Answer(str(turn.context.get("page")))
 
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-    conversation = host.open("f")
+    conversation = host_of(make_host, respond, roles={}).open("f")
     conversation.say("x", context={"page": 7})
     assert conversation.say(regenerate=True).text == "7"
     assert conversation.say(regenerate=True, context={"page": 8}).text == "8"
     assert conversation.say("y", regenerate=True).text == "None"
 
 
-def test_the_feature_sees_what_was_there_before_the_last_turn(
-    make_host: Callable[..., Host],
-) -> None:
+def test_the_feature_sees_what_was_there_before_the_last_turn(make_host: MakeHost) -> None:
     def count(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         number = (turn.state or 0) + 1
@@ -165,8 +133,7 @@ def test_the_feature_sees_what_was_there_before_the_last_turn(
             raise GenaiError("failed")
         return Answer(f"{number} after {len(turn.history)}", state=number)
 
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, count, roles={})]))
-    conversation = host.open("f")
+    conversation = host_of(make_host, count, roles={}).open("f")
     conversation.say("a")
     assert conversation.say("b").text == "2 after 2"
     assert conversation.say(regenerate=True).text == "2 after 2"
@@ -229,20 +196,18 @@ class TestReplaying:
         elsewhere = reopened(host, recorded(conversation))
         assert elsewhere.history == conversation.history
         assert elsewhere.last_message == conversation.last_message
-
-    def test_the_start_of_the_turn_says_how_much_it_saw(self, host: Host) -> None:
-        entries = recorded(self.talk(host)).entries
+        entries = recorded(conversation).entries
         started = [each for each in entries if isinstance(each, TurnStarted)]
         assert [each.history for each in started] == [0, 2, 2, 2, 2]
         assert [each.again for each in started] == [False, False, True, True, True]
 
-    def test_it_can_be_replayed_from_any_point(self, make_host: Callable[..., Host]) -> None:
+    def test_it_can_be_replayed_from_any_point(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             first = yield from Prompt([*turn.history, turn.message])
             second = yield from Prompt([*turn.history, turn.message, first.message])
             return Answer(f"{first.text} {second.text} {turn.state}", state=(turn.state or 0) + 1)
 
-        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
+        host = host_of(make_host, respond)
         conversation = host.open("f", "mock")
         conversation.say("one")
         conversation.say("two")
@@ -262,7 +227,7 @@ class TestReplaying:
         elsewhere = reopened(host, self.cut(host, conversation))
         assert elsewhere.status == "pending"
         assert texts(elsewhere) == ["one", "a", "two", "c"]
-        host.instances["script"].provider.script.index = 4  # type: ignore[attr-defined]
+        mock_of(host).script.index = 4
         elsewhere.resume()
         assert elsewhere.history == conversation.history
         assert sent(host) == ["one", "a", "drei"]
@@ -275,15 +240,14 @@ class TestReplaying:
             assert each.last_message == Message("user", "two")
 
 
-def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        approved = yield from Pause("approval")
-        return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
+def approving(turn: Turn[NoSettings]) -> FeatureSteps:
+    approved = yield from Pause("approval")
+    return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
 
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-    conversation = host.open("f")
-    with pytest.raises(TurnPaused):
-        conversation.say("one")
+
+def test_a_replacement_may_wait(make_host: MakeHost) -> None:
+    host = host_of(make_host, approving, roles={})
+    conversation = paused(host.open("f"), "one")
     conversation.resume(1)
     with pytest.raises(TurnPaused):
         conversation.say("two", regenerate=True)
@@ -299,14 +263,8 @@ def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
     assert dropped[-1].error == Cancelled("dropped")
 
 
-def test_a_turn_that_has_not_ended_can_be_dropped_and_said_again(
-    make_host: Callable[..., Host],
-) -> None:
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        approved = yield from Pause("approval")
-        return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
-
-    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+def test_a_turn_that_has_not_ended_can_be_dropped_and_said_again(make_host: MakeHost) -> None:
+    host = host_of(make_host, approving, roles={})
     conversation = host.open("f")
     conversation.abandon()
     for words, again in (("one", False), ("two", True)):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
-from genai_vendor_mock import MockProvider
+from conversing import host_of, mock_of, paused, recorded, reopened, says, scripted, texts
 
 from genai_host import Conversation, Host, InMemoryRecord, Message
 from genai_host.api import (
@@ -19,7 +15,6 @@ from genai_host.api import (
     AllSettled,
     Answer,
     CallFunction,
-    Feature,
     FeatureSteps,
     NewId,
     NoSettings,
@@ -42,11 +37,8 @@ from genai_host.errors import (
     TurnPaused,
     ValidationError,
 )
-from genai_host_testing import InlinePlugin, ManualClock, replay_from_every_entry
-
-
-def says(text: str, **fields: Any) -> Prompt:
-    return Prompt([Message("user", text)], **fields)
+from genai_host_testing import ManualClock, replay_from_every_entry
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 def add(a: int, b: int) -> int:
@@ -81,10 +73,6 @@ def everything(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer(f"{completion.text} {last.text}", data=data, state=(turn.state or 0) + 1)
 
 
-def host_of(make_host: Callable[..., Host], respond: Any, **fields: Any) -> Host:
-    return make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, **fields)]))
-
-
 def answered(conversation: Conversation, message: str) -> Answer:
     try:
         return conversation.say(message)
@@ -92,20 +80,16 @@ def answered(conversation: Conversation, message: str) -> Answer:
         return conversation.resume("yes")
 
 
-def test_a_conversation_made_again_at_any_point_gives_the_same_answer(
-    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_answer_is_the_same_again(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda length: "0" * length)
-    feature = Feature("f", NoSettings, everything)
-    host = make_host(f=InlinePlugin(features=[feature]), clock=ManualClock())
+    host = host_of(make_host, everything, clock=ManualClock())
     conversation = host.open("f", "mock")
     for message in ("one", "two"):
         answered(conversation, message)
-    assert isinstance(conversation.record, InMemoryRecord)
-    assert replay_from_every_entry(host, conversation.record, give=lambda kind: "yes") > 40
+    assert replay_from_every_entry(host, recorded(conversation), give=lambda kind: "yes") > 40
 
 
-def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
+def test_an_id_on_record_stays_the_same(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         id = yield from NewId()
         yield from Now()
@@ -114,88 +98,48 @@ def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
     host = host_of(make_host, respond, roles={})
     conversation = host.open("f")
     expected = conversation.say("x").text
-    assert isinstance(conversation.record, InMemoryRecord)
-    assert host.reopen(InMemoryRecord(conversation.record.entries[:4])).resume().text == expected
-    assert host.reopen(InMemoryRecord(conversation.record.entries[:2])).resume().text != expected
-
-
-@pytest.mark.smoke
-@pytest.mark.process
-def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
-    script = textwrap.dedent("""
-        from genai_host.api import Message, Prompt, ToolSchema
-        from genai_host.conversations.digests import (digest)
-        step = Prompt(
-            [Message("user", "hi")],
-            parameters={"b": 1, "a": {"y": 2, "x": frozenset("cab")}},
-            tools=[ToolSchema("t", "d", {"q": 1, "p": 2})],
-        )
-        print(digest(step))
-    """)
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={"PYTHONHASHSEED": seed, "PATH": ""},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    assert len(seen) == 1
+    entries = recorded(conversation).entries
+    assert host.reopen(InMemoryRecord(entries[:4])).resume().text == expected
+    assert host.reopen(InMemoryRecord(entries[:2])).resume().text != expected
 
 
 class TestGoingOn:
-    def cut(
-        self, host: Host, conversation: Conversation, last: type[Entry], step: str
-    ) -> InMemoryRecord:
+    def cut(self, conversation: Conversation, last: type[Entry], step: str) -> InMemoryRecord:
         """The record up to the first such entry of such a step."""
-        assert isinstance(conversation.record, InMemoryRecord)
         kept: list[Entry] = []
-        for entry in conversation.record.entries:
+        for entry in recorded(conversation).entries:
             kept.append(entry)
             if isinstance(entry, last) and getattr(entry, "step", step) == step:
                 return InMemoryRecord(kept)
         raise AssertionError("there is no such entry")
 
-    def test_what_is_on_record_is_not_done_again(self, make_host: Callable[..., Host]) -> None:
+    def test_what_is_on_record_is_not_done_again(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             first = yield from says("a")
             second = yield from says("b")
             return Answer(f"{first.text} {second.text}")
 
         host = host_of(make_host, respond)
-        host.instances.add("script", "mock", {"replies": ["1", "2", "again"]})
-        conversation = host.open("f", provider="script")
+        conversation = scripted(host, "1", "2", "again", feature="f")
         conversation.say("x")
-        record = self.cut(host, conversation, StepEnded, "prompt")
-        reopened = host.reopen(record)
-        assert reopened.status == "pending"
-        assert reopened.resume().text == "1 again"
-        assert self.script(host).index == 3
+        again = host.reopen(self.cut(conversation, StepEnded, "prompt"))
+        assert again.status == "pending"
+        assert again.resume().text == "1 again"
+        assert mock_of(host).script.index == 3
 
-    def script(self, host: Host) -> Any:
-        provider = host.instances["script"].provider
-        assert isinstance(provider, MockProvider)
-        return provider.script
-
-    def test_a_prompt_that_was_under_way_is_made_again_and_listeners_are_told(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_prompt_that_was_under_way_is_made_again(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from says("a")).text)
 
         host = host_of(make_host, respond)
         conversation = host.open("f", "mock")
         conversation.say("x")
-        reopened = host.reopen(self.cut(host, conversation, StepStarted, "prompt"))
-        kinds = [event.kind for event in reopened.resume_stream()]
+        again = host.reopen(self.cut(conversation, StepStarted, "prompt"))
+        kinds = [event.kind for event in again.resume_stream()]
         assert kinds == ["reset", "delta", "step", "answer"]
-        assert len(reopened.history) == 2
+        assert len(again.history) == 2
 
-    def test_a_function_that_was_under_way_is_not_called_twice(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_function_that_was_under_way_is_not_called_twice(self, make_host: MakeHost) -> None:
         calls: list[int] = []
 
         def pay(amount: int) -> int:
@@ -212,16 +156,14 @@ class TestGoingOn:
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         assert conversation.say("x").text == "paid 5"
-        record = self.cut(host, conversation, StepStarted, "call_function")
+        record = self.cut(conversation, StepStarted, "call_function")
         resumed = host.reopen(record)
         assert resumed.resume().text == "unknown whether it was paid"
         assert calls == [5]
         kept = [each for each in record.entries if isinstance(each, StepEnded)]
         assert [type(each.error) for each in kept] == [StepInterrupted]
 
-    def test_a_cancel_while_tools_are_read_again_ends_their_step_once(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_cancel_amid_replay_ends_the_step_once(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from AllSettled([Now(), NewId()])
             yield from Now()
@@ -230,13 +172,12 @@ class TestGoingOn:
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
-        assert isinstance(conversation.record, InMemoryRecord)
-        entries = conversation.record.entries
-        ended = next(
+        entries = recorded(conversation).entries
+        [ended] = [
             number
             for number, each in enumerate(entries)
             if isinstance(each, StepEnded) and each.path == (0,)
-        )
+        ]
         record = InMemoryRecord(entries[: ended + 1])
         resumed = host.reopen(record)
 
@@ -245,15 +186,14 @@ class TestGoingOn:
             return True
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                Now, "is_idempotent", cancel
-            )  # asked for each step, also for one on record
+            # asked for each step, also for one on record
+            patch.setattr(Now, "is_idempotent", cancel)
             with pytest.raises(Cancelled):
                 resumed.resume()
         ends = [each.path for each in record.entries if isinstance(each, StepEnded)]
         assert len(ends) == len(set(ends))
 
-    def test_of_two_ends_of_a_step_the_first_counts(self, make_host: Callable[..., Host]) -> None:
+    def test_of_two_ends_of_a_step_the_first_counts(self, make_host: MakeHost) -> None:
         """As an earlier version wrote them where a resumed turn was cancelled."""
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -264,11 +204,11 @@ class TestGoingOn:
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
-        record = self.cut(host, conversation, StepStarted, "call_function")
+        record = self.cut(conversation, StepStarted, "call_function")
         record.append(StepEnded(0, (0,), error=Cancelled("cancelled")))
         assert host.reopen(record).resume().text == "done"
 
-    def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: Callable[..., Host]) -> None:
+    def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("a")
@@ -278,21 +218,15 @@ class TestGoingOn:
             raise AssertionError
 
         host = host_of(make_host, respond)
-        host.instances.add("script", "mock", {"replies": [{"status": 429}]})
-        conversation = host.open("f", provider="script")
+        conversation = scripted(host, {"status": 429}, feature="f")
         expected = conversation.say("x").text
-        record = self.cut(host, conversation, StepStarted, "now")
-        data = json.loads(json.dumps(record.to_json()))
-        assert host.reopen(InMemoryRecord.from_json(data)).resume().text == expected
+        record = self.cut(conversation, StepStarted, "now")
+        assert reopened(host, record).resume().text == expected
 
-    def test_an_approval_may_come_in_another_process(self, make_host: Callable[..., Host]) -> None:
+    def test_an_approval_may_come_in_another_process(self, make_host: MakeHost) -> None:
         host = host_of(make_host, everything)
-        conversation = host.open("f", "mock")
-        with pytest.raises(TurnPaused):
-            conversation.say("x")
-        assert isinstance(conversation.record, InMemoryRecord)
-        data = json.loads(json.dumps(conversation.record.to_json()))
-        elsewhere = host.reopen(InMemoryRecord.from_json(data))
+        conversation = paused(host.open("f", "mock"))
+        elsewhere = reopened(host, recorded(conversation))
         assert elsewhere.status == "paused"
         assert elsewhere.current_pause == conversation.current_pause
         with pytest.raises(ConversationBusy):
@@ -301,24 +235,19 @@ class TestGoingOn:
         assert answer.data["approved"] == "yes"
         assert [len(each.history) for each in (elsewhere, conversation)] == [2, 0]
 
-    def test_what_nobody_waits_for_is_refused_there_too(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_what_nobody_waits_for_is_refused_there_too(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
             return Answer(str((yield from Pause("approval", returns=bool))))
 
         host = host_of(make_host, respond, roles={})
-        conversation = host.open("f")
-        with pytest.raises(TurnPaused):
-            conversation.say("x")
-        assert isinstance(conversation.record, InMemoryRecord)
-        elsewhere = host.reopen(InMemoryRecord(conversation.record.entries))
+        entries = recorded(paused(host.open("f"))).entries
+        elsewhere = host.reopen(InMemoryRecord(entries))
         with pytest.raises(ValidationError, match="expected a boolean"):
             elsewhere.resume("garbage")
         assert elsewhere.status == "paused"
         assert elsewhere.resume(True).text == "True"
-        pending = host.reopen(InMemoryRecord(conversation.record.entries[:4]))
+        pending = host.reopen(InMemoryRecord(entries[:4]))
         assert pending.status == "pending"
         with pytest.raises(ValidationError, match="does not wait for a result"):
             pending.resume(True)
@@ -326,7 +255,7 @@ class TestGoingOn:
             pending.resume()
         assert pending.resume(False).text == "False"
 
-    def test_each_wait_takes_one_resume(self, make_host: Callable[..., Host]) -> None:
+    def test_each_wait_takes_one_resume(self, make_host: MakeHost) -> None:
         given: list[str] = []
 
         def give(kind: str) -> str:
@@ -339,75 +268,57 @@ class TestGoingOn:
             return Answer(f"{first} {second}")
 
         host = host_of(make_host, respond, roles={})
-        conversation = host.open("f")
-        with pytest.raises(TurnPaused):
-            conversation.say("x")
+        conversation = paused(host.open("f"))
         with pytest.raises(TurnPaused):
             conversation.resume("yes")
         conversation.resume("yes")
-        assert isinstance(conversation.record, InMemoryRecord)
-        assert replay_from_every_entry(host, conversation.record, give=give) == 5
+        assert replay_from_every_entry(host, recorded(conversation), give=give) == 5
         assert given == ["one", "two", "one", "two", "two", "two"]
         with pytest.raises(TurnPaused):
-            replay_from_every_entry(host, conversation.record)
+            replay_from_every_entry(host, recorded(conversation))
 
     def test_turns_after_a_reopening_go_on_as_usual(self, host: Host) -> None:
         conversation = host.open("chat", "mock")
-        for text in ("one", "two"):
-            conversation.say(text)
-        assert isinstance(conversation.record, InMemoryRecord)
-        reopened = host.reopen(InMemoryRecord(conversation.record.entries))
-        assert reopened.history == conversation.history
-        assert reopened.undo() == Message("user", "two")
-        assert reopened.say("three").text == "three"
-        assert [message.text for message in reopened.history] == ["one", "one", "three", "three"]
+        conversation.say("one")
+        conversation.say("two")
+        again = reopened(host, recorded(conversation))
+        assert again.history == conversation.history
+        assert again.undo() == Message("user", "two")
+        assert again.say("three").text == "three"
+        assert texts(again) == ["one", "one", "three", "three"]
 
 
 class TestChangedFeatures:
-    def record(self, make_host: Callable[..., Host], respond: Any) -> Sequence[Entry]:
+    def record(self, make_host: MakeHost, respond: Any) -> Sequence[Entry]:
         """A turn that was interrupted after its last step."""
-        host = host_of(make_host, respond, roles={})
-        conversation = host.open("f")
+        conversation = host_of(make_host, respond, roles={}).open("f")
         conversation.say("x")
-        assert isinstance(conversation.record, InMemoryRecord)
-        return [e for e in conversation.record.entries if not isinstance(e, TurnEnded)]
+        return [e for e in recorded(conversation).entries if not isinstance(e, TurnEnded)]
 
+    @pytest.mark.parametrize("has_result", [True, False])
+    @pytest.mark.parametrize(
+        ("before", "after", "message"),
+        [
+            (Now(), NewId(), "step 0 was now and is now new_id"),
+            (NewId(), NewId("x-"), "another new_id"),
+        ],
+        ids=["kind", "argument"],
+    )
     def test_another_step_at_a_point_on_record_stops_it(
-        self, make_host: Callable[..., Host]
+        self, make_host: MakeHost, before: Any, after: Any, message: str, has_result: bool
     ) -> None:
-        def before(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from Now()))
+        steps = iter([before, after])
 
-        def after(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from NewId()))
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            return Answer((yield from next(steps)))
 
-        def other(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from NewId("x-")))
+        entries = self.record(make_host, respond)
+        kept = [each for each in entries if has_result or not isinstance(each, StepEnded)]
+        host = host_of(make_host, respond, roles={})
+        with pytest.raises(StepChanged, match=message):
+            host.reopen(InMemoryRecord(kept)).resume()
 
-        entries = self.record(make_host, before)
-        host = host_of(make_host, after, roles={})
-        with pytest.raises(StepChanged, match="step 0 was now and is now new_id"):
-            host.reopen(InMemoryRecord(entries)).resume()
-        entries = self.record(make_host, after)
-        host = host_of(make_host, other, roles={})
-        with pytest.raises(StepChanged, match="another new_id"):
-            host.reopen(InMemoryRecord(entries)).resume()
-
-    def test_a_step_without_a_result_is_compared_too(self, make_host: Callable[..., Host]) -> None:
-        def before(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from NewId("a")))
-
-        def after(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from NewId("b")))
-
-        entries = [e for e in self.record(make_host, before) if not isinstance(e, StepEnded)]
-        host = host_of(make_host, after, roles={})
-        with pytest.raises(StepChanged):
-            host.reopen(InMemoryRecord(entries)).resume()
-
-    def test_another_version_of_the_feature_is_refused(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_another_version_of_the_feature_is_refused(self, make_host: MakeHost) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from Now()))
 
@@ -422,8 +333,7 @@ class TestChangedFeatures:
     def test_a_changed_message_is_another_prompt(self, host: Host) -> None:
         conversation = host.open("chat", "mock")
         conversation.say("one")
-        assert isinstance(conversation.record, InMemoryRecord)
-        entries = list(conversation.record.entries[:-1])
+        entries = list(recorded(conversation).entries[:-1])
         started = entries[1]
         assert isinstance(started, TurnStarted)
         entries[1] = evolve(started, message=Message("user", "other"))

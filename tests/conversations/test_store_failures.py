@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conversing import host_of, mock_of, scripted, texts
 
 from genai_host import Conversation, Host, Message, RetryPolicy
-from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Turn
+from genai_host.api import Answer, FeatureSteps, NoSettings, Now, Turn
 from genai_host.conversations.record import (
     Entry,
     InMemoryRecord,
@@ -34,7 +35,7 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part  # stores
 
@@ -46,10 +47,9 @@ def kept(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def keeping(make_host: Any, kept: Store) -> Host:
+def keeping(make_host: MakeHost, kept: Store) -> Host:
     """A host that keeps its conversations."""
-    host: Host = make_host(store=kept)
-    return host
+    return make_host(store=kept)
 
 
 class Failing(InMemoryRecord):
@@ -66,20 +66,18 @@ class Failing(InMemoryRecord):
         super().append(entry)
 
 
-def test_a_conversation_is_reopened_with_its_transcript(
-    keeping: Host, kept: Store, make_host: Any
-) -> None:
+def test_a_conversation_is_reopened(keeping: Host, kept: Store, make_host: MakeHost) -> None:
     conversation = keeping.open("chat", "mock", parameters={"temperature": 0})
     conversation.say("one")
     conversation.say("two")
     assert [each.id for each in keeping.conversations()] == [conversation.id]
     with Store(kept.location) as store:
-        other: Host = make_host(store=store)
+        other = make_host(store=store)
         again = other.conversation(conversation.id[:-2])
         assert again.history == conversation.history
         assert again.models == conversation.models
         again.say("three")
-        assert [message.text for message in again.history[::2]] == ["one", "two", "three"]
+        assert texts(again)[::2] == ["one", "two", "three"]
 
 
 def test_a_turn_that_has_not_ended_is_gone_on_with(keeping: Host, kept: Store) -> None:
@@ -108,29 +106,25 @@ def test_an_unknown_conversation_is_not_found(keeping: Host) -> None:
 
 
 class TestConflict:
-    def test_the_turn_of_the_loser_does_not_start_and_leaves_its_history_as_it_was(
-        self, keeping: Host
-    ) -> None:
+    def test_the_turn_of_the_loser_does_not_start(self, keeping: Host) -> None:
         winner = keeping.open("chat", "mock")
         winner.say("one")
         loser = keeping.conversation(winner.id)
         winner.say("two")
-        calls = len(provider(keeping).requests)
+        calls = len(mock_of(keeping, "mock").requests)
         for _ in range(2):
             with pytest.raises(Conflict) as caught:
                 loser.say("three")
             assert caught.value.hint == "reopen the conversation"
             assert len(loser.history) == 2
             assert loser.status == "idle"
-        assert len(provider(keeping).requests) == calls
+        assert len(mock_of(keeping, "mock").requests) == calls
         again = keeping.conversation(winner.id)
         again.say("three")
         assert len(again.history) == 6
 
     @pytest.mark.parametrize("kind", [StepStarted, TurnEnded])
-    def test_a_turn_that_is_overtaken_ends_without_asking_the_feature(
-        self, host: Host, kind: type[Any]
-    ) -> None:
+    def test_an_overtaken_turn_ends_and_does_not_ask(self, host: Host, kind: type[Any]) -> None:
         record = Failing(kind, Conflict("overtaken", hint="reopen the conversation"))
         conversation = host.open("chat", "mock", record=record)
         for _ in range(2):
@@ -140,7 +134,7 @@ class TestConflict:
         assert conversation.status == "idle"
         assert not any(isinstance(entry, TurnEnded) for entry in record.entries)
 
-    def test_a_feature_that_handles_errors_is_not_asked_either(self, make_host: Any) -> None:
+    def test_a_feature_that_handles_errors_is_not_asked_either(self, make_host: MakeHost) -> None:
         handled = []
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -150,9 +144,8 @@ class TestConflict:
                 handled.append(error)
             return Answer("it went on")
 
-        feature = Feature("f", NoSettings, respond, roles={})
-        host: Host = make_host(f=InlinePlugin(features=[feature]))
-        conversation = host.open("f", record=Failing(StepStarted, Conflict("overtaken")))
+        record = Failing(StepStarted, Conflict("overtaken"))
+        conversation = host_of(make_host, respond, roles={}).open("f", record=record)
         with pytest.raises(Conflict, match="overtaken"):
             conversation.say("hi")
         assert handled == []
@@ -195,7 +188,7 @@ class TestFailure:
         assert [type(each) for each in ended] == [NotRecorded]
 
     def test_a_store_that_cannot_be_opened_keeps_nobody_from_an_answer(
-        self, make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, make_host: MakeHost, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         file = tmp_path / "x.db"
         file.write_bytes(b"no database at all, but a letter to a friend" * 100)
@@ -203,6 +196,7 @@ class TestFailure:
             host = make_host(store=store)
             conversation = host.open("chat", "mock")
             assert conversation.say("hi").text == "hi"
+            assert conversation.record_error is not None
             assert conversation.record_error.file == str(file)
             assert "not changed" in conversation.record_error.hint
             with pytest.raises(StoreError, match="not a database"):
@@ -214,37 +208,26 @@ class TestFailure:
 
 class TestTries:
     @pytest.fixture
-    def patient(self, make_host: Any, kept: Store) -> Host:
+    def patient(self, make_host: MakeHost, kept: Store) -> Host:
         patience = RetryPolicy(max_attempts=3, max_total_attempts=6, jitter=lambda _: 0.0)
-        host: Host = make_host(store=kept, patience=patience)
-        return host
+        return make_host(store=kept, patience=patience)
 
-    def test_every_try_is_on_record_those_that_failed_as_well(
-        self, patient: Host, kept: Store
-    ) -> None:
-        replies = [{"status": 503}, {"status": 500}, "fine"]
-        patient.instances.add("script", "mock", {"replies": replies})
-        conversation = patient.open("chat", provider="script")
+    def test_every_try_is_on_record(self, patient: Host, kept: Store) -> None:
+        conversation = scripted(patient, {"status": 503}, {"status": 500}, "fine")
         conversation.say("hi")
-        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
-        assert [(each.code, each.status) for each in ended.tries] == [
-            ("unavailable", 503), ("unavailable", 500),
-        ]  # fmt: skip
+        ended = last_step(conversation)
+        failures = [("unavailable", 503), ("unavailable", 500)]
+        assert [(each.code, each.status) for each in ended.tries] == failures
         found = kept.attempts(conversation.id)
-        assert [(each.number, each.code, each.http_status) for each in found] == [
-            (0, "unavailable", 503), (1, "unavailable", 500), (2, None, None),
-        ]  # fmt: skip
-        assert {(each.turn, each.path, each.model, each.provider) for each in found} == {
-            (0, "0", "mock", "script")
-        }
+        assert [(each.code, each.http_status) for each in found] == [*failures, (None, None)]
+        assert [
+            (each.number, each.turn, each.path, each.model, each.provider) for each in found
+        ] == [(number, 0, "0", "mock", "script") for number in range(3)]
         assert found[2].output_tokens == ended.result["usage"]["output_tokens"]
         assert found[0].started <= found[1].started <= found[2].started
 
-    def test_the_tries_of_a_step_that_failed_are_on_record(
-        self, patient: Host, kept: Store
-    ) -> None:
-        patient.instances.add("script", "mock", {"replies": [{"status": 429}] * 3})
-        conversation = patient.open("chat", provider="script")
+    def test_the_tries_of_a_failed_step_are_too(self, patient: Host, kept: Store) -> None:
+        conversation = scripted(patient, *[{"status": 429}] * 3)
         with pytest.raises(RateLimited):
             conversation.say("hi")
         assert [each.http_status for each in kept.attempts(conversation.id)] == [429] * 3
@@ -264,28 +247,24 @@ class TestPartialText:
             with pytest.raises(Cancelled):
                 for event in stream:
                     shown += event.text
-        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        ended = last_step(conversation)
         assert ended.text == shown != ""
         assert isinstance(ended.error, Cancelled)
 
     def test_what_an_error_has_is_not_repeated(self, keeping: Host) -> None:
         reply = {"text": "one two three", "fault": "cut", "pieces": 2}
-        keeping.instances.add("script", "mock", {"replies": [reply]})
-        conversation = keeping.open("chat", provider="script")
+        conversation = scripted(keeping, reply)
         with pytest.raises(IncompleteReply):
             list(conversation.stream("hi"))
-        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        ended = last_step(conversation)
         assert isinstance(ended.error, IncompleteReply)
         assert (ended.error.text, ended.text) == ("one two", "")
 
 
-def record_of(conversation: Conversation) -> tuple[Entry, ...]:
+def last_step(conversation: Conversation) -> StepEnded:
     assert isinstance(conversation.record, StoredRecord)
-    return conversation.record.entries
-
-
-def provider(host: Host) -> Any:
-    return host.instances["mock"].provider
+    [ended] = [each for each in conversation.record.entries if isinstance(each, StepEnded)]
+    return ended
 
 
 class TestBegin:
@@ -301,9 +280,9 @@ class TestBegin:
             assert later.status == "pending"
             assert later.last_message == Message("user", "two")
             assert later.resume().text == "two"
-            assert [each.text for each in later.history] == ["one", "one", "two", "two"]
+            assert texts(later) == ["one", "one", "two", "two"]
 
-    def test_it_is_taken_without_a_store_by_the_same_conversation(self, make_host: Any) -> None:
+    def test_it_is_taken_by_the_same_conversation_too(self, make_host: MakeHost) -> None:
         with make_host().open("chat", "mock") as conversation:
             conversation.begin("hi")
             assert conversation.resume().text == "hi"
@@ -325,25 +304,16 @@ class TestBegin:
             with keeping.conversation(one.id) as later:
                 assert later.resume().text == "first"
 
+    @pytest.mark.parametrize("is_unrecorded", [False, True])
     def test_what_cannot_be_put_on_record_is_told(
-        self, keeping: Host, monkeypatch: pytest.MonkeyPatch
+        self, keeping: Host, monkeypatch: pytest.MonkeyPatch, is_unrecorded: bool
     ) -> None:
         def fail(*given: Any, **more: Any) -> None:
             raise StoreError("the disk is full")
 
         with keeping.open("chat", "mock") as conversation:
             monkeypatch.setattr(StoredRecord, "_add", fail)
-            with pytest.raises(StoreError, match="disk is full"):
-                conversation.begin("hi")
-
-    def test_a_conversation_that_is_unrecorded_begins_none(
-        self, keeping: Host, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fail(*given: Any, **more: Any) -> None:
-            raise StoreError("the disk is full")
-
-        with keeping.open("chat", "mock") as conversation:
-            monkeypatch.setattr(StoredRecord, "_add", fail)
-            conversation.say("hi")
+            if is_unrecorded:
+                conversation.say("hi")
             with pytest.raises(StoreError, match="disk is full"):
                 conversation.begin("more")

@@ -136,9 +136,7 @@ def test_a_turn_that_was_killed_at_a_limited_rate_goes_on(old: Old) -> None:
         assert conversation.resume().text == "you said die"
 
 
-def test_a_feature_that_takes_another_step_is_refused(
-    old: Old, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_feature_with_another_step_is_refused(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(old.waiting, "HISTORY", old.waiting.HISTORY[1:])
     with old.host.conversation(IDS["every step"]) as conversation, pytest.raises(StepChanged):
         conversation.resume(Message("user", "yes"))

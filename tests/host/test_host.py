@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -20,6 +20,8 @@ from genai_host.errors import (
     ReplayError,
 )
 from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 def idle(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -27,14 +29,8 @@ def idle(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer("done")
 
 
-def test_the_shortest_way(host: Host) -> None:
-    assert host.open("chat", model="mock").say("hi").text == "hi"
-
-
 class TestChoosing:
-    def test_the_configured_feature_and_models_are_used(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_the_configured_feature_and_models_are_used(self, make_host: MakeHost) -> None:
         config = Config(feature="own", models={"chat": "mock"})
         host = make_host(
             config=config, own=InlinePlugin(features=[Feature("own", NoSettings, idle)])
@@ -59,16 +55,14 @@ class TestChoosing:
             host.open("chat", "mock", models={"judge": "mock"})
         assert "main, support" in caught.value.hint
 
-    def test_a_feature_that_uses_no_model_takes_none(self, make_host: Callable[..., Host]) -> None:
+    def test_a_feature_that_uses_no_model_takes_none(self, make_host: MakeHost) -> None:
         feature = Feature("f", NoSettings, idle, roles={})
         host = make_host(f=InlinePlugin(features=[feature]))
         with pytest.raises(ConfigurationError, match="uses no model"):
             host.open("f", "mock")
         assert host.open("f").say("x").text == "done"
 
-    def test_a_role_that_is_needed_gets_the_default_of_its_operation(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_role_gets_the_default_of_its_operation(self, make_host: MakeHost) -> None:
         roles = {"main": "chat", "embed": "embed"}
         feature = Feature("f", NoSettings, idle, roles=roles)  # type: ignore[arg-type]
         config = Config(models={"embed": "mock-embed"})
@@ -77,9 +71,7 @@ class TestChoosing:
         with pytest.raises(NoRoute, match="mock is a model for chat, not embed"):
             host.open("f", "mock", models={"embed": "mock"})
 
-    def test_a_model_of_a_plugin_that_is_blocked_is_unknown(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_model_of_a_plugin_that_is_blocked_is_unknown(self, make_host: MakeHost) -> None:
         extra = InlinePlugin(models=[Model("extra", ["plain"], at={"mock": "x"})])
         assert make_host(extra=extra).open("chat", "extra").models
         with pytest.raises(NoRoute):
@@ -87,19 +79,19 @@ class TestChoosing:
 
 
 class TestBrokenPlugins:
-    def test_they_are_listed_and_the_others_work(self, make_host: Callable[..., Host]) -> None:
+    def test_they_are_listed_and_the_others_work(self, make_host: MakeHost) -> None:
         host = make_host(bad=object())
         assert host.open("chat", "mock").say("hi").text == "hi"
         assert [broken.found.name for broken in host.plugins.broken] == ["bad"]
 
-    def test_strict_mode_raises(self, make_host: Callable[..., Host]) -> None:
+    def test_strict_mode_raises(self, make_host: MakeHost) -> None:
         host = make_host(bad=object(), config=Config(strict=True))
         with pytest.raises(PluginError, match="plugin bad"):
             host.open("chat", "mock")
 
 
 class TestClosing:
-    def test_it_ends_everything_that_was_opened(self, make_host: Callable[..., Host]) -> None:
+    def test_it_ends_everything_that_was_opened(self, make_host: MakeHost) -> None:
         host = make_host()
         conversations = [host.open("chat", "mock") for _ in range(3)]
         provider = host.instances["mock"].provider
@@ -110,30 +102,17 @@ class TestClosing:
         with pytest.raises(ConversationClosed):
             host.open("chat", "mock")
 
-    def test_a_turn_under_way_ends(self, make_host: Callable[..., Host]) -> None:
+    def test_a_turn_under_way_ends(self, make_host: MakeHost) -> None:
         host = make_host()
         host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}]})
         conversation = host.open("chat", provider="stuck")
-        ended = threading.Event()
-
-        def run() -> None:
-            with pytest.raises(genai_host.GenaiError):
-                conversation.say("x")
-            ended.set()
-
-        threading.Thread(target=run).start()
-        while not ended.wait(0.05):
+        saying = in_background(conversation.say, "x")
+        while not saying.done():
             host.close()
+            wait([saying], 0.05)
+        assert isinstance(saying.exception(), genai_host.GenaiError)
 
-    def test_no_thread_is_left(self, make_host: Callable[..., Host]) -> None:
-        before = set(threading.enumerate())
-        with make_host() as host:
-            host.open("chat", "mock").say("hi")
-        assert set(threading.enumerate()) <= before
-
-    def test_a_host_that_was_never_used_loads_no_plugin(
-        self, make_host: Callable[..., Host]
-    ) -> None:
+    def test_a_host_that_was_never_used_loads_no_plugin(self, make_host: MakeHost) -> None:
         class Unloadable:
             def __getattr__(self, name: str) -> object:
                 raise AssertionError("it was looked at")
@@ -150,7 +129,7 @@ def test_item_1_without_plugins_it_says_in_one_line_what_to_add() -> None:
     assert caught.value.hint == 'add the chat and a model: genai-host install "genai-host[starter]"'
 
 
-def test_two_hosts_know_nothing_of_each_other(make_host: Callable[..., Host]) -> None:
+def test_two_hosts_know_nothing_of_each_other(make_host: MakeHost) -> None:
     one, two = make_host(), make_host()
     one.instances.add("only-here", "mock")
     assert "only-here" not in two.instances
@@ -193,7 +172,7 @@ def test_every_public_name_is_there() -> None:
         genai_host.nonsense  # noqa: B018 - looking is the test
 
 
-def test_a_hundred_threads_may_open_at_once(make_host: Callable[..., Host]) -> None:
+def test_a_hundred_threads_may_open_at_once(make_host: MakeHost) -> None:
     """The plugins are loaded once, whoever comes first."""
     loads: list[int] = []
 
@@ -205,16 +184,11 @@ def test_a_hundred_threads_may_open_at_once(make_host: Callable[..., Host]) -> N
 
     host = make_host(counting=Counting())
     start = threading.Barrier(100)
-    answers: list[str] = []
 
-    def run() -> None:
+    def run(_: int) -> str:
         start.wait(60)
-        answers.append(host.open("chat", "mock").say("hi").text)
+        return host.open("chat", "mock").say("hi").text
 
-    threads = [threading.Thread(target=run) for _ in range(100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert answers == ["hi"] * 100
+    with ThreadPoolExecutor(100) as threads:
+        assert list(threads.map(run, range(100))) == ["hi"] * 100
     assert loads == [1]

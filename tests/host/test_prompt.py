@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -34,8 +34,9 @@ from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, N
 from genai_host.http.stream_parsers import read_sse
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
+from genai_host_testing.internal.fixtures import MakeHost
 
-MakeHost = Callable[..., Host]
+HI = Prompt([Message("user", "hi")])
 
 
 def asked(host: Host, prompt: Prompt, **given: Any) -> tuple[list[Delta], Completion]:
@@ -51,11 +52,10 @@ def asked(host: Host, prompt: Prompt, **given: Any) -> tuple[list[Delta], Comple
 
 def test_a_model_answers_in_pieces_or_at_once(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(lambda heard: "a long answer to " + heard.text))
-    prompt = Prompt([Message("user", "hi")])
-    pieces, whole = asked(host, prompt)
+    pieces, whole = asked(host, HI)
     assert "".join(piece.text for piece in pieces) == whole.text == "a long answer to hi"
     assert len(pieces) > 1
-    assert len(asked(host, prompt, stream=False)[0]) == 1
+    assert len(asked(host, HI, stream=False)[0]) == 1
 
 
 def test_tools_are_the_callers(make_host: MakeHost) -> None:
@@ -73,27 +73,24 @@ def test_what_is_wrong_is_told_before_anything_is_sent(make_host: MakeHost) -> N
     with pytest.raises(InvalidParameter):
         asked(host, Prompt([Message("user", "hi")], parameters={"nonsense": 1}))
     with pytest.raises(NoRoute):
-        list(host.prompt(Prompt([Message("user", "hi")]), model="nobody"))
+        list(host.prompt(HI, model="nobody"))
     assert not fake.calls
 
 
 def test_it_ends_when_the_limits_of_the_caller_end(make_host: MakeHost) -> None:
-    fake = FakeModel(lambda heard: HANG)
+    host = make_host(fake=FakeModel(lambda heard: HANG))
     limits = Cancellation()
-    story = make_host(fake=fake).prompt(
-        Prompt([Message("user", "hi")]), model="fake", limits=limits
-    )
+    story = host.prompt(HI, model="fake", limits=limits)
     limits.cancel()
     with pytest.raises(Cancelled):
         next(story)
 
 
-def test_it_ends_when_the_host_is_closed(make_host: MakeHost) -> None:
-    fake = FakeModel(lambda heard: HANG)
-    host = make_host(fake=fake)
+def test_a_closed_host_is_asked_nothing(make_host: MakeHost) -> None:
+    host = make_host(fake=FakeModel())
     host.close()
     with pytest.raises(ConversationClosed):
-        list(host.prompt(Prompt([Message("user", "hi")]), model="fake"))
+        list(host.prompt(HI, model="fake"))
 
 
 def test_texts_become_vectors_and_are_judged(make_host: MakeHost) -> None:
@@ -141,6 +138,9 @@ class _OwnDialect(OpenAIChat):
     name = "own"
 
 
+OWN_DIALECT = InlinePlugin(dialects=[_OwnDialect()])
+
+
 @pytest.mark.parametrize(
     ("plugins", "model", "suspends"),
     [
@@ -148,11 +148,7 @@ class _OwnDialect(OpenAIChat):
         ({"own": _provider(_OwnStream)}, "usual", False),
         ({"own": _provider(_OwnFraming)}, "usual", False),
         ({"own": _provider(HttpProvider), "observing": _Observing()}, "usual", False),
-        (
-            {"own": _provider(HttpProvider), "dialect": InlinePlugin(dialects=[_OwnDialect()])},
-            "strange",
-            False,
-        ),
+        ({"own": _provider(HttpProvider), "dialect": OWN_DIALECT}, "strange", False),
         ({}, "mock", False),
     ],
     ids=["http", "own stream", "own framing", "observer", "dialect of a third party", "no http"],

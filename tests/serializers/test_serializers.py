@@ -23,13 +23,12 @@ from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.pytest_plugin import MakeHost
 
 
-def test_a_cost_of_which_nothing_is_known_is_null() -> None:
+def test_what_has_a_form_of_its_own() -> None:
     assert cost_row(Cost(0.0, 0, 2)) is None
     assert cost_row(Cost(0.5, 1, 2)) == {"dollars": 0.5, "known": 1, "unknown": 2}
-
-
-def test_a_moment_is_in_utc() -> None:
     assert utc(0.0625) == "1970-01-01T00:00:00.062+00:00"
+    assert groups_in(" model, day,,model") == ["model", "day"]
+    assert pause_row(Pause("approval", {"a": 1})) == {"kind": "approval", "payload": {"a": 1}}
 
 
 def test_a_day_is_one_in_utc() -> None:
@@ -42,20 +41,12 @@ def test_a_day_is_one_in_utc() -> None:
         day_in("2030-13-01", now, "?")
 
 
-def test_groups_are_named_once() -> None:
-    assert groups_in(" model, day,,model") == ["model", "day"]
-
-
 def test_an_answer_is_json(host: Host) -> None:
     answer = host.open("chat", "mock").say("hi")
     row = json.loads(json.dumps(answer_row(answer, host.codec)))
     assert row["text"] == "hi"
     assert Usage(row["usage"]["input_tokens"], row["usage"]["output_tokens"]) == answer.usage
     assert {each["kind"] for each in row["details"]} == {"prompt"}
-
-
-def test_what_a_turn_waits_for_is_json() -> None:
-    assert pause_row(Pause("approval", {"a": 1})) == {"kind": "approval", "payload": {"a": 1}}
 
 
 def test_lists_are_json(make_host: MakeHost) -> None:

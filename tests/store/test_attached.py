@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import append, at_once
 
 from genai_host import InMemoryRecord, Message
 from genai_host.api import Answer, File, Image, Text, ToolCall, ToolResult, VendorPart
@@ -38,8 +38,7 @@ def turn(number: int, *content: Any) -> list[Entry]:
 
 def converse(store: Store, *content: Any, **given: Any) -> str:
     record = begin(store, **given)
-    for entry in turn(0, *(content or ("look", PICTURE, PAPER))):
-        record.append(entry)
+    append(record, *turn(0, *(content or ("look", PICTURE, PAPER))))
     return record.id
 
 
@@ -69,8 +68,7 @@ def test_entries_come_back_as_they_were(store: Store, make_store: MakeStore) -> 
     history = (Message("user", ["earlier", PAPER]),)
     record = begin(store, history=history)
     given = turn(0, "look", PICTURE, SMALL)
-    for entry in given:
-        record.append(entry)
+    append(record, *given)
     assert record.entries[0].history == history  # type: ignore[union-attr]  # it is `Opened`
     assert list(make_store().entries(record.id, CODEC)[1:]) == given
     _, reopened = make_store().record(record.id, CODEC)
@@ -78,35 +76,35 @@ def test_entries_come_back_as_they_were(store: Store, make_store: MakeStore) -> 
     assert len(bodies(store)) < 4000
 
 
-def test_a_picture_is_stored_once(store: Store) -> None:
+def test_a_picture_is_stored_once(store: Store, make_store: MakeStore) -> None:
+    theirs = make_store(owner="ada")
+    others = converse(theirs)
     first, second = converse(store), converse(store)
     assert blobs(store) == sorted([len(PICTURE.data), len(PAPER.data)])
     store.delete(first)
     assert store.entries(second, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
     store.delete(second)
+    with pytest.raises(NotFound):
+        store.entries(others, CODEC)
+    assert theirs.entries(others, CODEC)
+    theirs.delete(others)
     assert blobs(store) == []
     assert not list(Path(f"{store.location}.blobs").glob("*/*"))
 
 
-def test_what_is_small_stays_in_its_entry(store: Store) -> None:
-    record = begin(store)
-    for entry in [TurnStarted(0, Message("user", [SMALL]), "1", 0), turn(0)[1]]:
-        record.append(entry)
-    assert blobs(store) == []
-    assert "attached" not in bodies(store)
-
-
-def test_base64_of_4096_characters_is_a_blob(store: Store) -> None:
+def test_only_base64_of_4096_characters_or_more_is_a_blob(store: Store) -> None:
     for size in (3072, 3071, 3070, 3069):
         converse(store, Image(data=b"x" * size, media_type="image/png"))
     assert blobs(store)[:4] == [3070, 3071, 3072, len(PICTURE.data)]
+    record = begin(store)
+    append(record, TurnStarted(0, Message("user", [SMALL]), "1", 0), turn(0)[1])
+    assert "attached" not in bodies(store, record.id)
 
 
 def test_text_alone_is_not_looked_into(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "blobs", None)
     record = begin(store, history=(Message("user", "x" * 100_000),))
-    for entry in [TurnStarted(0, Message("user", '{"type":"image"}' * 9999), "1", 0), turn(0)[1]]:
-        record.append(entry)
+    append(record, TurnStarted(0, Message("user", '{"type":"image"}' * 9999), "1", 0), turn(0)[1])
     assert len(record.entries) == 3
 
 
@@ -173,8 +171,7 @@ def test_what_a_model_says_is_no_reference(store: Store) -> None:
     call = ToolCall("1", "f", {**forged, "attached": [[["x"]]]})
     said = turn(1, "x" * 9000, call, VendorPart("d", forged), ToolCall("2", "g", {"type": "file"}))
     record, _ = store.record(id, CODEC)
-    for entry in said:
-        record.append(entry)
+    append(record, *said)
     assert list(store.entries(id, CODEC)[5:]) == said
 
 
@@ -189,8 +186,7 @@ def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
 def test_base64_that_would_not_come_back_is_left(store: Store) -> None:
     record = begin(store)
     result = {"type": "image", "data": "!" * 9000, "of": {"type": "file", "data": "QQ==\n" * 2000}}
-    for entry in [*turn(0, "x")[:2], StepEnded(0, (0,), result)]:
-        record.append(entry)
+    append(record, *turn(0, "x")[:2], StepEnded(0, (0,), result))
     assert record.entries[-1] == StepEnded(0, (0,), result)
     assert blobs(store) == []
     data = base64.b64encode(PICTURE.data).decode()
@@ -206,40 +202,24 @@ def test_an_entry_that_is_nested_too_deeply_is_left() -> None:
     assert kept(body, blobs, "c") == body
 
 
-def test_others_have_their_own(store: Store, make_store: MakeStore) -> None:
-    mine, theirs = converse(store), converse(make_store(owner="ada"))
-    store.delete(mine)
-    assert make_store(owner="ada").entries(theirs, CODEC)
-    with pytest.raises(NotFound):
-        store.entries(theirs, CODEC)
-
-
 @pytest.mark.part
 def test_many_that_say_the_same_at_once(store: Store, make_store: MakeStore) -> None:
     stores = [store, make_store(), make_store(), make_store()]
     store.conversations()
-    barrier = threading.Barrier(len(stores))
     kept: list[str] = []
 
     def talk(mine: Store) -> None:
-        barrier.wait()
         for _ in range(3):
             mine.delete(converse(mine))
             kept.append(converse(mine))
 
-    threads = [threading.Thread(target=talk, args=(each,)) for each in stores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(talk, stores)
     assert len(kept) == 12
     for id in kept:
         assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
 
 
-def test_what_was_kept_for_a_conversation_that_never_was_goes_some_day(
-    make_store: MakeStore,
-) -> None:
+def test_what_no_conversation_uses_goes_some_day(make_store: MakeStore) -> None:
     now = [100_000.0]
     store = make_store(now=lambda: now[0])
     id = converse(store)

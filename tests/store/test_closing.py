@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from genai_host import Host
 from genai_host.api import Codec, RouteInfo
 from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import Opened
-from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.library import ConversationQueries
 from genai_host.usage.metering import UsageAggregate
 from genai_host_testing import FakeModel
-
-MakeHost = Callable[..., Host]
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 class Slow:
@@ -48,28 +46,15 @@ def test_closing_waits_for_who_writes(make_host: MakeHost, tmp_path: Path) -> No
         writer: Any = store._writer
         writer._let_go()
         slow = writer._connection = Slow()
-        writing = threading.Thread(target=lambda: conversation.use(temperature=0.5))
-        writing.start()
+        writing = in_background(lambda: conversation.use(temperature=0.5))
         assert slow.entered.wait(30)
-        closing = threading.Thread(target=store.close)
-        closing.start()
-        closing.join(0.2)
+        closing = in_background(store.close)
+        wait([closing], 0.2)
         slow.let_go.set()
-        writing.join(30)
-        closing.join(30)
+        writing.result(30)
+        closing.result(30)
         assert slow.is_closed
         assert not slow.was_closed_meanwhile
-
-
-def test_who_comes_later_is_told(make_host: MakeHost, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.db")
-    conversation = make_host(fake=FakeModel(), store=store).open("chat", "fake")
-    store.close()
-    conversation.use(temperature=0.5)
-    assert isinstance(conversation.record_error, StoreError)
-    assert "closed" in str(conversation.record_error)
-    with pytest.raises(StoreError, match="closed"):
-        store.conversations()
 
 
 def test_any_thread_can_close_a_store(tmp_path: Path) -> None:
@@ -78,15 +63,11 @@ def test_any_thread_can_close_a_store(tmp_path: Path) -> None:
     store.create(Opened("chat", "1", {}), Codec())
     lock = store._presence._lock
     assert lock.is_locked
-    closing = threading.Thread(target=store.close)
-    closing.start()
-    closing.join(30)
+    in_background(store.close).result(30)
     assert not lock.is_locked
 
 
-def test_closing_waits_for_who_counts_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_waits_for_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is done in the background: a connection that is in use could not be closed."""
     begun, goes_on = threading.Event(), threading.Event()
     usual = ConversationQueries.add_usage
@@ -100,15 +81,12 @@ def test_closing_waits_for_who_counts_calls(
     store = Store(tmp_path / "store.db")
     tally = UsageAggregate()
     tally.count("ann", "", Attempt(RouteInfo("m", "p", "d"), 0.0, 1.0, ""))
-    counting = threading.Thread(target=store.add_usage, args=(tally,))
-    closing = threading.Thread(target=store.close)
-    counting.start()
+    counting = in_background(store.add_usage, tally)
     assert begun.wait(30)
-    closing.start()
-    closing.join(0.1)
-    assert closing.is_alive()
+    closing = in_background(store.close)
+    assert not wait([closing], 0.1).done
     goes_on.set()
-    counting.join(30)
-    closing.join(30)
+    counting.result(30)
+    closing.result(30)
     with Store(tmp_path / "store.db") as again:
         assert [each.calls for each in again.usage()] == [1]

@@ -110,9 +110,7 @@ def test_kill_between_any_two_steps_of_a_5_step_feature_then_resume_gives_the_sa
 
 
 @pytest.mark.slow
-def test_sixteen_processes_that_make_the_first_run_at_once_all_succeed_and_are_recorded(
-    tmp_path: Path,
-) -> None:
+def test_sixteen_processes_can_make_the_first_run_at_once(tmp_path: Path) -> None:
     file = tmp_path / "new" / "x.db"
     code = f"""
 import sys
@@ -143,9 +141,7 @@ with Store({str(file)!r}, patience=60.0) as store, host_of_steps(store) as host:
 
 @pytest.mark.smoke
 @pytest.mark.process
-def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_is_killed(
-    tmp_path: Path,
-) -> None:
+def test_a_turn_is_interrupted_once_its_process_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     code = f"""
 import sys
@@ -171,9 +167,7 @@ sys.stdin.readline()
         assert list((tmp_path / "x.db.writers").iterdir()) == []
 
 
-def test_steps_are_on_disk_before_they_begin_and_results_before_they_are_used(
-    tmp_path: Path,
-) -> None:
+def test_steps_and_results_are_on_disk_before_they_are_used(tmp_path: Path) -> None:
     with Store(tmp_path / "x.db") as store, host_of_steps(store) as host:
         conversation = host.open("steps", "fake")
         conversation.say(str(tmp_path / "log"))

@@ -12,22 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import field, frozen
 from sqlalchemy import Connection, event, text
+from stored import append, turn
 
 from genai_host import Message
-from genai_host.api import Feature, Prompt, Secret
-from genai_host.conversations.record import StepStarted, TurnStarted
+from genai_host.api import Answer, Feature, Prompt, Secret, about
 from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 CANARY = "sk-canary-0123456789"
 
 
 def test_on_a_full_disk_the_answer_still_reaches_the_user(
-    make_host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store(tmp_path / "x.db") as store:
         host = make_host(store=store)
@@ -59,7 +62,7 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
 @pytest.mark.skipif(os.name == "nt", reason="makes links")
 @pytest.mark.parametrize("is_link", [False, True])  # SQLite refuses to open links
 def test_where_nothing_can_be_written_what_is_there_can_be_read(
-    make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_link: bool
+    make_host: MakeHost, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_link: bool
 ) -> None:
     file = tmp_path / "x.db"
     with Store(file) as store:
@@ -143,8 +146,8 @@ with (
     assert ended.stdout.split() == ["store", "store"], ended.stderr
 
 
-def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
-    make_host: Any, tmp_path: Path
+def test_where_another_holds_the_lock_users_are_answered(
+    make_host: MakeHost, tmp_path: Path
 ) -> None:
     with Store(tmp_path / "x.db", patience=0.0) as store:
         host = make_host(store=store)
@@ -153,6 +156,7 @@ def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
         with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             assert conversation.say("after").text == "after"
+            assert conversation.record_error is not None
             assert conversation.record_error.message.endswith("database is locked")
             assert "another program has locked it" in conversation.record_error.hint
             assert host.open("chat", "mock").say("new").text == "new"
@@ -162,23 +166,22 @@ def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
         assert fresh.record_error is None
 
 
-@pytest.mark.parametrize("kind", ["text", "cut", "other", "unversioned", "versioned"])
+SCRIPTS = {"other": "CREATE TABLE mine (x)", "unversioned": "CREATE TABLE meta (name, value TEXT)"}
+SCRIPTS["versioned"] = f"{SCRIPTS['unversioned']}; INSERT INTO meta VALUES ('schema', '1.0')"
+
+
+@pytest.mark.parametrize("kind", ["text", "cut", *SCRIPTS])
 def test_a_file_that_is_no_store_is_never_changed(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "x.db"
     if kind == "text":
         file.write_bytes(b"Dear friend, " * 1000)
-    elif kind == "other":
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("CREATE TABLE mine (x)")
-    elif kind.endswith("versioned"):
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("CREATE TABLE meta (name TEXT, value TEXT)")
-            if kind == "versioned":
-                connection.execute("INSERT INTO meta VALUES ('schema', '1.0')")
-    else:
+    elif kind == "cut":
         with Store(file) as made:
             begin(made)
         file.write_bytes(file.read_bytes()[:5000])
+    else:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.executescript(SCRIPTS[kind])
     before = file.read_bytes()
     with Store(file) as store:
         for act in (lambda: begin(store), store.conversations):
@@ -194,30 +197,21 @@ def add_colour(connection: Connection) -> None:
 
 
 class TestMigrations:
-    def database(self, place: str) -> Database:
-        return Database(place, 5.0)
-
-    def test_an_older_store_is_brought_up_to_date_with_all_that_it_has(
-        self, store: Store, place: str
-    ) -> None:
-        record = begin(store)
+    def test_an_older_store_is_migrated(self, store: Store, place: str) -> None:
+        id = begin(store).id
         store.close()
-        database = self.database(place)
-        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
-        with database.reading() as connection:
-            rows = connection.execute(text("SELECT id, colour FROM conversations")).all()
-            assert connection.execute(text("SELECT * FROM meta")).all() == [
-                ("schema", str(VERSION + 1))
-            ]
-        assert [tuple(row) for row in rows] == [(record.id, None)]
-        database.close()
+        with closing(Database(place, 5.0)) as database:
+            bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
+            with database.reading() as connection:
+                rows = connection.execute(text("SELECT id, colour FROM conversations")).all()
+                meta = connection.execute(text("SELECT * FROM meta")).all()
+        assert ([*map(tuple, rows)], meta) == ([(id, None)], [("schema", str(VERSION + 1))])
 
     def test_before_that_a_file_is_backed_up(self, tmp_path: Path) -> None:
         with Store(tmp_path / "x.db") as store:
             id = begin(store).id
-        database = self.database(str(tmp_path / "x.db"))
-        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
-        database.close()
+        with closing(Database(str(tmp_path / "x.db"), 5.0)) as database:
+            bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
         backup = tmp_path / f"x.db.version-{VERSION}.backup"
         assert backup.stat().st_mode & 0o777 == 0o600 or os.name == "nt"
         with Store(backup) as store:
@@ -234,7 +228,7 @@ class TestMigrations:
                 with Store(place) as another:
                     begin(another)
 
-        with closing(self.database(place)) as database:
+        with closing(Database(place, 5.0)) as database:
             event.listen(database.engine, "after_cursor_execute", create)
             bring_up_to_date(database)
         assert len(asked) >= query
@@ -249,10 +243,8 @@ class TestMigrations:
             add_colour(connection)
             connection.execute(text("SELECT nonsense"))
 
-        database = self.database(place)
-        with pytest.raises(StoreError):
+        with closing(Database(place, 5.0)) as database, pytest.raises(StoreError):
             bring_up_to_date(database, {VERSION: fail}, VERSION + 1)
-        database.close()
         with Store(place) as again:
             assert again.find(id) == id
 
@@ -273,13 +265,8 @@ class TestMigrations:
 
 
 def test_the_key_is_nowhere_in_the_files(
-    make_host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attrs import field, frozen
-
-    from genai_host.api import Answer, about
-    from genai_host_testing import InlinePlugin
-
     @frozen
     class Settings:
         token: Secret | None = field(default=None, metadata=about("a token", env="CANARY_TOKEN"))
@@ -308,11 +295,7 @@ def test_the_key_is_nowhere_in_the_files(
     assert not any(CANARY.encode() in each for each in kept)
 
 
-def test_ten_thousand_messages_are_opened_by_one_query_and_gone_on_with_by_none(
-    make_host: Any, tmp_path: Path
-) -> None:
-    from sqlalchemy import event
-
+def test_ten_thousand_messages_are_opened_by_one_query(make_host: MakeHost, tmp_path: Path) -> None:
     roles: tuple[Any, Any] = ("user", "assistant")
     history = [Message(roles[number % 2], f"message {number}") for number in range(10_000)]
     with Store(tmp_path / "x.db") as store:
@@ -348,16 +331,10 @@ def test_a_store_that_others_write_to_is_read_meanwhile(tmp_path: Path) -> None:
             assert store.entries(record.id, CODEC)
             assert store.find(record.id) == record.id
             with pytest.raises(StoreError, match="locked"):
-                for entry in (
-                    TurnStarted(0, Message("user", "x"), "1", 0),
-                    StepStarted(0, (0,), "prompt", ""),
-                ):
-                    record.append(entry)
+                append(record, *turn(0)[:2])
 
 
-def test_a_connection_that_cannot_be_used_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_connection_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.db").write_bytes(b"this is no database, whoever looks at it" * 99)
     opened: list[sqlite3.Connection] = []
 

@@ -6,12 +6,14 @@ import json
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from attrs import evolve
+from stored import append, turn
 from support import Terminal
 
 from genai_host import Message
@@ -24,7 +26,14 @@ from genai_host.store.database import OLDEST, VERSION, Database
 from genai_host.store.health import Repair, StoreHealth, _examine_on_postgresql, _impossible
 from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
+NO_DATABASE = b"no database, but dear to somebody" * 100
 RESULT = {"route": {"model": "m", "provider": "p", "dialect": "d"}}
+
+
+def write_much(store: Store) -> None:
+    for number in range(50):
+        begin(store, history=(Message("user", f"{number} " * 500),))
+    store.conversations()
 
 
 def damage(file: str) -> None:
@@ -42,12 +51,17 @@ def checked(terminal: Terminal) -> dict[str, Any]:
     return found
 
 
+def health_of(store: Store) -> StoreHealth:
+    health = store.health()
+    assert health is not None
+    return health
+
+
 def test_what_is_there_is_counted(store: Store, make_store: MakeStore) -> None:
     picture = Image(data=b"x" * 100_000, media_type="image/png")
     begin(store, history=(Message("user", picture),))
     begin(make_store(owner="ada"))
-    health = make_store().health()
-    assert health is not None
+    health = health_of(make_store())
     assert (health.version, health.conversations, health.faults) == (VERSION, 2, ())
     assert health.size > 10_000
 
@@ -59,17 +73,19 @@ def test_none_is_made(place: str) -> None:
     assert not Path(store.location).parent.exists()
 
 
-@pytest.mark.parametrize(("version", "fix"), [(999, "upgrade"), (1, "export its conversations")])
+@pytest.mark.parametrize(
+    ("version", "conversations", "fix"),
+    [(OLDEST, 1, ""), (999, None, "upgrade"), (1, None, "export its conversations")],
+)
 def test_one_that_is_newer_or_of_version_1_is_left_alone(
-    store: Store, make_store: MakeStore, version: int, fix: str
+    store: Store, make_store: MakeStore, version: int, conversations: int | None, fix: str
 ) -> None:
     begin(store)
     with store._database.writing() as connection:
         connection.exec_driver_sql(f"UPDATE meta SET value = '{version}' WHERE name = 'schema'")
-    health = make_store().health()
-    assert health is not None
-    assert (health.version, health.conversations) == (version, None)
-    assert f"version {version}" in health.faults[0]
+    health = health_of(make_store())
+    assert (health.version, health.conversations) == (version, conversations)
+    assert [f"version {version}" in each for each in health.faults] == [True] * bool(fix)
     assert fix in health.fix
 
 
@@ -82,29 +98,22 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
         (
             {"SELECT value": ["999"]},
             StoreHealth(
-                7,
-                999,
+                7, 999, fix="upgrade genai-host: pip install --upgrade genai-host",
                 faults=(f"store version 999 is not supported; this host supports {VERSION}",),
-                fix="upgrade genai-host: pip install --upgrade genai-host",
             ),
         ),
         (
             {"SELECT id FROM": ["x", "y"]},
             StoreHealth(
-                7,
-                VERSION,
-                2,
-                ("conversations that cannot be indexed: 2 (x, y)",),
+                7, VERSION, 2, ("conversations that cannot be indexed: 2 (x, y)",),
                 "run genai-host doctor --repair, or export or delete them, for example: "
                 "genai-host conversations delete x",
             ),
         ),
     ],
     ids=["none", "healthy", "oldest", "newer", "damaged"],
-)
-def test_the_server_is_asked_on_postgresql(
-    answers: dict[str, list[Any]], health: StoreHealth | None
-) -> None:
+)  # fmt: skip
+def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth | None) -> None:
     asked: dict[str, list[Any]] = {
         "SELECT tablename": ["meta", "conversations", "other"],
         "SELECT value": [str(VERSION)],
@@ -133,12 +142,12 @@ def test_at_most_five_faults_are_listed(tmp_path: Path) -> None:
         lost = sorted(Path(f"{store.location}.blobs").glob("*/*"))
         for file in lost:
             file.unlink()
-        health = store.health()
-    assert health is not None
+        health = health_of(store)
     assert health.faults == (
         f"conversations that cannot be indexed: 6 ({first})",
         f"6 files in {store.location}.blobs are missing",
     )
+    assert "backup" in health.fix
     assert health.fix.endswith(": " + ", ".join(file.name for file in lost[:5]))
     assert health.size >= Path(store.location).stat().st_size
 
@@ -147,38 +156,19 @@ def test_attachments_and_the_log_count_as_its_size(tmp_path: Path) -> None:
     with Store(tmp_path / "x.db") as store:
         begin(store, history=(Message("user", Image(b"x" * 9000, "image/png")),))
         store.conversations()
-        health = store.health()
         files = [tmp_path / "x.db", tmp_path / "x.db-wal", *tmp_path.glob("x.db.blobs/*/*")]
-        assert health is not None
-        assert health.size == sum(file.stat().st_size for file in files)
-
-
-def test_one_of_the_oldest_version_is_checked(tmp_path: Path) -> None:
-    with Store(tmp_path / "x.db") as store:
-        begin(store)
-        with store._database.writing() as connection:
-            connection.exec_driver_sql(f"UPDATE meta SET value = '{OLDEST}'")
-        health = store.health()
-    assert health is not None
-    assert (health.version, health.conversations, health.faults) == (OLDEST, 1, ())
+        assert health_of(store).size == sum(file.stat().st_size for file in files)
 
 
 class TestRepair:
     @pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
-    def test_a_repaired_conversation_is_as_before(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_is_as_before(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         call = {**RESULT, "seconds": 1.0, "cost": 0.5}
         with Store(tmp_path / "x.db") as store:
             copied = begin(store, models={"main": "m"}, history=(Message("user", "before"),))
-            copied.append(TurnStarted(0, Message("user", "word"), "1", 0))
-            copied.append(StepStarted(0, (0,), "prompt", "d"))
-            copied.append(StepEnded(0, (0,), call))
-            copied.append(TurnEnded(0, Answer("word")))
+            append(copied, *turn(0, "word", "word", result=call))
             record, _ = store.record(store.fork(copied.id), CODEC)
-            record.append(TurnStarted(1, Message("user", "word"), "1", 2))
-            record.append(StepStarted(1, (0,), "prompt", "d"))
-            record.append(StepEnded(1, (0,), call))
+            append(record, *turn(1, "word", result=call)[:3])
 
             def state() -> tuple[Any, ...]:
                 summary = evolve(store.summary(record.id), entries=0, updated=0.0, status="idle")
@@ -208,13 +198,12 @@ class TestRepair:
         call = {**RESULT, "seconds": 1.0, "cost": 0.5}
         with Store(tmp_path / "x.db") as store:
             record = begin(store)
-            record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
-            for path in ((0, 0), (0, 1)):
-                record.append(StepStarted(0, path, "prompt", "d"))
-            record.append(StepEnded(0, (0, 0), call))
+            append(record, TurnStarted(0, Message("user", "hi"), "1", 0))
+            append(record, *(StepStarted(0, path, "prompt", "d") for path in ((0, 0), (0, 1))))
+            append(record, StepEnded(0, (0, 0), call))
             assert store.usage()[0].calls == 1
-            record.append(StepEnded(0, (0, 1), call))
-            record.append(StepEnded(0, (0, 0), call))  # which cannot be
+            append(record, StepEnded(0, (0, 1), call))
+            append(record, StepEnded(0, (0, 0), call))  # which cannot be
             assert store.usage()[0].calls == 1
             assert store.repair() == [Repair(record.id, 1, is_damaged=False)]
             assert store.usage()[0].calls == 2
@@ -249,18 +238,12 @@ class TestRepair:
 
 
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "x.db"
-    file.write_bytes(b"no database, but dear to somebody" * 100)
-    with Store(file) as store, pytest.raises(StoreError, match="not a database"):
-        store.health()
-    other = sqlite3.connect(tmp_path / "y.db")
-    other.execute("CREATE TABLE mine (x)")
-    other.close()
-    with (
-        Store(tmp_path / "y.db") as store,
-        pytest.raises(StoreError, match="is not a genai-host store"),
-    ):
-        store.health()
+    (tmp_path / "x.db").write_bytes(NO_DATABASE)
+    with closing(sqlite3.connect(tmp_path / "y.db")) as other:
+        other.execute("CREATE TABLE mine (x)")
+    for name, message in (("x.db", "not a database"), ("y.db", "is not a genai-host store")):
+        with Store(tmp_path / name) as store, pytest.raises(StoreError, match=message):
+            store.health()
 
 
 def test_a_short_look_makes_nothing_and_raises_for_what_is_no_store(tmp_path: Path) -> None:
@@ -279,35 +262,20 @@ def test_a_short_look_makes_nothing_and_raises_for_what_is_no_store(tmp_path: Pa
     ):
         store.check()
     file = tmp_path / "x.db"
-    file.write_bytes(b"no database, but dear to somebody" * 100)
+    file.write_bytes(NO_DATABASE)
     with Store(file) as store, pytest.raises(StoreError, match="not a database"):
         store.check()
 
 
 def test_a_damaged_one_is_told_with_what_can_be_done(tmp_path: Path) -> None:
     with Store(tmp_path / "x.db") as store:
-        for number in range(50):
-            begin(store, history=(Message("user", f"{number} " * 500),))
-        store.conversations()
+        write_much(store)
     damage(store.location)
     with Store(tmp_path / "x.db") as store:
-        health = store.health()
-    assert health is not None
+        health = health_of(store)
     assert health.faults
     assert health.conversations is None
     assert ".recover" in health.fix
-
-
-def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
-    with Store(tmp_path / "x.db") as store:
-        for letter in b"ab":
-            picture = Image(data=bytes([letter]) * 9000, media_type="image/png")
-            begin(store, history=(Message("user", picture),))
-        next(Path(f"{store.location}.blobs").glob("*/*")).unlink()
-        health = store.health()
-    assert health is not None
-    assert health.faults == (f"1 files in {store.location}.blobs are missing",)
-    assert "backup" in health.fix
 
 
 @pytest.mark.part
@@ -317,23 +285,15 @@ class TestDoctor:
             place = usual.location
         found = checked(terminal)
         assert found == {
-            "what": "store",
-            "status": "ok",
-            "found": f"{place}: none yet",
-            "fix": "",
-            "place": place,
-            "bytes": None,
-            "version": None,
-            "conversations": None,
-        }
+            "what": "store", "status": "ok", "found": f"{place}: none yet", "fix": "",
+            "place": place, "bytes": None, "version": None, "conversations": None,
+        }  # fmt: skip
         assert not Path(place).parent.exists()
 
     def test_a_damaged_conversation_is_repaired(self, terminal: Terminal) -> None:
         with Store() as usual:
             record = begin(usual)
-            record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
-            record.append(StepStarted(0, (0,), "prompt", "d"))
-            record.append(StepEnded(0, (0,), RESULT))
+            append(record, *turn(0, result=RESULT)[:3])
             usual.conversations()
             record.append(StepEnded(0, (0,), RESULT))
             assert usual.conversations()[0].status == "damaged"
@@ -348,23 +308,17 @@ class TestDoctor:
             "nothing to repair"
         )
 
-    def test_one_that_is_in_order_is_told(self, terminal: Terminal) -> None:
+    def test_one_that_is_not_in_order_has_a_fix(self, terminal: Terminal) -> None:
         with Store() as usual:
-            begin(usual)
+            write_much(usual)
         found = checked(terminal)
-        assert (found["status"], found["conversations"], found["version"]) == ("ok", 1, VERSION)
+        assert (found["status"], found["conversations"], found["version"]) == ("ok", 50, VERSION)
         assert found["bytes"] > 1000
         assert f"version {VERSION}, in order" in terminal("doctor")[1]
-
-    def test_one_that_is_not_is_told_with_a_fix(self, terminal: Terminal) -> None:
-        with Store() as usual:
-            for number in range(50):
-                begin(usual, history=(Message("user", f"{number} " * 500),))
-            usual.conversations()
         damage(usual.location)
         found = checked(terminal)
         assert found["status"] == "failed"
         assert ".recover" in found["fix"]
         assert terminal("doctor")[0] == 1
-        Path(usual.location).write_bytes(b"no database, but dear to somebody" * 100)
+        Path(usual.location).write_bytes(NO_DATABASE)
         assert checked(terminal)["status"] == "failed"

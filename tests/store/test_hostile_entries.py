@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from genai_host import Message
 from genai_host.api import Completion, Usage
@@ -41,18 +41,24 @@ def recorded(make_host: MakeHost, store: Store) -> str:
     return str(conversation.id)
 
 
+def forget_derived(connection: Connection) -> None:
+    connection.execute(update(conversations).values(entries=0, title="", turns=0))
+    for table in ("messages", "tries"):
+        connection.exec_driver_sql(f"DELETE FROM {table}")
+
+
+def rows_of(connection: Connection, id: str) -> list[dict[str, Any]]:
+    chosen = select(entries).where(entries.c.conversation == id).order_by(entries.c.number)
+    return [dict(row._mapping) for row in connection.execute(chosen)]
+
+
 def spoil(store: Store, id: str) -> int:
     """Add conversations as this one, each with one value that is hostile. How many."""
     with store._database.writing() as connection:
         first = dict(
             connection.execute(select(conversations).where(conversations.c.id == id)).one()._mapping
         )
-        rows = [
-            dict(row._mapping)
-            for row in connection.execute(
-                select(entries).where(entries.c.conversation == id).order_by(entries.c.number)
-            )
-        ]
+        rows = rows_of(connection, id)
         fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
         made = 0
         seen: set[tuple[str, Any]] = set()
@@ -76,9 +82,7 @@ def spoil(store: Store, id: str) -> int:
     return made
 
 
-def test_item_a_no_value_of_an_entry_spoils_what_is_derived(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_item_a_no_value_of_an_entry_spoils(make_host: MakeHost, make_store: MakeStore) -> None:
     store = make_store()
     good = recorded(make_host, store)
     before = store.summary(good)
@@ -107,10 +111,9 @@ def test_item_a_what_nobody_has_foreseen_is_set_aside(
     good, twice = recorded(make_host, store), recorded(make_host, store)
     assert {each.status for each in store.conversations()} == {"idle"}
     with store._database.writing() as connection:
-        mine = entries.c.conversation == twice
-        rows = connection.execute(select(entries).where(mine, entries.c.kind == "step_ended")).all()
-        last = connection.execute(select(entries).where(mine)).all()[-1].number
-        connection.execute(insert(entries), {**rows[-1]._mapping, "number": last + 1})
+        rows = rows_of(connection, twice)
+        ended = [row for row in rows if row["kind"] == "step_ended"]
+        connection.execute(insert(entries), {**ended[-1], "number": rows[-1]["number"] + 1})
     status = {each.id: each.status for each in store.conversations()}
     assert status == {good: "idle", twice: "damaged"}
     assert "cannot index" in caplog.text
@@ -131,11 +134,7 @@ def test_a_damaged_conversation_is_repaired_and_nothing_is_deleted(
     good, twice = recorded(make_host, store), recorded(make_host, store)
     before, usage = store.summary(twice), store.usage()
     with store._database.writing() as connection:
-        mine = entries.c.conversation == twice
-        rows = [
-            dict(row._mapping)
-            for row in connection.execute(select(entries).where(mine).order_by(entries.c.number))
-        ]
+        rows = rows_of(connection, twice)
         copies = [{**row, "number": row["number"] + len(rows)} for row in rows[1:] if row["turn"]]
         connection.execute(insert(entries), copies)
     assert store.summary(twice).status == "damaged"
@@ -149,9 +148,7 @@ def test_a_damaged_conversation_is_repaired_and_nothing_is_deleted(
     assert store.repair() == []
 
 
-def test_item_a_a_store_that_was_spoiled_opens_again(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_item_a_a_spoiled_store_opens_again(make_host: MakeHost, make_store: MakeStore) -> None:
     """By a text that an earlier version could not index."""
     store = make_store()
     id = recorded(make_host, store)
@@ -163,24 +160,18 @@ def test_item_a_a_store_that_was_spoiled_opens_again(
         connection.execute(
             update(entries).where(*started, entries.c.number == row.number).values(body=body)
         )
-        connection.execute(update(conversations).values(entries=0, title="", turns=0))
-        for table in ("messages", "tries"):
-            connection.exec_driver_sql(f"DELETE FROM {table}")
+        forget_derived(connection)
     assert make_store().summary(id).title == "stra\ufffde"
 
 
 @pytest.mark.parametrize("at", [-1e18, 1e18, float("inf")])
-def test_no_time_of_an_entry_is_beyond_what_a_date_can_be(
-    make_host: MakeHost, make_store: MakeStore, at: float
-) -> None:
+def test_times_are_dates(make_host: MakeHost, make_store: MakeStore, at: float) -> None:
     """An earlier version loaded any number."""
     store = make_store()
     id = recorded(make_host, store)
     with store._database.writing() as connection:
         connection.execute(update(entries).values(at=at))
-        connection.execute(update(conversations).values(entries=0, title="", turns=0))
-        for table in ("messages", "tries"):
-            connection.exec_driver_sql(f"DELETE FROM {table}")
+        forget_derived(connection)
     [summary] = store.conversations()
     for moment in (summary.updated, *store.times(id).values()):
         datetime.fromtimestamp(moment, UTC)
@@ -189,9 +180,7 @@ def test_no_time_of_an_entry_is_beyond_what_a_date_can_be(
     store.delete(id)
 
 
-def test_an_end_without_a_beginning_leaves_the_conversation_readable(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_an_end_without_a_beginning_is_read(make_host: MakeHost, make_store: MakeStore) -> None:
     """As an interrupted write left it in an earlier version."""
 
     def answer(prompt: Any) -> str:

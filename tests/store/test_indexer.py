@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import astuple
+from stored import append, turn
 
 from genai_host import Message
 from genai_host.api import Answer, Cost, RouteInfo, Usage
@@ -20,7 +21,6 @@ from genai_host.conversations.record import (
     TurnEnded,
     TurnStarted,
 )
-from genai_host.errors import Cancelled
 from genai_host.store import Store
 from genai_host.store.indexer import Indexer, _taken_back
 from genai_host.store.records import StoredTry
@@ -29,11 +29,8 @@ from genai_host_testing.internal.stores import begin
 NOON = 1_893_499_200.0
 ROUTE: dict[str, Any] = {"model": "m", "provider": "p", "dialect": "d"}
 TOKENS: dict[str, Any] = {
-    "input_tokens": 4,
-    "output_tokens": 3,
-    "cached_tokens": 2,
-    "reasoning_tokens": 1,
-}
+    "input_tokens": 4, "output_tokens": 3, "cached_tokens": 2, "reasoning_tokens": 1,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -45,9 +42,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def call(store: Store, result: Any, *tries: Attempt) -> list[StoredTry]:
     """The attempts of a step with this result."""
     record = begin(store)
-    record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
-    record.append(StepStarted(0, (0, 1), "prompt", "d"))
-    record.append(StepEnded(0, (0, 1), result, tries=tries))
+    append(record, TurnStarted(0, Message("user", "hi"), "1", 0))
+    append(record, StepStarted(0, (0, 1), "prompt", "d"), StepEnded(0, (0, 1), result, tries=tries))
     return store.attempts(record.id)
 
 
@@ -57,23 +53,12 @@ def test_the_attempts_of_a_call_have_all_its_fields(store: Store) -> None:
     common: dict[str, Any] = {"turn": 0, "path": "0.1"}
     assert call(store, result, failure) == [
         StoredTry(
-            **common,
-            number=0,
-            model="n",
-            provider="q",
-            dialect="e",
-            started=5.0,
-            seconds=1.5,
-            code="busy",
-            http_status=503,
-            input_tokens=1,
-            output_tokens=2,
-            cached_tokens=0,
-            reasoning_tokens=0,
-            cost=0.25,
+            **common, number=0, model="n", provider="q", dialect="e", started=5.0, seconds=1.5,
+            code="busy", http_status=503, input_tokens=1, output_tokens=2, cached_tokens=0,
+            reasoning_tokens=0, cost=0.25,
         ),
         StoredTry(**common, number=1, **ROUTE, started=NOON - 2.0, seconds=2.0, **TOKENS, cost=0.5),
-    ]
+    ]  # fmt: skip
 
 
 def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Store) -> None:
@@ -105,28 +90,21 @@ def test_the_fields_of_a_result_may_be_missing(
 
 
 @pytest.mark.parametrize(
-    "result",
+    ("result", "logged"),
     [
-        {"route": {**ROUTE, "model": 1}},
-        {"route": ROUTE, "seconds": "1"},
-        {"route": ROUTE, "seconds": True},
+        ({"route": {**ROUTE, "model": 1}}, 1),
+        ({"route": ROUTE, "seconds": "1"}, 1),
+        ({"route": ROUTE, "seconds": True}, 1),
+        *((each, 0) for each in (5, None, {"route": "x"}, {"route": {**ROUTE, "more": 1}})),
     ],
     ids=str,
 )
-def test_an_entry_with_an_invalid_call_is_skipped(
-    store: Store, caplog: pytest.LogCaptureFixture, result: dict[str, Any]
+def test_an_entry_with_an_invalid_call_is_skipped_and_other_results_are_no_calls(
+    store: Store, caplog: pytest.LogCaptureFixture, result: Any, logged: int
 ) -> None:
     assert call(store, result) == []
-    [logged] = caplog.records
-    assert logged.getMessage().startswith("cannot read entry 3 of ")
-
-
-@pytest.mark.parametrize("result", [5, None, {"route": "x"}, {"route": {**ROUTE, "more": 1}}])
-def test_other_results_are_no_calls(
-    store: Store, caplog: pytest.LogCaptureFixture, result: Any
-) -> None:
-    assert call(store, result) == []
-    assert not caplog.records
+    found = [each.startswith("cannot read entry 3 of ") for each in caplog.messages]
+    assert found == [True] * logged
 
 
 @pytest.mark.parametrize(
@@ -139,21 +117,14 @@ def test_a_status_has_three_digits(store: Store, status: Any, stored: int | None
 
 
 def turns(number: int) -> list[Entry]:
-    made: list[Entry] = []
-    for turn in range(number):
-        made.append(TurnStarted(turn, Message("user", f"word{turn}"), "1", 0))
-        made.append(TurnEnded(turn, Answer("said")))
-    return made
+    entries = [turn(each, f"word{each}", "said") for each in range(number)]
+    return [entry for started, *_, ended in entries for entry in (started, ended)]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
-def test_entries_are_indexed_in_parts(
-    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_parts_are_indexed(store: Store, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr("genai_host.store.indexer._AT_ONCE", number)
-    record = begin(store)
-    for entry in turns(3):
-        record.append(entry)
+    append(record := begin(store), *turns(3))
     found = store.summary(record.id)
     assert (found.turns, found.entries, found.status, found.title) == (3, 7, "idle", "word0")
     assert [match.turn for match in store.search("said")] == [2, 1, 0]
@@ -169,9 +140,11 @@ def test_a_conversation_that_was_deleted_is_not_indexed(store: Store) -> None:
 
 def test_a_turn_that_is_regenerated_is_found_where_it_begins(store: Store) -> None:
     """Also if its end is indexed later than its start."""
-    record = begin(store)
-    for entry in [*turns(2), TurnStarted(2, Message("user", "again"), "1", 2, again=True)]:
-        record.append(entry)
+    append(
+        record := begin(store),
+        *turns(2),
+        TurnStarted(2, Message("user", "again"), "1", 2, again=True),
+    )
     assert [match.turn for match in store.search("word1")] == [1]
     record.append(StepStarted(2, (0,), "wait", "d"))
     assert store.summary(record.id).status == "paused"
@@ -182,12 +155,8 @@ def test_a_turn_that_is_regenerated_is_found_where_it_begins(store: Store) -> No
     assert [match.turn for match in store.search("word0")] == [0]
 
 
-def test_a_removal_that_cannot_be_read_removes_nothing(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    record = begin(store)
-    for entry in turns(2):
-        record.append(entry)
+def test_an_unreadable_removal_is_none(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    append(record := begin(store), *turns(2))
     store.conversations()
     with store._database.writing() as connection:
         connection.exec_driver_sql("UPDATE entries SET body = '{}' WHERE kind = 'turn_ended'")
@@ -221,26 +190,9 @@ def rewound(history: int, left: int) -> dict[str, Any]:
         ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
         ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
         ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)], {1}),
-        (
-            [
-                *(begun(0), ended(0), begun(1), ended(1), rewound(2, 1)),
-                *(begun(2, again=True), ended(2)),
-            ],
-            {0, 1},
-        ),
+        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2, again=True), ended(2)],
+         {0, 1}),
     ],
-)
+)  # fmt: skip
 def test_turns_that_were_removed(forms: list[dict[str, Any]], gone: set[int | None]) -> None:
     assert _taken_back(forms) == gone
-
-
-def test_a_failed_turn_leaves_its_message(store: Store) -> None:
-    record = begin(store)
-    for entry in [*turns(1), TurnStarted(1, Message("user", "lost"), "1", 2)]:
-        record.append(entry)
-    record.append(TurnEnded(1, error=Cancelled("cancelled")))
-    assert store.summary(record.id).status == "failed"
-    assert [match.role for match in store.search("lost")] == ["user"]
-    record.append(Rewound(2, 1))
-    assert store.search("lost") == []
-    assert store.summary(record.id).status == "idle"

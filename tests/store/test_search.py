@@ -70,9 +70,7 @@ def test_a_pattern_finds_the_words_in_a_text(query: str, text: str, found: list[
         ("東京都", ['"東京" AND "京都"', "東京都", 0], ["'東京' & '京都'", "東京都", 0]),
     ],
 )
-def test_a_query_becomes_a_condition(
-    query: str, on_sqlite: list[Any], on_postgresql: list[Any]
-) -> None:
+def test_conditions_of_queries(query: str, on_sqlite: list[Any], on_postgresql: list[Any]) -> None:
     for name, dialect, find, match, expected in (
         ("sqlite", sqlite.dialect(), "instr(", " MATCH ", on_sqlite),
         ("postgresql", postgresql.dialect(), "strpos(", " @@ ", on_postgresql),  # type: ignore[no-untyped-call]  # so in SQLAlchemy

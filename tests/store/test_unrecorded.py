@@ -1,16 +1,20 @@
 """Where a store cannot be written: what may not run twice does not begin, and what was decided is
-not used, unless that is on record."""
+not used, unless that is on record. After Ctrl-C at any write the turn ends as interrupted, the
+conversation goes on, and the record is as if the write had come, or not."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import genai_feature_agent
 import pytest
+from conversing import paused
+from sqlalchemy import event
 
-from genai_host import Host, Message
+from genai_host import Conversation, Host, Message
 from genai_host.api import (
     AllSettled,
     Answer,
@@ -24,26 +28,35 @@ from genai_host.api import (
     ToolCall,
     Turn,
 )
-from genai_host.conversations.record import StepEnded, StepStarted
-from genai_host.errors import Conflict, GenaiError, NotRecorded, TurnPaused
+from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.errors import Cancelled, Conflict, GenaiError, NotRecorded
 from genai_host.store import Store
+from genai_host.store.writer import Addition, EntryRow
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.stores import CODEC, MakeStore
+from genai_host_testing.internal.stores import CODEC, MakeStore, begin
 
 
 @contextmanager
-def failing_writes(store: Store, after: int = 0) -> Iterator[None]:
+def failing_writes(
+    store: Store, after: int = 0, *, written: bool = False, interrupts: bool = False
+) -> Iterator[None]:
     """Only so many entries can be written, as when the disk is full or another program holds the
-    lock."""
+    lock: where the driver returns if it is `written`, else before. An interrupt comes once."""
     writer: Any = store._writer
     insert = writer._insert
     left = iter(range(after))
 
     def fail(cursor: Any, additions: Any) -> None:
-        if next(left, None) is None:
-            raise store._database.driver.OperationalError("database is locked")
-        insert(cursor, additions)
+        works = next(left, None) is not None
+        if works or written:
+            insert(cursor, additions)
+        if works:
+            return
+        if interrupts:
+            writer._insert = insert
+            raise KeyboardInterrupt
+        raise store._database.driver.OperationalError("database is locked")
 
     writer._insert = fail
     try:
@@ -81,9 +94,7 @@ def paying_host(
 
 
 @pytest.mark.parametrize("written", range(3))
-def test_a_tool_begins_only_once_that_is_on_record(
-    make_host: MakeHost, make_store: MakeStore, written: int
-) -> None:
+def test_a_tool_begins_on_record(make_host: MakeHost, make_store: MakeStore, written: int) -> None:
     store = make_store()
     conversation = paying_host(make_host, store).open("agent", "fake")
     with failing_writes(store, after=written):
@@ -101,23 +112,7 @@ def test_a_tool_begins_only_once_that_is_on_record(
     assert (other.status, other.history) == ("idle", conversation.history)
 
 
-def test_another_process_resumes_a_turn_whose_tool_did_not_begin(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
-    store = make_store()
-    conversation = paying_host(make_host, store).open("agent", "fake")
-    with failing_writes(store, after=1), pytest.raises(NotRecorded):
-        conversation.say("pay")
-    store.close()
-    other = paying_host(make_host, make_store()).conversation(conversation.id)
-    assert other.status == "pending"
-    assert other.resume().text == "paid"
-    assert paid == ["paid"]
-
-
-def test_a_tool_that_began_on_record_does_not_run_again(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_a_tool_that_began_does_not_run_again(make_host: MakeHost, make_store: MakeStore) -> None:
     """Its end is not on record, nor is what came after."""
     store, failing = make_store(), ExitStack()
 
@@ -136,9 +131,7 @@ def test_a_tool_that_began_on_record_does_not_run_again(
     assert paid == ["paid"]
 
 
-def test_a_tool_that_may_run_twice_runs_unrecorded(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_an_idempotent_tool_runs_unrecorded(make_host: MakeHost, make_store: MakeStore) -> None:
     store = make_store()
     conversation = paying_host(make_host, store, idempotent=True).open("agent", "fake")
     with failing_writes(store, after=1):
@@ -152,11 +145,9 @@ def test_a_decision_counts_only_once_it_is_on_record(
     make_host: MakeHost, make_store: MakeStore, decision: bool, written: int
 ) -> None:
     store = make_store()
-    conversation = paying_host(make_host, store, approval="ask").open("agent", "fake")
-    with pytest.raises(TurnPaused):
-        conversation.say("pay")
+    conversation = paused(paying_host(make_host, store, approval="ask").open("agent", "fake"))
     with failing_writes(store, after=written):
-        with pytest.raises(NotRecorded) if decision or not written else nothing():
+        with pytest.raises(NotRecorded) if decision or not written else nullcontext():
             conversation.resume({"1": decision})
         assert paid == []
     if written:  # who resumes it elsewhere is not asked again
@@ -175,13 +166,9 @@ def test_a_decision_counts_only_once_it_is_on_record(
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_decision_that_was_not_recorded_can_be_changed(
-    make_host: MakeHost, make_store: MakeStore, first: bool
-) -> None:
+def test_decisions_can_be_changed(make_host: MakeHost, make_store: MakeStore, first: bool) -> None:
     store = make_store()
-    conversation = paying_host(make_host, store, approval="ask").open("agent", "fake")
-    with pytest.raises(TurnPaused):
-        conversation.say("pay")
+    conversation = paused(paying_host(make_host, store, approval="ask").open("agent", "fake"))
     with failing_writes(store), pytest.raises(NotRecorded):
         conversation.resume({"1": first})
     conversation.resume({"1": not first})
@@ -194,25 +181,12 @@ def test_a_decision_that_was_not_recorded_can_be_changed(
     assert results == [{"1": not first}]
 
 
-def test_a_decision_that_is_on_record_after_all_cannot_be_changed(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_not_if_they_are_on_record_after_all(make_host: MakeHost, make_store: MakeStore) -> None:
     """The commit was reported as failed, as where the connection to the server is lost."""
     store = make_store()
-    conversation = paying_host(make_host, store, approval="ask").open("agent", "fake")
-    with pytest.raises(TurnPaused):
-        conversation.say("pay")
-    writer: Any = store._writer
-    insert = writer._insert
-
-    def write_and_fail(cursor: Any, additions: Any) -> None:
-        insert(cursor, additions)
-        raise store._database.driver.OperationalError("the connection is lost")
-
-    writer._insert = write_and_fail
-    with pytest.raises(NotRecorded):
+    conversation = paused(paying_host(make_host, store, approval="ask").open("agent", "fake"))
+    with failing_writes(store, written=True), pytest.raises(NotRecorded):
         conversation.resume({"1": False})
-    del writer._insert
     with pytest.raises(Conflict):
         conversation.resume({"1": True})
     assert paid == []
@@ -221,24 +195,12 @@ def test_a_decision_that_is_on_record_after_all_cannot_be_changed(
     assert paid == []
 
 
-@contextmanager
-def nothing() -> Iterator[None]:
-    yield
-
-
-def feature_of(steps: Callable[[], FeatureSteps]) -> InlinePlugin:
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        return (yield from steps())
-
-    return InlinePlugin(features=[Feature("mine", NoSettings, respond, roles={})])
-
-
 class TestFunctions:
     """Those of features: they run twice only where the feature says so."""
 
     @staticmethod
-    def steps_of(step: Any) -> Callable[[], FeatureSteps]:
-        def steps() -> FeatureSteps:
+    def conversation(make_host: MakeHost, store: Store, step: Any) -> Conversation:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
             try:
                 said = yield from step
@@ -246,7 +208,8 @@ class TestFunctions:
                 said = f"handled {error}"
             return Answer(str(said))
 
-        return steps
+        feature = Feature("mine", NoSettings, respond, roles={})
+        return make_host(store=store, mine=InlinePlugin(features=[feature])).open("mine")
 
     @pytest.mark.parametrize("within", [False, True])
     def test_a_feature_does_not_get_to_handle_that(
@@ -254,8 +217,8 @@ class TestFunctions:
     ) -> None:
         store = make_store()
         step: Any = CallFunction(pay)
-        steps = self.steps_of(AllSettled([step, Now()]) if within else step)
-        conversation = make_host(store=store, mine=feature_of(steps)).open("mine")
+        step = AllSettled([step, Now()]) if within else step
+        conversation = self.conversation(make_host, store, step)
         with failing_writes(store, after=1):
             with pytest.raises(NotRecorded, match="call_function"):
                 conversation.say("hi")
@@ -263,12 +226,10 @@ class TestFunctions:
         assert "paid" in conversation.resume().text
         assert paid == ["paid"]
 
-    def test_one_that_may_run_twice_keeps_nobody_from_an_answer(
-        self, make_host: MakeHost, make_store: MakeStore
-    ) -> None:
+    def test_an_idempotent_one_runs(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
-        steps = self.steps_of(CallFunction(pay, idempotent=True))
-        conversation = make_host(store=store, mine=feature_of(steps)).open("mine")
+        step = CallFunction(pay, idempotent=True)
+        conversation = self.conversation(make_host, store, step)
         with failing_writes(store):
             assert conversation.say("hi").text == "paid"
 
@@ -291,9 +252,7 @@ class TestLater:
         again = make_host(store=make_store()).conversation(conversation.id)
         assert [each.text for each in again.history[::2]] == ["one", "two"]
 
-    def test_a_turn_that_could_not_be_recorded_can_be_taken_back(
-        self, make_host: MakeHost, make_store: MakeStore
-    ) -> None:
+    def test_it_can_be_taken_back(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
         conversation = paying_host(make_host, store).open("agent", "fake")
         with failing_writes(store), pytest.raises(NotRecorded):
@@ -304,9 +263,7 @@ class TestLater:
         other = paying_host(make_host, make_store()).conversation(conversation.id)
         assert (other.status, other.history) == ("idle", ())
 
-    def test_another_process_that_went_on_meanwhile_wins(
-        self, make_host: MakeHost, make_store: MakeStore
-    ) -> None:
+    def test_who_went_on_meanwhile_wins(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
         conversation = paying_host(make_host, store).open("agent", "fake")
         with failing_writes(store, after=1), pytest.raises(NotRecorded):
@@ -316,3 +273,102 @@ class TestLater:
         with pytest.raises(Conflict):
             conversation.resume()
         assert paid == ["paid"]
+
+
+ACTS: dict[str, tuple[int, Callable[[Any], object]]] = {
+    "say": (4, lambda conversation: conversation.say("and now?")),
+    "again": (4, lambda conversation: conversation.say(regenerate=True)),
+    "undo": (1, lambda conversation: conversation.undo()),
+    "reset": (1, lambda conversation: conversation.reset()),
+    "use": (1, lambda conversation: conversation.use(temperature=0.5)),
+}
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize(
+    ("act", "number"), [(act, each) for act, (writes, _) in ACTS.items() for each in range(writes)]
+)
+def test_a_conversation_goes_on_after_an_interrupted_write(
+    make_host: MakeHost, make_store: MakeStore, act: str, number: int, written: bool
+) -> None:
+    store = make_store()
+    conversation = make_host(store=store).open("chat", "mock")
+    conversation.say("hi")
+    with failing_writes(store, number, written=written, interrupts=True):
+        try:
+            ACTS[act][1](conversation)
+        except KeyboardInterrupt:
+            pass
+        else:
+            assert number >= 3  # a turn of one step has three writes
+    assert conversation.status == "idle"
+    conversation.say("still there?")
+    assert conversation.record_error is None
+    again = make_host(store=make_store()).conversation(conversation.id)
+    assert again.status == "idle"
+    assert again.history == conversation.history
+    assert again.turns == conversation.turns
+    assert again._log.agents.parameters == conversation._log.agents.parameters
+
+
+def test_an_interrupt_before_the_first_write(make_host: MakeHost, make_store: MakeStore) -> None:
+    store = make_store()
+    conversation = make_host(store=store).open("chat", "mock")
+    with failing_writes(store, interrupts=True), pytest.raises(KeyboardInterrupt):
+        conversation.say("hi")
+    store.close()
+    _, started, *_, ended = make_store().entries(conversation.id, CODEC)
+    assert isinstance(started, TurnStarted)
+    assert isinstance(ended, TurnEnded)
+    assert isinstance(ended.error, Cancelled)
+
+
+def test_the_writes_of_others_are_not_lost_with_an_interrupted_one(make_store: MakeStore) -> None:
+    """Two entries are written together, and who writes them is interrupted then."""
+    store = make_store()
+    writer: Any = store._writer
+    ids = [begin(store).id, begin(store).id]
+    additions = [Addition([EntryRow(id, 1, 0, "now", 0.0, "{}")]) for id in ids]
+    writer._waiting.extend(additions)
+    with failing_writes(store, written=True, interrupts=True), pytest.raises(KeyboardInterrupt):
+        writer._write()
+    writer._write()
+    assert [(each.done, each.error) for each in additions] == [(True, None)] * 2
+
+
+def test_an_interrupt_of_who_waits_for_another_writer_comes_through(make_store: MakeStore) -> None:
+    store = make_store()
+    writer: Any = store._writer
+    addition: Any = Addition([EntryRow(begin(store).id, 1, 0, "now", 0.0, "{}")])
+
+    def wait() -> None:
+        writer._waiting.clear()  # another thread writes it
+        raise KeyboardInterrupt
+
+    addition.wait = wait
+    with pytest.raises(KeyboardInterrupt):
+        writer.add(addition)
+
+
+@pytest.mark.parametrize("statement", ["SELECT entries", "UPDATE conversations"])
+def test_an_interrupted_list_leaves_no_lock(make_store: MakeStore, statement: str) -> None:
+    """Also while the error is kept, as interactive Python keeps the last one."""
+    store, other = make_store(), make_store(patience=0.0)
+    id = begin(store).id
+    asked: list[str] = []
+
+    def interrupt(*given: Any) -> None:
+        if given[2].startswith(statement) and statement not in asked:
+            asked.append(statement)
+            raise KeyboardInterrupt
+
+    event.listen(store._database.engine, "after_cursor_execute", interrupt)
+    gc.disable()
+    try:
+        with pytest.raises(KeyboardInterrupt) as kept:
+            store.conversations()
+        other.rename(id, "a name")
+        assert kept.value is not None
+    finally:
+        gc.enable()
+    assert [each.title for each in store.conversations()] == ["a name"]

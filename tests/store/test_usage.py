@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 import sqlite3
 import string
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from stored import append, at_once, turn
 
-from genai_host.api import Answer, Message, RouteInfo, Usage
+from genai_host.api import RouteInfo, Usage
 from genai_host.calls.retry import Attempt
-from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.record import StepEnded, StepStarted
 from genai_host.errors import StoreError, ValidationError
 from genai_host.store import Store
 from genai_host.store.database import Database
@@ -44,12 +44,13 @@ def said(store: Store, *calls: Any, **given: Any) -> str:
     """A conversation of one turn with a step for each of these calls, the failed ones before
     the last of all."""
     record = begin(store, **given)
-    record.append(TurnStarted(0, Message("user", "a secret word"), "1", 0))
+    started, *_, ended = turn(0, "a secret word", "b")
+    append(record, started)
     tries = tuple(each for each in calls if isinstance(each, Attempt))
     for number, call in enumerate(each for each in calls if not isinstance(each, Attempt)):
-        record.append(StepStarted(0, (number,), "prompt", "d"))
-        record.append(StepEnded(0, (number,), call, tries=tries if number == 0 else ()))
-    record.append(TurnEnded(0, Answer("b")))
+        append(record, StepStarted(0, (number,), "prompt", "d"))
+        append(record, StepEnded(0, (number,), call, tries=tries if number == 0 else ()))
+    append(record, ended)
     return record.id
 
 
@@ -64,7 +65,9 @@ def calls(store: Store, *by: str, **given: Any) -> dict[tuple[str, ...], int]:
 
 class TestUsage:
     def test_calls_are_summed_up(self, at_noon: Store) -> None:
-        said(at_noon, answered(), answered(cost=None), failed(), failed("rate_limited"))
+        former = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
+        second = {**answered(cost=None), "usage": former}  # as an earlier version wrote it
+        said(at_noon, answered(), second, failed(), failed("rate_limited"))
         [row] = at_noon.usage()
         assert (row.calls, row.failed) == (4, {"rate_limited": 1, "unavailable": 1})
         assert (row.input_tokens, row.output_tokens) == (20, 10)
@@ -72,16 +75,7 @@ class TestUsage:
         assert (row.cost.dollars, row.cost.known, row.cost.unknown) == (0.5, 3, 1)
         assert (row.mean, row.slowest) == (1.0, 1.0)
 
-    def test_entries_of_before_are_summed_up_as_well(self, at_noon: Store) -> None:
-        former = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
-        said(at_noon, {**answered(), "usage": former}, answered())
-        [row] = at_noon.usage()
-        assert (row.input_tokens, row.output_tokens) == (20, 10)
-        assert (row.cached_tokens, row.reasoning_tokens) == (8, 4)
-
-    def test_results_that_are_of_no_model_are_no_calls(
-        self, at_noon: Store, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_results_of_no_model(self, at_noon: Store, caplog: pytest.LogCaptureFixture) -> None:
         said(at_noon, "now", 5, ["x"], None, {}, {"route": "north"}, {"route": {}}, answered())
         assert [row.calls for row in at_noon.usage()] == [1]
         assert not caplog.records
@@ -108,25 +102,29 @@ class TestUsage:
         assert len(store.usage(by=["day"], since="2030-01-02")) == 2
         assert len(store.usage(by=["day"], most=2)) == 2
 
-    def test_percentiles_are_right_to_a_tenth(self, at_noon: Store) -> None:
-        said(at_noon, *(answered(seconds=number / 100) for number in range(1, 201)))
+    @pytest.mark.parametrize(
+        ("seconds", "p50", "p95", "mean", "slowest"),
+        [
+            ([number / 100 for number in range(1, 201)], 1.0, 1.9, 1.005, 2.0),
+            ([0.25, 0.5], 0.25, 0.5, 0.375, 0.5),
+            ([*[0.1] * 19, 10.0], 0.1, 0.1, 0.595, 10.0),  # one of twenty is not the 95th
+        ],
+        ids=["many", "few", "one slow"],
+    )
+    def test_percentiles_are_right_to_a_tenth(
+        self,
+        at_noon: Store,
+        seconds: list[float],
+        p50: float,
+        p95: float,
+        mean: float,
+        slowest: float,
+    ) -> None:
+        said(at_noon, *(answered(seconds=each) for each in seconds))
         [row] = at_noon.usage()
-        assert row.p50 == pytest.approx(1.0, rel=0.1)
-        assert row.p95 == pytest.approx(1.9, rel=0.1)
-        assert row.slowest == 2.0
-
-    def test_few_calls_have_percentiles_too(self, at_noon: Store) -> None:
-        said(at_noon, answered(seconds=0.25), answered(seconds=0.5))
-        [row] = at_noon.usage()
-        assert (row.mean, row.slowest) == (0.375, 0.5)
-        assert row.p50 == pytest.approx(0.25, rel=0.1)
-        assert row.p95 == pytest.approx(0.5, rel=0.1)
-
-    def test_one_slow_call_of_twenty_is_not_the_95th_percentile(self, at_noon: Store) -> None:
-        said(at_noon, *(answered(seconds=0.1) for _ in range(19)), answered(seconds=10.0))
-        [row] = at_noon.usage()
-        assert row.p50 == row.p95 == pytest.approx(0.1, rel=0.1)
-        assert row.slowest == 10.0
+        assert (row.p50, row.p95) == pytest.approx((p50, p95), rel=0.1)
+        assert row.mean == pytest.approx(mean)
+        assert row.slowest == slowest
 
     def test_a_thousand_rows_are_returned_unless_asked(self, at_noon: Store) -> None:
         tally = UsageAggregate()
@@ -144,43 +142,33 @@ class TestUsage:
         [alone] = at_noon.usage(user="u")
         assert (alone.p50, alone.mean, alone.slowest) == (None, None, None)
 
-    def test_what_a_deleted_conversation_cost_stays(self, at_noon: Store) -> None:
+    def test_what_a_deleted_conversation_cost_stays(self, at_noon: Store, place: str) -> None:
         seen = said(at_noon, answered(), failed())
         before = at_noon.usage(by=["model"])
         at_noon.delete(seen)
         assert at_noon.usage(by=["model"]) == before
-        unseen = said(at_noon, answered())
-        at_noon.delete(unseen)  # nobody has asked for anything since it was said
+        at_noon.delete(said(at_noon, answered()))  # nobody has asked for anything since
         assert at_noon.usage()[0].calls == 3
         assert at_noon.conversations() == []
-
-    def test_what_was_purged_stays_as_well(self, at_noon: Store) -> None:
         said(at_noon, answered())
         assert at_noon.delete_expired(number=0) == 1
-        assert at_noon.usage()[0].cost.dollars == 0.5
-
-    def test_no_word_of_what_was_said_stays(self, at_noon: Store, place: str) -> None:
-        at_noon.delete(said(at_noon, answered()))
+        assert at_noon.usage()[0].cost.dollars == 1.5
         database = Database(place, 5.0)
         with database.reading() as connection:
             rows = connection.execute(text("SELECT * FROM usage")).all()
         database.close()
-        assert len(rows) == 1
+        assert len(rows) == 2
         assert "secret" not in str(rows)
 
-    def test_a_copy_does_not_cost_again(self, at_noon: Store) -> None:
+    def test_a_copy_does_not_cost_again_but_what_is_said_in_it(self, at_noon: Store) -> None:
         id = said(at_noon, answered())
-        at_noon.fork(id)
+        copy = at_noon.fork(id)
         data = at_noon.export(id)
         at_noon.delete(id)
         at_noon.import_conversation(data, CODEC)
         assert at_noon.usage()[0].calls == 1
-
-    def test_what_is_said_in_a_copy_counts(self, at_noon: Store) -> None:
-        record, _ = at_noon.record(at_noon.fork(said(at_noon, answered())), CODEC)
-        record.append(TurnStarted(1, Message("user", "x"), "1", 2))
-        record.append(StepStarted(1, (0,), "prompt", "d"))
-        record.append(StepEnded(1, (0,), answered()))
+        record, _ = at_noon.record(copy, CODEC)
+        append(record, *turn(1, "x", history=2, result=answered())[:3])
         assert at_noon.usage()[0].calls == 2
 
     def test_what_plugins_keep_of_a_user_is_the_users(self, at_noon: Store) -> None:
@@ -222,7 +210,7 @@ class TestUsage:
         stores = [make_store() for _ in range(2)]
         for each_store in stores:
             each_store.usage()  # opens the database, for which stores wait
-        each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
+        at_once(lambda store: [store.add_usage(counted("ann")) for _ in range(25)], stores * 2)
         assert stores[0].usage()[0].calls == 100
 
 
@@ -238,21 +226,13 @@ def counted(user: str, code: str = "") -> UsageAggregate:
     return tally
 
 
-def each(stores: list[Store], act: Any) -> None:
-    threads = [threading.Thread(target=act, args=(store,)) for store in stores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 class TestLedger:
     @pytest.mark.part
     def test_what_is_spent_comes_together(self, make_store: MakeStore) -> None:
         stores = [make_store() for _ in range(2)]
         accounts = [("ann", "2030-01-01"), ("*", "2030-01")]
         spend = Spent(0.25, 10, 1)
-        each(stores * 2, lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)])
+        at_once(lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)], stores * 2)
         spent = stores[0].for_owner("ann").ledger.spent([*accounts, ("bob", "2030-01")])
         assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
 
@@ -297,9 +277,7 @@ class TestLedger:
 
 
 class TestVersion2:
-    def test_once_migrated_a_call_may_have_any_count_of_tokens(
-        self, at_noon: Store, place: str
-    ) -> None:
+    def test_a_migrated_call_has_any_count_of_tokens(self, at_noon: Store, place: str) -> None:
         said(at_noon, answered())
         at_noon.close()
         database = Database(place, 5.0)

@@ -142,9 +142,7 @@ class Run:
 
 
 @pytest.mark.parametrize("seed", [*range(10), 47])  # 47 changed a decision on record
-def test_whatever_a_write_meets_nothing_is_paid_twice_or_unapproved(
-    make_host: MakeHost, tmp_path: Path, seed: int
-) -> None:
+def test_nothing_is_paid_twice_or_unasked(make_host: MakeHost, tmp_path: Path, seed: int) -> None:
     run = Run(make_host, tmp_path / "x.db", seed)
     for _ in range(12):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -10,9 +9,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from stored import at_once
 
-from genai_host import Config, Host
-from genai_host.api import Completion, HttpProblem, Message, RouteInfo, Usage, http_status
+from genai_host import Config, Host, TurnLimits
+from genai_host.api import Completion, HttpProblem, Message, Prompt, RouteInfo, Usage, http_status
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded, StoreError
 from genai_host.plugins.observers import CallRecord
@@ -25,26 +25,11 @@ from genai_host_testing.internal.stores import MakeStore
 Sold = Callable[..., Host]
 
 
-class Prices:
-    """Each call costs half a dollar; `calls` were made."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def price(self, seller: str, *asked: Any) -> float | None:
-        self.calls += 1
-        return 0.5 if seller == "acme" else None
-
-
 @pytest.fixture
-def prices() -> Prices:
-    return Prices()
-
-
-@pytest.fixture
-def sold(make_host: MakeHost, make_store: MakeStore, prices: Prices) -> Iterator[Sold]:
-    """Makes a host with these budgets, and a provider that costs something."""
+def sold(make_host: MakeHost, make_store: MakeStore) -> Iterator[Sold]:
+    """Makes a host with these budgets, and a provider whose calls cost half a dollar each."""
     hosts: list[Host] = []
+    prices = SimpleNamespace(price=lambda seller, *asked: 0.5 if seller == "acme" else None)
 
     def make(budgets: BudgetsConfig, **given: Any) -> Host:
         # a day does not end amid a test
@@ -67,9 +52,7 @@ def say(host: Host, **given: Any) -> None:
 EACH = BudgetsConfig(user=BudgetConfig(day=1.0))
 
 
-def test_models_of_unknown_cost_are_logged_once_and_not_without_limit(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_models_of_unknown_cost_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     ledger: Any = mock.Mock()
     budgets = Budgets(EACH, lambda: ledger, ManualClock())
     for name in [f"\n{number}" for number in range(300)] * 2:
@@ -100,28 +83,26 @@ def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) ->
 
 
 @pytest.mark.parametrize(
-    ("budget", "name", "message"),
+    ("given", "name", "message"),
     [
         (
-            Budget("ann", "day", "dollars", 0.5, 0.61234, 0, NOW + timedelta(hours=1.5)),
-            "users.ann.day",
+            ("ann", "day", "dollars", 0.5, 0.61234, 0), "users.ann.day",
             "the budget of ann for a day is spent: 0.6123 of 0.5 US dollars",
         ),
         (
-            Budget(EVERYBODY, "month", "tokens", 1e6, 1234567, 0, NOW + timedelta(hours=1.5)),
-            "total.month_tokens",
+            (EVERYBODY, "month", "tokens", 1e6, 1234567, 0), "total.month_tokens",
             "the budget of all users for a month is spent: 1234567 of 1000000 tokens",
         ),
         (
-            Budget("", "day", "tokens", 1, 2, 0, NOW + timedelta(hours=1.5)),
-            "user.day_tokens",
+            ("", "day", "tokens", 1, 2, 0), "user.day_tokens",
             "the budget for a day is spent: 2 of 1 tokens",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_error_of_a_spent_budget_has_its_numbers(
-    budget: Budget, name: str, message: str
+    given: tuple[str, Any, Any, float, float, int], name: str, message: str
 ) -> None:
+    budget = Budget(*given, NOW + timedelta(hours=1.5))
     error = _exceeded(budget, NOW)
     assert error.message == f"{message}; it resets at 2026-02-01 00:00 UTC"
     assert (error.budget, error.spent, error.most) == (name, budget.spent, budget.most)
@@ -218,11 +199,7 @@ def test_what_many_spend_at_once_comes_together(sold: Sold, make_store: MakeStor
         for _ in range(10):
             say(host, record=False)
 
-    threads = [threading.Thread(target=spend, args=(host,)) for host in hosts * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(spend, hosts * 2)
     [state] = hosts[0].budgets.states()
     assert (state.name, state.spent) == ("total.month", 20.0)
 
@@ -233,6 +210,13 @@ def test_one_of_all_users_bounds_each(sold: Sold) -> None:
     say(host, owner="bob")
     with pytest.raises(BudgetExceeded, match="of all users"):
         say(host, owner="carl")
+
+
+def test_tokens_can_be_bound(sold: Sold) -> None:
+    host = sold(BudgetsConfig(user=BudgetConfig(day_tokens=1)))
+    say(host)
+    with pytest.raises(BudgetExceeded, match="of 1 tokens"):
+        say(host)
 
 
 def test_what_is_said_of_one_comes_before_what_is_said_of_each(sold: Sold) -> None:
@@ -261,19 +245,10 @@ def test_it_begins_anew_with_the_day(sold: Sold) -> None:
     say(host, owner="ann")
 
 
-def test_tokens_can_be_bound(sold: Sold) -> None:
-    host = sold(BudgetsConfig(user=BudgetConfig(day_tokens=1)))
-    say(host)
-    with pytest.raises(BudgetExceeded, match="of 1 tokens"):
-        say(host)
-
-
 def test_calls_of_no_conversation_are_on_it_as_well(sold: Sold) -> None:
     host = sold(EACH)
 
     def ask() -> None:
-        from genai_host.api import Message, Prompt
-
         list(host.prompt(Prompt([Message("user", "hi")]), provider="sold", owner="ann"))
 
     ask()
@@ -302,8 +277,6 @@ def test_what_is_spent_needs_a_store(sold: Sold) -> None:
 
 def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     """The smaller of that which is configured and that which is wanted holds."""
-    from genai_host import TurnLimits
-
     host = sold(BudgetsConfig(per_turn=0.0), store=None)
     for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):
         with (

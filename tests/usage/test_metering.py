@@ -129,9 +129,7 @@ def test_a_call_that_ends_after_the_writer_did_is_written_by_who_closes() -> Non
     assert [each.calls for each in written] == [1]
 
 
-def test_calls_that_cannot_be_written_are_told_of_and_forgotten(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_calls_that_cannot_be_written_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     tried: list[UsageAggregate] = []
 
     def write(calls: UsageAggregate) -> None:

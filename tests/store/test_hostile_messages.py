@@ -1,5 +1,5 @@
-"""Whatever clients and users send, what is on record can be listed, summed up, searched and
-deleted. A new door is a row of a table here, or of `_REPLIES` in `test_hostile_replies`."""
+"""Whatever clients and users send, and whatever a service replies, what is on record can be listed,
+summed up, searched and deleted. A new door is a row of `_REQUESTS` or of `_REPLIES`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,30 @@ import json
 from pathlib import Path
 from typing import Any
 
+import genai_feature_agent
 import pytest
 from genai_batch.batch import Batch
 from genai_batch.work import Task
 from genai_server.routes import own_routes
 
 from genai_host import Config, Host
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    Model,
+    NoSettings,
+    Offering,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Services,
+    Tool,
+)
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.errors import ValidationError
+from genai_host.errors import GenaiError, ValidationError
 from genai_host.serving.router import HttpRoutes
-from genai_host_testing import FakeModel
+from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.internal.faults import HOSTILE, Door, check_store, readable, variants
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import CODEC, MakeStore
@@ -63,18 +77,12 @@ _NAMES = [json.loads(each) for each in HOSTILE if each.startswith('"')]
 
 @pytest.fixture
 def host(make_host: MakeHost, make_store: MakeStore) -> Host:
-    return make_host(
-        store=make_store(),
-        fake=FakeModel(lambda heard: "found"),
-        config=Config(
-            models={"chat": "fake"}, budgets=BudgetsConfig(total=BudgetConfig(day_tokens=10**15))
-        ),
-    )
+    budgets = BudgetsConfig(total=BudgetConfig(day_tokens=10**15))
+    config = Config(models={"chat": "fake"}, budgets=budgets)
+    return make_host(store=make_store(), fake=FakeModel(lambda heard: "found"), config=config)
 
 
-def test_item_a_no_value_of_a_request_spoils_what_is_derived(
-    host: Host, make_store: MakeStore
-) -> None:
+def test_item_a_no_value_of_a_request_spoils(host: Host, make_store: MakeStore) -> None:
     store = host.store_for()
     routes = HttpRoutes(host, own_routes())
     mine, another = Door(routes), Door(routes, "ann")
@@ -109,9 +117,7 @@ def test_item_a_no_value_of_a_request_spoils_what_is_derived(
     assert store.for_owner("ann").conversations() == [theirs]
 
 
-def test_item_a_no_value_of_an_imported_file_spoils_what_is_derived(
-    host: Host, make_store: MakeStore
-) -> None:
+def test_item_a_no_value_of_an_imported_file_spoils(host: Host, make_store: MakeStore) -> None:
     store, loaded = host.store_for(), 0
     with host.open("chat", "fake") as conversation:
         conversation.say("hi")
@@ -123,19 +129,12 @@ def test_item_a_no_value_of_an_imported_file_spoils_what_is_derived(
     check_store(make_store, store)
 
 
-def test_item_a_no_value_of_a_row_of_a_batch_spoils_what_is_derived(
-    host: Host, make_store: MakeStore, tmp_path: Path
-) -> None:
+def test_item_a_no_row_of_a_batch_spoils(host: Host, make_store: MakeStore, tmp_path: Path) -> None:
     body = {"model": "fake", "messages": _MESSAGES}
+    seed = {"seed": 1}
     rows = (
         "hi",
-        {
-            "id": "a",
-            "prompt": "hi",
-            "system": "be kind",
-            "model": "fake",
-            "parameters": {"seed": 1},
-        },
+        {"id": "a", "prompt": "hi", "system": "be kind", "model": "fake", "parameters": seed},
         {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": body},
     )
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
@@ -147,3 +146,100 @@ def test_item_a_no_value_of_a_row_of_a_batch_spoils_what_is_derived(
     assert 10 < progress.failed < len(lines) - 10
     assert all(each.get("response", {}).get("status_code", 200) < 500 for each in results)
     check_store(make_store, host.store_for())
+
+
+_CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
+_REPLIES: dict[str, dict[str, Any]] = {
+    "openai-chat": {
+        "id": "c", "model": "m",
+        "choices": [
+            {
+                "index": 0, "finish_reason": "tool_calls",
+                "message": {"role": "assistant", "content": "found", "tool_calls": [_CALL]},
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 3, "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 1},
+            "completion_tokens_details": {"reasoning_tokens": 1},
+        },
+    },
+    "anthropic-messages": {
+        "id": "m", "type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "found"},
+            {"type": "tool_use", "id": "t", "name": "look", "input": {"a": 1}},
+        ],
+        "usage": {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 1},
+    },
+    "openai-responses": {
+        "id": "r", "object": "response", "status": "completed",
+        "output": [
+            {
+                "type": "message", "id": "m", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": "found", "annotations": []}],
+            },
+            {"type": "function_call", "call_id": "f", "name": "look", "arguments": '{"a": 1}'},
+        ],
+        "usage": {
+            "input_tokens": 3, "output_tokens": 2,
+            "input_tokens_details": {"cached_tokens": 1},
+            "output_tokens_details": {"reasoning_tokens": 1},
+        },
+    },
+}  # fmt: skip
+_ENDS: dict[str, dict[str, Any]] = {
+    "openai-chat": {"choices": [{"message": {"content": "done"}, "finish_reason": "stop"}]},
+    "anthropic-messages": {
+        "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
+    },
+    "openai-responses": {
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "done"}]}],
+    },
+}  # fmt: skip
+
+
+class Scripted(Provider):
+    """Replies with `body`, and ends the turn with the next reply."""
+
+    serves = dict.fromkeys(_REPLIES, DialectEndpoint())
+
+    def __init__(self, settings: NoSettings, services: Services) -> None:
+        self.body = b""
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        body, self.body = self.body, json.dumps(_ENDS[request.dialect]).encode()
+        return ProviderReply(body)
+
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        return self.send(request, limits)
+
+
+@pytest.mark.parametrize("dialect", _REPLIES)
+def test_item_a_no_reply_spoils(make_host: MakeHost, make_store: MakeStore, dialect: str) -> None:
+    store = make_store()
+    outputs = itertools.cycle(readable(iter(HOSTILE)))
+    plugin = InlinePlugin(
+        providers=[ProviderType("scripted", NoSettings, Scripted)],
+        models=[Model("m", [dialect], capabilities=["tools"])],
+        offerings=[Offering("m", "scripted", "m")],
+        tools=[Tool("look", "looks", lambda arguments, context: next(outputs), {"type": "object"})],
+    )
+    config = Config(budgets=BudgetsConfig(total=BudgetConfig(day_tokens=10**15)))
+    host = make_host(plugin=plugin, agent=genai_feature_agent, store=store, config=config)
+    provider: Any = host.instances["scripted"].provider
+    replies, answered = list(variants(_REPLIES[dialect], 1)), 0
+    for reply in replies:
+        provider.body = reply.encode()
+        with host.open("agent", "m") as conversation:
+            with contextlib.suppress(GenaiError):
+                conversation.say("hi")
+                answered += 1
+            assert conversation.record_error is None
+    assert answered > len(replies) // 3
+    [total] = store.usage()
+    assert total.calls >= len(replies)
+    assert len(store.search("hi", limit=10**6)) == len(replies)
+    assert len(check_store(make_store, store)) == len(replies)
