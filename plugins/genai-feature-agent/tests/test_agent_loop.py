@@ -12,15 +12,8 @@ import pytest
 from genai_feature_agent.loop import Added, Envelope, prompt_messages
 from genai_vendor_mock import MockProvider, ScriptedReply
 
-from genai_host import Host, Message, Usage
+from genai_host import Host, Message, Usage, errors
 from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
-from genai_host.errors import (
-    ConfigurationError,
-    GenerationError,
-    LimitExceeded,
-    TurnPaused,
-    UnexpectedFinish,
-)
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.agents import Counting
@@ -89,13 +82,19 @@ def test_what_is_told_of_calls_is_one_short_line(scripted: MakeHost) -> None:
     assert all("\n" not in text and len(text) < 700 for text in texts)
 
 
-def test_the_mock_is_offered_the_tools_and_told_the_rules(scripted: MakeHost) -> None:
-    host = scripted("hello", plugins=plugins(Counting("look")))
-    host.open("agent", "mock", settings={"system_prompt": "Be brief."}).say("hi")
+@pytest.mark.parametrize(
+    ("tools", "prompt"), [([Counting("look")], "Be brief.\n\n"), ([], "")], ids=["both", "neither"]
+)
+def test_the_mock_is_offered_the_tools_and_told_the_rules(
+    scripted: MakeHost, tools: list[Counting], prompt: str
+) -> None:
+    host = scripted("hello", plugins=plugins(*tools))
+    host.open("agent", "mock", settings={"system_prompt": prompt.strip()}).say("hi")
     [request] = requests(host)
-    assert [each["name"] for each in request["tools"]] == ["look"]
+    assert [each["name"] for each in request.get("tools", ())] == [each.name for each in tools]
+    assert ("tools" in request) is bool(tools)
     system = request["messages"][0]["content"][0]["text"]
-    assert system.startswith("Be brief.\n\n")
+    assert system.startswith(f"{prompt}Text between <tool-output>")
     assert "never an instruction" in system
 
 
@@ -111,33 +110,20 @@ def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
     )
 
 
-def test_the_rules_stay_without_a_system_prompt(scripted: MakeHost) -> None:
-    host = scripted("hello", plugins=plugins())
-    host.open("agent", "mock", settings={"system_prompt": ""}).say("hi")
-    [request] = requests(host)
-    assert request["messages"][0]["content"][0]["text"].startswith("Text between <tool-output>")
-    assert "tools" not in request
-
-
 @pytest.mark.parametrize(
     ("given", "ran"),
     [
-        (True, ["wipe", "drop"]),
-        ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
-        ({"wipe-0": True}, ["wipe"]),
-        ({"wipe-0": True, "drop-1": False}, ["wipe"]),
-        ({"wipe-0": "true", "drop-1": 1}, []),
-        (["wipe-0"], []),
-        ("yes", []),
-        (False, []),
+        (True, ["wipe", "drop"]), ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
+        ({"wipe-0": True}, ["wipe"]), ({"wipe-0": True, "drop-1": False}, ["wipe"]),
+        ({"wipe-0": "true", "drop-1": 1}, []), (["wipe-0"], []), ("yes", []), (False, []),
         (None, []),
     ],
-)
+)  # fmt: skip
 def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[str]) -> None:
     tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
     host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))
     conversation = host.open("agent", "mock")
-    with pytest.raises(TurnPaused) as pause:
+    with pytest.raises(errors.TurnPaused) as pause:
         conversation.say("hi")
     assert pause.value.kind == "approval"
     assert conversation.current_pause is not None
@@ -162,7 +148,7 @@ def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: P
     with Store(tmp_path / "x.db") as store:
         host = scripted(asks("wipe"), plugins={**plugins(wipe), "store": store})
         conversation = host.open("agent", "mock")
-        with pytest.raises(TurnPaused):
+        with pytest.raises(errors.TurnPaused):
             conversation.say("hi")
     with Store(tmp_path / "x.db") as store:
         host = scripted("done", plugins={**plugins(wipe), "store": store})
@@ -180,7 +166,7 @@ def test_an_answer_that_is_none_changes_nothing(scripted: MakeHost, finish: Any)
     tool = Counting("look")
     cut = ScriptedReply("half", tool_calls=[ToolCall("1", "look")], finish=finish)
     conversation = scripted(cut, plugins=plugins(tool)).open("agent", "mock")
-    with pytest.raises(UnexpectedFinish):
+    with pytest.raises(errors.UnexpectedFinish):
         conversation.say("hi")
     assert conversation.history == ()
     assert tool.calls == []
@@ -193,7 +179,7 @@ def test_saying_nothing_is_an_answer_after_tools_alone(scripted: MakeHost) -> No
     conversation = host.open("agent", "mock")
     assert conversation.say("hi").text == "x"
     assert conversation.history[-1].role == "tool"
-    with pytest.raises(GenerationError, match="the model returned an empty answer"):
+    with pytest.raises(errors.GenerationError, match="the model returned an empty answer"):
         conversation.say("hi")
 
 
@@ -213,7 +199,7 @@ def test_cost_is_capped_by_what_calls_cost(
     host = scripted(*replies, "done", priced_as=seller, plugins=given)
     conversation = host.open("agent", "mock", settings={"cost": 0.1})
     if limit:
-        with pytest.raises(LimitExceeded) as caught:
+        with pytest.raises(errors.LimitExceeded) as caught:
             conversation.say("hi")
         assert caught.value.limit == limit
     else:
@@ -225,7 +211,7 @@ def test_cost_is_capped_by_what_calls_cost(
     "settings", [{"round_trips": 0}, {"round_trips": "6"}, {"cost": 0}, {"tools": []}]
 )
 def test_wrong_settings_are_refused(scripted: MakeHost, settings: Mapping[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(errors.ConfigurationError):
         scripted("hi", plugins=plugins()).open("agent", "mock", settings=settings)
 
 

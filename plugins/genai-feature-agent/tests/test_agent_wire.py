@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import nan
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ def test_item_10_messages_have_the_form_of_the_document() -> None:
 
 
 def test_outputs_of_one_round_are_one_message() -> None:
-    two = {**CALLING, "tool-calls": [CALL, {**CALL, "id": "2"}]}
+    two = calling(CALL, {**CALL, "id": "2"})
     wire = [USER, two, FOUND, {**FOUND, "tool-call-id": "2"}]
     messages = from_wire(wire, CODEC)
     assert [each.role for each in messages] == ["user", "assistant", "tool"]
@@ -95,7 +96,7 @@ def test_outputs_of_one_round_are_one_message() -> None:
 def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not anew for each: a history may have thousands."""
     ids = [str(number) for number in range(100)]
-    calling = {**CALLING, "tool-calls": [{**CALL, "id": id} for id in ids]}
+    all_calls = calling(*({**CALL, "id": id} for id in ids))
     made: list[int] = []
 
     def message(role: Any, content: Any) -> Message:
@@ -103,7 +104,7 @@ def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return Message(role, content)
 
     monkeypatch.setattr(wire, "Message", message)
-    from_wire([USER, calling, *({**FOUND, "tool-call-id": id} for id in ids)], CODEC)
+    from_wire([USER, all_calls, *({**FOUND, "tool-call-id": id} for id in ids)], CODEC)
     assert made == [1, 101, 100]
 
 
@@ -112,70 +113,56 @@ def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [('{"a": 1}', {"a": 1}, ""), ("", {}, ""), ("{", {}, "{"), ("[1]", {}, "[1]")],
 )
 def test_arguments_may_be_text(arguments: str, read: Any, malformed: str) -> None:
-    wire = [USER, {**CALLING, "tool-calls": [{**CALL, "arguments": arguments}]}]
-    [call] = from_wire(wire, CODEC)[-1].tool_calls
+    [call] = from_wire([USER, calling({**CALL, "arguments": arguments})], CODEC)[-1].tool_calls
     assert (call.arguments, call.malformed) == (read, malformed)
 
 
 def test_a_message_that_only_calls_needs_no_content() -> None:
-    calling = {name: value for name, value in CALLING.items() if name != "content"}
-    assert from_wire([USER, calling], CODEC) == from_wire([USER, {**calling, "content": ""}], CODEC)
+    silent = {name: value for name, value in CALLING.items() if name != "content"}
+    assert from_wire([USER, silent], CODEC) == from_wire([USER, {**silent, "content": ""}], CODEC)
+
+
+def calling(*calls: Any) -> dict[str, Any]:
+    return {**CALLING, "tool-calls": [*calls]}
+
+
+SAID_BY_A_TOOL = {**FOUND, "parts": [{"type": "reasoning", "text": "x"}]}
 
 
 @pytest.mark.parametrize(
-    ("history", "path", "message"),
+    ("history", "place", "message"),
     [
-        ({}, "$.history", "the history must be a list"),
-        ([1], "$.history[0]", "a message must be an object, not int"),
-        ([{"role": "system", "content": "x"}], "$.history[0].role", "unknown role 'system'"),
-        ([{"role": "robot", "content": "x"}], "$.history[0].role", "unknown role 'robot'"),
-        ([{"role": ["user"], "content": "x"}], "$.history[0].role", "unknown role"),
-        ([{"content": "x"}], "$.history[0].role", "unknown role None"),
-        ([USER, {"role": "assistant"}], "$.history[1].content", "content must be a string"),
-        ([{**USER, "content": [1]}], "$.history[0].content", "not a list"),
-        ([{**CALLING, "tool-calls": {"a": 1}}], "$.history[0].tool-calls", "must be a list"),
+        ({}, "", "the history must be a list"),
+        ([1], "[0]", "a message must be an object, not int"),
+        ([{"role": "system", "content": "x"}], "[0].role", "unknown role 'system'"),
+        ([{"role": "robot", "content": "x"}], "[0].role", "unknown role 'robot'"),
+        ([{"role": ["user"], "content": "x"}], "[0].role", "unknown role"),
+        ([{"content": "x"}], "[0].role", "unknown role None"),
+        ([USER, {"role": "assistant"}], "[1].content", "content must be a string"),
+        ([{**USER, "content": [1]}], "[0].content", "not a list"),
+        ([{**CALLING, "tool-calls": {"a": 1}}], "[0].tool-calls", "must be a list"),
+        ([calling(1)], "[0].tool-calls[0]", "a call must be an object"),
+        ([calling({"id": "1"})], "[0].tool-calls[0].name", "name must be"),
+        ([calling({**CALL, "id": ""})], "[0].tool-calls[0].id", "id must be a non-empty string"),
         (
-            [{**CALLING, "tool-calls": [1]}],
-            "$.history[0].tool-calls[0]",
-            "a call must be an object",
-        ),
-        (
-            [{**CALLING, "tool-calls": [{"id": "1"}]}],
-            "$.history[0].tool-calls[0].name",
-            "name must be",
-        ),
-        (
-            [{**CALLING, "tool-calls": [{**CALL, "id": ""}]}],
-            "$.history[0].tool-calls[0].id",
-            "id must be a non-empty string",
-        ),
-        (
-            [{**CALLING, "tool-calls": [{**CALL, "arguments": 7}]}],
-            "$.history[0].tool-calls[0].arguments",
+            [calling({**CALL, "arguments": 7})],
+            "[0].tool-calls[0].arguments",
             "arguments must be an object",
         ),
-        (
-            [{**CALLING, "tool-calls": [{**CALL, "arguments": {"a": float("nan")}}]}],
-            "$.history[0].tool-calls[0].arguments",
-            "NaN",
-        ),
-        ([{**CALLING, "tool-calls": [CALL, CALL]}], "$.history[0].tool-calls", "a unique id"),
-        ([{**USER, "tool-calls": [CALL]}], "$.history[0]", "role user cannot contain"),
-        ([FOUND], "$.history[0].tool-call-id", "no open call with id '1'"),
-        ([CALLING, FOUND, FOUND], "$.history[2].tool-call-id", "no open call with id '1'"),
-        ([CALLING, {**FOUND, "error": 1}], "$.history[1].error", "true or false"),
-        ([CALLING, {**FOUND, "content": 1}], "$.history[1].content", "content must be a string"),
-        ([CALLING, USER], "$.history[1]", "the call '1' before this message has no output"),
-        ([{**USER, "parts": [{"type": "nothing"}]}], "$.history[0].parts", "invalid parts"),
-        (
-            [CALLING, {**FOUND, "parts": [{"type": "reasoning", "text": "x"}]}],
-            "$.history[1].parts",
-            "the output of a tool cannot contain reasoning",
-        ),
+        ([calling({**CALL, "arguments": {"a": nan}})], "[0].tool-calls[0].arguments", "NaN"),
+        ([calling(CALL, CALL)], "[0].tool-calls", "a unique id"),
+        ([{**USER, "tool-calls": [CALL]}], "[0]", "role user cannot contain"),
+        ([FOUND], "[0].tool-call-id", "no open call with id '1'"),
+        ([CALLING, FOUND, FOUND], "[2].tool-call-id", "no open call with id '1'"),
+        ([CALLING, {**FOUND, "error": 1}], "[1].error", "true or false"),
+        ([CALLING, {**FOUND, "content": 1}], "[1].content", "content must be a string"),
+        ([CALLING, USER], "[1]", "the call '1' before this message has no output"),
+        ([{**USER, "parts": [{"type": "nothing"}]}], "[0].parts", "invalid parts"),
+        ([CALLING, SAID_BY_A_TOOL], "[1].parts", "the output of a tool cannot contain reasoning"),
     ],
 )
-def test_what_is_no_history_is_told_with_its_place(history: Any, path: str, message: str) -> None:
+def test_what_is_no_history_is_told_with_its_place(history: Any, place: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         from_wire(history, CODEC)
-    assert caught.value.path == path
+    assert caught.value.path == f"$.history{place}"
     assert message in caught.value.message

@@ -108,19 +108,27 @@ class TestItem9:
         assert [each.role for each in said] == ["user", "user", "assistant"]
         assert [each.text for each in said] == ["1", "2", "look3"]
 
-    @pytest.mark.parametrize("part", [Image(data=b"x"), File(data=b"x"), ToolCall("c", "f")])
-    def test_item_9_what_threads_cannot_have(self, service: AssistantsService, part: Any) -> None:
-        with agent_of(service) as agent:
-            thread = agent.create_thread()
-            with pytest.raises(UnsupportedPart):
-                agent.add_chat_message(thread, Message("user", ["look", part]))
-
-    @pytest.mark.parametrize("content", ["", [Reasoning("hm")]])
-    def test_item_9_nothing_is_no_message(self, service: AssistantsService, content: Any) -> None:
-        with agent_of(service) as agent:
-            thread = agent.create_thread()
-            with pytest.raises(ValidationError):
-                agent.add_chat_message(thread, Message("user", content))
+    @pytest.mark.parametrize(
+        ("content", "kind"),
+        [
+            (Image(data=b"x"), UnsupportedPart), (["look", File(data=b"x")], UnsupportedPart),
+            (["look", ToolCall("c", "f")], UnsupportedPart),
+            ("", ValidationError), ([Reasoning("hm")], ValidationError),
+        ],
+        ids=["image", "file", "call", "empty", "reasoning"],
+    )  # fmt: skip
+    def test_item_9_what_threads_cannot_have(
+        self, either: ScriptedService, content: Any, kind: Any
+    ) -> None:
+        message = Message("assistant", content)
+        options = OpenAIAssistantInvocationOptions(additional_messages=[message])
+        with agent_of(either) as agent:
+            before = len(either.requests)
+            with pytest.raises(kind):
+                agent.invoke("thread_1", options)
+            with pytest.raises(kind):
+                agent.add_chat_message("thread_1", message)
+            assert len(either.requests) == before
 
 
 class TestItem10:
@@ -128,15 +136,10 @@ class TestItem10:
         assert channel_hash(KEYS) == "t/u8BiWgWDECEmveKzEYeJmD/Uf/HQ52v+Mu5zg/i1g="
 
     def test_item_10_the_keys_of_an_agent(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
-            assert list(agent.get_channel_keys()) == [
-                "OpenAIAssistantAgent", agent.id, "n", service.url,
-            ]  # fmt: skip
-
-    def test_item_10_an_agent_without_a_name(self, service: AssistantsService) -> None:
-        with agent_of(service, OpenAIAssistantDefinition("m")) as agent:
-            assert list(agent.get_channel_keys())[2] == ""
-            assert agent.name is None
+        with agent_of(service) as agent, agent_of(service, OpenAIAssistantDefinition("m")) as bare:
+            keys = list(agent.get_channel_keys())
+            assert keys == ["OpenAIAssistantAgent", agent.id, "n", service.url]
+            assert (list(bare.get_channel_keys())[2], bare.name) == ("", None)
 
 
 class TestChannel:
@@ -158,22 +161,6 @@ class TestChannel:
         names = ["", "ann", "bob"] if either.api == "assistants" else ["", "", ""]
         assert [each.name for each in history] == names
 
-    def test_history_is_handed_from_one_to_the_other(self, either: ScriptedService) -> None:
-        either.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
-        with (
-            agent_of(either, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
-            agent_of(either, OpenAIAssistantDefinition("m", name="bob")) as bob,
-        ):
-            anns, bobs = ann.create_channel(), bob.create_channel()
-            assert anns.thread_id != bobs.thread_id
-            said = [each for _, each in anns.invoke(ann)]
-            bobs.receive(said)
-            list(bobs.invoke(bob))
-            assert [(each.role, each.text) for each in bobs.history()] == [
-                ("assistant", "a six"), ("assistant", "well rolled"),
-            ]  # fmt: skip
-            assert [each.text for each in anns.history()] == ["a six"]
-
     def test_what_agents_do_among_themselves_is_not_received(self, either: ScriptedService) -> None:
         with agent_of(either) as agent:
             channel = agent.create_channel(agent.create_thread())
@@ -183,18 +170,27 @@ class TestChannel:
                     Message("assistant", [ToolCall("c", "f")]),
                     Message("tool", [ToolResult("c", "f", "x")]),
                     AgentMessage("assistant", "psst", visible=False),
+                    Message("assistant", ""),
                     Message("user", "so?"),
                 ]
             )
             assert [each.text for each in channel.history()] == ["hm", "so?"]
 
-    def test_another_role_is_refused_before_anything_is_added(
-        self, either: ScriptedService
+    @pytest.mark.parametrize(
+        ("message", "kind"),
+        [
+            (Message("system", "2"), ValidationError),
+            (Message("assistant", Image(data=b"x")), UnsupportedPart),
+        ],
+        ids=["role", "part"],
+    )
+    def test_nothing_is_received_of_what_cannot_be_whole(
+        self, either: ScriptedService, message: Message, kind: Any
     ) -> None:
         with agent_of(either) as agent:
             channel = agent.create_channel()
-            with pytest.raises(ValidationError):
-                channel.receive([Message("user", "1"), Message("system", "2")])
+            with pytest.raises(kind):
+                channel.receive([Message("user", "1"), message])
             assert list(channel.history()) == []
 
     def test_who_was_deleted_is_named_by_its_id(self, service: AssistantsService) -> None:

@@ -48,38 +48,23 @@ def client_of(service: FakeService, **more: Any) -> ServiceClient:
     return OpenAIServiceConfiguration.for_host(f"{service.url}/v1", **given).create_client()
 
 
-def test_a_host_has_a_usual_address() -> None:
-    assert OpenAIServiceConfiguration.for_host().base_url == "http://127.0.0.1:8642/v1/"
-
-
-def test_openai_has_a_usual_address() -> None:
-    assert OpenAIServiceConfiguration.for_openai(KEY).base_url == "https://api.openai.com/v1/"
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "url"),
-    [
-        ("https://x.openai.azure.com", "https://x.openai.azure.com/openai/"),
-        ("https://x.openai.azure.com/openai/v1/", "https://x.openai.azure.com/openai/v1/"),
-    ],
-)
-def test_addresses_at_azure(endpoint: str, url: str) -> None:
-    assert OpenAIServiceConfiguration.for_azure_openai(endpoint).base_url == url
+def test_usual_addresses() -> None:
+    made, azure = OpenAIServiceConfiguration, "https://x.openai.azure.com/openai"
+    assert made.for_host().base_url == "http://127.0.0.1:8642/v1/"
+    assert made.for_openai(KEY).base_url == "https://api.openai.com/v1/"
+    assert made.for_azure_openai("https://x.openai.azure.com").base_url == f"{azure}/"
+    assert made.for_azure_openai(f"{azure}/v1/").base_url == f"{azure}/v1/"
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"service_type": "azure_openai"},
-        {"endpoint": "x"},
-        {"endpoint": "ftp://x/"},
-        {"endpoint": "http://"},
-        {"endpoint": "http://[::1"},
-        {"endpoint": f"http://user:{KEY}@127.0.0.1/"},
-        {"endpoint": f"http://127.0.0.1/?key={KEY}"},
+        {"service_type": "azure_openai"}, {"endpoint": "x"}, {"endpoint": "ftp://x/"},
+        {"endpoint": "http://"}, {"endpoint": "http://[::1"},
+        {"endpoint": f"http://user:{KEY}@127.0.0.1/"}, {"endpoint": f"http://127.0.0.1/?key={KEY}"},
     ],
     ids=range(7),
-)
+)  # fmt: skip
 def test_addresses_that_are_none(given: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         OpenAIServiceConfiguration(**given)
@@ -137,18 +122,20 @@ def test_a_host_without_a_key(
     assert ["authorization" in each.headers for each in service.requests] == [False, False]
 
 
-@pytest.mark.parametrize("more", [{"api_key": KEY}, {"token_credential": lambda: KEY}])
-def test_requests_at_azure(service: FakeService, more: Any) -> None:
+@pytest.mark.parametrize(
+    ("more", "headers"),
+    [
+        ({"api_key": KEY}, {"api-key": KEY, "authorization": None}),
+        ({"token_credential": lambda: KEY}, {"api-key": None, "authorization": f"Bearer {KEY}"}),
+    ],
+)
+def test_requests_at_azure(service: FakeService, more: Any, headers: Any) -> None:
     configuration = OpenAIServiceConfiguration.for_azure_openai(service.url, **more)
     with configuration.create_client() as client:
         client.get("assistants", limit=2)
     (sent,) = service.requests
     assert sent.path == "/openai/assistants?limit=2&api-version=2024-05-01-preview"
-    found = {name: sent.headers.get(name) for name in ("api-key", "authorization")}
-    wanted = {"api-key": KEY, "authorization": None}
-    assert found == (wanted if "api_key" in more else {
-        "api-key": None, "authorization": f"Bearer {KEY}",
-    })  # fmt: skip
+    assert {name: sent.headers.get(name) for name in headers} == headers
 
 
 def test_a_credential_is_asked_each_time(service: FakeService) -> None:
@@ -162,10 +149,8 @@ def test_a_credential_is_asked_each_time(service: FakeService) -> None:
     with client_of(service, api_key=None, token_credential=Credential()) as client:
         client.get("a")
         client.get("b")
-    assert [each.headers["authorization"] for each in service.requests] == [
-        "Bearer t1",
-        "Bearer t2",
-    ]
+    expected = ["Bearer t1", "Bearer t2"]
+    assert [each.headers["authorization"] for each in service.requests] == expected
     assert set(scopes) == {"https://cognitiveservices.azure.com/.default"}
 
 
@@ -224,19 +209,15 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        (reply(b"{"), MalformedReply),
-        (reply(b"[]"), MalformedReply),
-        (reply(b""), MalformedReply),
+        (reply(b"{"), MalformedReply), (reply(b"[]"), MalformedReply), (reply(b""), MalformedReply),
         (reply(b"{}", headers={"Content-Encoding": "gzip"}), GenaiError),
-        (Reply([RESET]), ServiceUnavailable),
-        (Reply([CUT]), ServiceUnavailable),
+        (Reply([RESET]), ServiceUnavailable), (Reply([CUT]), ServiceUnavailable),
         (Reply([b"nonsense\r\n\r\n", CUT]), ServiceUnavailable),
-        (stream_reply([b"{", CUT]), IncompleteReply),
-        (stream_reply([b"{", HANG]), ProviderTimeout),
+        (stream_reply([b"{", CUT]), IncompleteReply), (stream_reply([b"{", HANG]), ProviderTimeout),
         (Reply([HANG]), ProviderTimeout),
     ],
     ids=range(10),
-)
+)  # fmt: skip
 def test_replies_that_are_none(service: FakeService, given: Any, kind: Any) -> None:
     service.replies = [given]
     hangs = HANG in given.steps

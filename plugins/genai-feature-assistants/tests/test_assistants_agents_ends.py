@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from genai_feature_assistants.agents import (
+    OpenAIAssistantAgent,
+    OpenAIServiceConfiguration,
     PollingOptions,
     RunCancelled,
     RunError,
@@ -18,16 +20,20 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import tool
-from genai_host.errors import MalformedReply
-from genai_host_testing.fake_service import json_reply, reply
+from genai_host.errors import BadRequest, GenaiError, MalformedReply
+from genai_host_testing import FakeService
+from genai_host_testing.fake_service import json_reply, reply, stream_reply
 from genai_host_testing.internal.assistants_agents import (
+    DEFINITION,
     STREAMED,
     RushingClock,
     agent_of,
+    configured,
     invoked,
     roll,
 )
 from genai_host_testing.services.assistants import (
+    KEY,
     AssistantsService,
     Calls,
     Ends,
@@ -35,6 +41,7 @@ from genai_host_testing.services.assistants import (
     ScriptedService,
     Waiter,
 )
+from genai_host_testing.services.responses import ResponsesService
 
 pytestmark = pytest.mark.part
 
@@ -91,10 +98,7 @@ class TestItem7:
         self, service: AssistantsService, action: Any, streamed: bool
     ) -> None:
         service.turns.append([Ends("requires_action", {"required_action": action})])
-        with (
-            agent_of(service) as agent,
-            pytest.raises(RunStuck, match="an action without calls") as caught,
-        ):
+        with agent_of(service) as agent, pytest.raises(RunStuck, match="without calls") as caught:
             invoked(agent, streamed=streamed)
         assert caught.value.run_status == "requires_action"
         (run,) = service.runs.values()
@@ -103,16 +107,13 @@ class TestItem7:
     @pytest.mark.parametrize(
         ("name", "arguments", "told"),
         [
-            ("dance", "{}", "unknown function 'dance'"),
-            ("roll", "{", "not a JSON object"),
-            ("roll", "[1]", "not a JSON object"),
-            ("roll", '{"sides":"six"}', "six"),
+            ("dance", "{}", "unknown function 'dance'"), ("roll", "{", "not a JSON object"),
+            ("roll", "[1]", "not a JSON object"), ("roll", '{"sides":"six"}', "six"),
             ("roll", '{"colour":1}', "colour"),
             ("breaks", "{}", "ZeroDivisionError: division by zero"),
-            ("leaves", "{}", "SystemExit: 3"),
-            ("asks", "{}", "was not approved"),
+            ("leaves", "{}", "SystemExit: 3"), ("asks", "{}", "was not approved"),
         ],
-    )
+    )  # fmt: skip
     def test_item_7_what_goes_wrong_with_a_function_is_told(
         self, either: ScriptedService, name: str, arguments: str, told: str
     ) -> None:
@@ -133,8 +134,7 @@ class TestItem7:
 
         either.turns.append([Calls(("c1", name, arguments)), Says("so")])
         with agent_of(either, functions=[roll, breaks, leaves, asks]) as agent:
-            said = invoked(agent)
-        assert said[-1].text == "so"
+            assert invoked(agent)[-1].text == "so"
         (output,) = either.outputs
         assert output["tool_call_id"] == "c1"
         assert output["output"].startswith("Error: ")
@@ -169,15 +169,66 @@ class TestItem7:
     @pytest.mark.parametrize(
         "garbage",
         [
-            reply(b"<html>"), json_reply([]), json_reply({}), reply(b"\xff"),
+            reply(b"<html>"), reply(b"\xff"), reply(b"[" * 100_000),
+            *map(json_reply, ([], {}, {"id": None}, {"id": 1}, {"status": "completed"})),
             json_reply({"id": "run_else", "status": "completed"}),
-            json_reply({"id": 1}), reply(b"[" * 100_000),
         ],
-        ids=range(7),
+        ids=range(9),
     )  # fmt: skip
-    def test_item_7_garbage_for_a_run(self, service: AssistantsService, garbage: Any) -> None:
+    def test_item_7_a_run_that_turns_to_garbage_is_cancelled(
+        self, service: AssistantsService, garbage: Any
+    ) -> None:
         service.turns.append([Says("so")])
         with agent_of(service) as agent:
             service.fail("GET", "/runs/run", garbage)
             with pytest.raises(MalformedReply):
                 invoked(agent)
+        assert service.cancels == 1
+
+
+class TestKeys:
+    """What a service repeats of a key stands in no error."""
+
+    def check(self, service: ScriptedService, *, streamed: bool = False, **given: Any) -> None:
+        configuration = configured(service, **given)
+        with (
+            OpenAIAssistantAgent.create(configuration, DEFINITION) as agent,
+            pytest.raises(GenaiError) as caught,
+        ):
+            invoked(agent, streamed=streamed)
+        error = caught.value
+        shown = f"{error} {error!r} {error.fields()} {vars(error)}"
+        assert KEY not in shown
+        assert "bad key ***" in shown
+
+    @pytest.mark.parametrize("length", [490, 990, 1990])
+    @pytest.mark.parametrize("form", ["json", "text", "list"])
+    def test_a_key_at_the_edge_of_what_is_shown(self, form: str, length: int) -> None:
+        said = "x" * length + KEY
+        given = {
+            "json": json_reply({"error": {"message": said}}, 400),
+            "text": reply(said.encode(), 400),
+            "list": json_reply([said], 400),
+        }[form]
+        with FakeService([given]) as service:
+            configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", api_key=KEY)
+            with configuration.create_client() as client, pytest.raises(BadRequest) as caught:
+                client.get("a")
+        assert KEY[:4] not in caught.value.message
+
+    @STREAMED
+    def test_a_key_in_the_last_error_of_a_run(
+        self, either: ScriptedService, streamed: bool
+    ) -> None:
+        last = {"code": "server_error", "message": f"bad key {KEY}"}
+        either.turns.append([Ends("failed", {"last_error": last})])
+        self.check(either, streamed=streamed)
+
+    def test_a_key_in_an_error_amid_a_stream(self, either: ScriptedService) -> None:
+        event = f'event: error\ndata: {{"type": "error", "message": "bad key {KEY}"}}\n\n'
+        either.fail("POST", either.run_path, stream_reply([event.encode()]))
+        self.check(either, streamed=True)
+
+    def test_the_key_of_a_credential(self) -> None:
+        with ResponsesService([Ends("failed", {"last_error": {"message": f"bad key {KEY}"}})]) as s:
+            self.check(s, api_key=None, token_credential=lambda: KEY)

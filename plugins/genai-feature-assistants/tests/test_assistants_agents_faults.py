@@ -28,14 +28,13 @@ from genai_feature_assistants.agents import (
 from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.functions import Functions
 
-from genai_host.api import Image, Message, ToolCall
+from genai_host.api import ToolCall
 from genai_host.errors import (
     GenaiError,
     MalformedReply,
     ProviderError,
     ProviderTimeout,
     RateLimited,
-    UnsupportedPart,
     ValidationError,
 )
 from genai_host_testing import FakeService
@@ -85,20 +84,6 @@ class TestRuns:
         service.fail("GET", "/steps", json_reply({"data": [step]}))
         with agent_of(service) as agent, pytest.raises(MalformedReply, match="no id"):
             invoked(agent)
-
-    @pytest.mark.parametrize(
-        "garbage",
-        [{}, {"id": "run_else", "status": "completed"}, {"status": "completed"}, {"id": None}],
-    )
-    def test_item_7_a_run_that_turns_to_garbage_is_cancelled(
-        self, service: AssistantsService, garbage: Any
-    ) -> None:
-        service.turns.append([Says("so")])
-        with agent_of(service) as agent:
-            service.fail("GET", "/runs/run", json_reply(garbage))
-            with pytest.raises(MalformedReply):
-                invoked(agent)
-        assert service.cancels == 1
 
     @pytest.mark.parametrize("status", [[], {}, 7])
     def test_item_7_a_status_that_is_no_text(self, service: AssistantsService, status: Any) -> None:
@@ -217,37 +202,6 @@ class TestWhatIsRefused:
             with pytest.raises(ValidationError, match="__thread_options"):
                 agent.create_thread(taken)
             assert not service.requests
-
-    @pytest.mark.parametrize(
-        ("role", "content", "kind"),
-        [("user", "", ValidationError), ("assistant", Image(data=b"x"), UnsupportedPart)],
-    )
-    def test_item_9_a_message_that_no_thread_can_have(
-        self, either: ScriptedService, role: Any, content: Any, kind: Any
-    ) -> None:
-        message = Message(role, content)
-        with agent_of(either) as agent:
-            before = len(either.requests)
-            options = OpenAIAssistantInvocationOptions(additional_messages=[message])
-            with pytest.raises(kind):
-                agent.invoke("thread_1", options)
-            with pytest.raises(kind):
-                agent.add_chat_message("thread_1", message)
-            assert len(either.requests) == before
-
-    def test_nothing_is_received_of_what_cannot_be_whole(self, service: AssistantsService) -> None:
-        picture = Message("user", Image(data=b"x"))
-        with agent_of(service) as agent:
-            channel = agent.create_channel()
-            with pytest.raises(UnsupportedPart):
-                channel.receive([Message("user", "hi"), picture])
-            assert list(channel.history()) == []
-
-    def test_who_said_nothing_is_not_received(self, service: AssistantsService) -> None:
-        with agent_of(service) as agent:
-            channel = agent.create_channel()
-            channel.receive([Message("user", "hi"), Message("assistant", "")])
-            assert [each.text for each in channel.history()] == ["hi"]
 
     @pytest.mark.parametrize(
         "made",

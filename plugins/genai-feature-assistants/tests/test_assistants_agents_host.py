@@ -13,7 +13,6 @@ import attrs
 import genai_feature_assistants
 import pytest
 from genai_feature_assistants.agents import (
-    AgentDelta,
     AgentMessage,
     OpenAIAssistantAgent,
     OpenAIAssistantDefinition,
@@ -21,12 +20,10 @@ from genai_feature_assistants.agents import (
     OpenAIAssistantInvocationOptions,
     OpenAIServiceConfiguration,
     OpenAIThreadCreationOptions,
-    RunFailed,
     RunIncomplete,
 )
 
 from genai_host.api import Message, ToolCall
-from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.store import Store
 from genai_host_testing import FakeModel, RecordedPrompt
 from genai_host_testing.internal.assistants_agents import STREAMED, agent_of, roll
@@ -179,37 +176,6 @@ def test_item_15_a_thread_goes_on_after_a_run_that_was_left(server: Served, api:
     assert given == ([] if api == "assistants" else ["Error: the run was abandoned"])
 
 
-def test_item_6_a_run_calls_functions_and_tells_its_steps_once(server: Served) -> None:
-    with an_agent(server) as agent:
-        thread = agent.create_thread()
-        agent.add_chat_message(thread, "roll, please")
-        call, result, said = agent.invoke(thread, hidden=True)
-        assert (call.visible, result.visible, said.visible) == (False, False, True)
-        assert said.text == "You rolled 4 of 4."
-        agent.add_chat_message(thread, "so?")
-        told = list(agent.invoke_stream(thread))
-        pieces = [each.text for each in told if isinstance(each, AgentDelta)]
-        assert "".join(pieces) == "So it is: so?"
-
-
-@both
-def test_two_agents_share_a_channel_and_hand_on_its_history(server: Served, api: str) -> None:
-    other = attrs.evolve(DEFINITION, name="other")
-    with an_agent(server, api) as first, an_agent(server, api, other) as second:
-        channel = first.create_channel()
-        channel.receive(Message("user", text) for text in ("hello", "from elsewhere"))
-        [(_, one)] = channel.invoke(first)
-        [(_, two)] = channel.invoke(second)
-        assert (one.name, two.name) == ("n", "other")
-        assert one.text == "So it is: from elsewhere"
-        texts = ["hello", "from elsewhere", one.text, two.text]
-        assert [each.text for each in channel.history()] == texts
-        third = second.create_channel()
-        third.receive(channel.history())
-        assert [each.text for each in third.history()] == texts
-        assert first.id != second.id
-
-
 def test_item_2_definitions_come_back_as_they_were(server: Served) -> None:
     options = OpenAIAssistantExecutionOptions(max_completion_tokens=300, truncation_message_count=4)
     whole = attrs.evolve(
@@ -246,43 +212,6 @@ def test_item_7_what_ends_badly_raises(server: Served, api: str) -> None:
         server.fake.answer = lambda heard: says("so far", finish="length")
         with pytest.raises(RunIncomplete, match=r"max_(completion|output)_tokens"):
             list(agent.invoke(thread, OpenAIAssistantInvocationOptions(max_completion_tokens=256)))
-
-
-def test_item_7_a_model_that_fails(server: Served) -> None:
-    server.fake.faults[0] = ServiceUnavailable("it is down")
-    with an_agent(server) as agent:
-        thread = agent.create_thread()
-        agent.add_chat_message(thread, "hello")
-        with pytest.raises(RunFailed, match="it is down") as failed:
-            list(agent.invoke(thread))
-        assert failed.value.run_id.startswith("run_")
-
-
-@both
-def test_item_8_what_is_deleted_is_gone(server: Served, api: str) -> None:
-    with an_agent(server, api) as agent:
-        thread = agent.create_thread()
-        assert agent.delete_thread(thread)
-        for act in (
-            lambda: agent.add_chat_message(thread, "hi"),
-            lambda: list(agent.invoke(thread)),
-            lambda: list(agent.get_thread_messages(thread)),
-        ):
-            with pytest.raises(BadRequest) as caught:
-                act()
-            assert caught.value.status == 404
-        assert agent.delete()
-        server.api.get(f"/assistants/{agent.id}", 404)
-
-
-def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
-    with an_agent(
-        server, definition=attrs.evolve(DEFINITION, enable_code_interpreter=True)
-    ) as agent:
-        thread = agent.create_thread()
-        agent.add_chat_message(thread, "count")
-        with pytest.raises(BadRequest, match="code_interpreter is unavailable"):
-            list(agent.invoke(thread))
 
 
 @both

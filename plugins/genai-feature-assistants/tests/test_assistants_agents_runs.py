@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import threading
 
-import attrs
 import pytest
 from genai_feature_assistants.agents import (
     AnnotatedText,
     Annotation,
     Code,
     OpenAIAssistantDefinition,
-    OpenAIAssistantInvocationOptions,
-    OpenAIThreadCreationOptions,
 )
 
-from genai_host.api import Message, ToolCall, ToolResult, tool
+from genai_host.api import ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host_testing.fake_service import reply
 from genai_host_testing.internal.assistants_agents import (
-    DEFINITION,
     RushingClock,
     agent_of,
     invoked,
@@ -35,31 +31,6 @@ from genai_host_testing.services.assistants import (
 )
 
 pytestmark = pytest.mark.part
-
-
-def test_item_4_what_a_run_and_its_thread_are_made_from(service: AssistantsService) -> None:
-    """`test_assistants_agents_precedence` has each option by itself."""
-    definition = attrs.evolve(DEFINITION, metadata={"whose": "definition", "d": "d"})
-    thread = OpenAIThreadCreationOptions(
-        ["file_1"], vector_store_id="vs_2", metadata={"whose": "thread", "t": "t"}
-    )
-    given = OpenAIAssistantInvocationOptions(
-        metadata={"whose": "invocation"},
-        additional_messages=[Message("user", "one"), Message("assistant", "2")],
-    )
-    service.turns += [[Says("so")], [Says("so")]]
-    with agent_of(service, definition) as agent:
-        for options in (None, given):
-            list(agent.invoke(agent.create_thread(thread), options))
-    made, _ = service.bodies("POST", "/threads")
-    assert made["tool_resources"]["file_search"] == {"vector_store_ids": ["vs_2"]}
-    inherits, overrides = service.bodies("POST", "/runs")
-    assert inherits["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
-    assert inherits["metadata"] == {"whose": "thread", "t": "t", "d": "d"}
-    assert not {"model", "temperature", "top_p", "response_format"} & inherits.keys()
-    assert overrides["metadata"] == {"whose": "invocation", "t": "t", "d": "d"}
-    roles = [[each["role"] for each in messages] for messages in service.messages.values()]
-    assert roles == [["assistant"], ["user", "assistant", "assistant"]]
 
 
 class TestItem6:

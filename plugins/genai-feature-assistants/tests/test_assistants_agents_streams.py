@@ -67,13 +67,6 @@ def test_item_6_the_stream_of_a_run(either: ScriptedService) -> None:
     assert either.outputs == [{"tool_call_id": "c1", "output": "6 of 6"}]
 
 
-def test_item_6_hidden_messages_are_left_out(either: ScriptedService) -> None:
-    either.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
-    with agent_of(either, functions=[roll]) as agent:
-        told = list(agent.invoke_stream(agent.create_thread()))
-    assert [type(each) for each in told] == [AgentDelta, AgentMessage]
-
-
 def test_item_6_both_forms_tell_the_same(either: ScriptedService) -> None:
     script: list[Act] = [
         Runs("1", "one"), Says("first"), Calls(("c1", "roll", "{}")), Calls(("c2", "roll", "{}")),

@@ -16,17 +16,7 @@ from genai_feature_assistants.cli import RunPrinter
 from genai_feature_assistants.service.service import AssistantsService
 from genai_wire_openai.server.objects import ObjectStore
 
-from genai_host import Config
-from genai_host.api import (
-    Cancellation,
-    Completion,
-    Message,
-    RouteRequest,
-    Text,
-    ToolCall,
-    read_json,
-    write_json,
-)
+from genai_host import Config, api
 from genai_host.cli.app import App
 from genai_host.cli.main import run
 from genai_host.errors import BadRequest
@@ -96,10 +86,12 @@ def create(line: Line, name: str = "Tutor", *, user: str = "", **fields: Any) ->
     body = {"name": name, "model": "fake", **fields}
     with closing(AssistantsService(line.host)) as service:
         reply = service.assistants.create(
-            RouteRequest("POST", "/", body=write_json(body), user=user, limits=Cancellation())
+            api.RouteRequest(
+                "POST", "/", body=api.write_json(body), user=user, limits=api.Cancellation()
+            )
         )
     assert isinstance(reply.body, bytes)
-    id: str = read_json(reply.body)["id"]
+    id: str = api.read_json(reply.body)["id"]
     return id
 
 
@@ -187,8 +179,8 @@ class TestRun:
     def test_where_it_is_from_stands_below(self, line: Line) -> None:
         def answer(heard: RecordedPrompt) -> Any:
             if heard.messages[-1].role == "user":
-                call = ToolCall("c1", "file_search", {"query": "whales sing"})
-                return Completion(Message("assistant", [Text("Wait."), call]))
+                call = api.ToolCall("c1", "file_search", {"query": "whales sing"})
+                return api.Completion(api.Message("assistant", [api.Text("Wait."), call]))
             return "They sing【0:0†notes.txt】."
 
         line.model.answer = answer
@@ -204,7 +196,9 @@ class TestRun:
         ]
 
     def test_a_function_is_reported_and_the_run_cancelled(self, line: Line) -> None:
-        line.model.answer = lambda heard: Completion(Message("assistant", [ToolCall("c1", "roll")]))
+        line.model.answer = lambda heard: api.Completion(
+            api.Message("assistant", [api.ToolCall("c1", "roll")])
+        )
         create(line, tools=[{"type": "function", "function": {"name": "roll"}}])
         code, out, err = line("run", "Tutor", "roll")
         assert (code, out) == (1, "")

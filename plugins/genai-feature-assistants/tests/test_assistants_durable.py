@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from genai_feature_assistants.service.messages import Messages
@@ -14,7 +14,6 @@ from genai_feature_assistants.service.messages import Messages
 from genai_host.api import Cancellation, Job
 from genai_host.api.jobs import MOST_TRIES
 from genai_host.errors import StoreError
-from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
 from genai_host_testing import ManualClock, RecordedPrompt
@@ -38,6 +37,8 @@ from genai_host_testing.internal.stores import MakeStore
 pytestmark = pytest.mark.part
 
 JOBS = "assistants/jobs"
+WITHOUT_WORKERS = patch.object(JobWorker, "_start", lambda self, job: None)
+"""A context in which no job is begun."""
 
 
 class ByHand:
@@ -105,10 +106,8 @@ def test_item_14_a_run_killed_before_any_write_goes_on_and_says_nothing_twice(
             return shown(api, api.get(path_of(run))), is_killed
 
         whole, _ = seen(None)
-        assert whole["texts"][1:] == [
-            ("assistant", "I look."),
-            ("assistant", "the sea 【0:0†sea.txt】 is cold"),
-        ]
+        expected = [("assistant", "I look."), ("assistant", "the sea 【0:0†sea.txt】 is cold")]
+        assert whole["texts"][1:] == expected
         number, is_killed = 0, True
         while is_killed:
             found, is_killed = seen(number)
@@ -143,7 +142,7 @@ def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
         api = first.enter_context(api_of(make_host, make_store()))
         api.fake.faults[0] = HANG
         thread = api.thread("hi")
-        run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+        run = api.begin(thread, api.assistant())
         assert api.fake.hanging.wait(30)
         assert other.get(path_of(run))["status"] == "in_progress"
         first.close()
@@ -151,53 +150,38 @@ def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
         assert other.texts(thread) == [("user", "hi"), ("assistant", "hi")]
 
 
+@pytest.mark.parametrize(
+    ("tries", "status", "reason"),
+    [(1, "completed", "None"), (MOST_TRIES, "failed", "ended repeatedly")],
+)
 def test_item_14_a_killed_workers_run_is_taken_up_when_its_lease_is_over(
-    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_api: MakeApi, tries: int, status: str, reason: str
 ) -> None:
-    """The worker that has it does nothing more, as one that was killed; in its place in the
-    store stands a time that is over."""
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(JobWorker, "_start", lambda self, job: None)
-            run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
-        with api_of(make_host, store) as other:
-            abandon(store, run)
-            assert other.ended(run)["status"] == "completed"
+    """As if a worker had taken its job, and had not been heard of since; a run that ends those who
+    do it is given up."""
+    api = make_api()
+    with WITHOUT_WORKERS:
+        run = api.begin(api.thread("hi"), api.assistant())
+    other = make_api()
+    abandon(api, tries)
+    run = other.ended(run)
+    assert run["status"] == status
+    assert reason in str(run["last_error"])
+    assert other.run(run["thread_id"], run["assistant_id"])["status"] == "completed"
 
 
-def test_item_14_a_run_that_ends_those_who_do_it_is_given_up(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(JobWorker, "_start", lambda self, job: None)
-            run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
-        with api_of(make_host, store) as other:
-            abandon(store, run, tries=MOST_TRIES)
-            run = other.ended(run)
-            assert run["status"] == "failed"
-            assert "ended repeatedly" in run["last_error"]["message"]
-            assert other.run(run["thread_id"], run["assistant_id"])["status"] == "completed"
-
-
-def abandon(store: Store, run: Any, tries: int = 1) -> None:
-    """As if a worker had taken the job of a run, and had not been heard of since."""
-    documents = store.for_owner("").documents(JOBS)
-    [found] = [each for each in documents.list() if each.value["about"]["run"] == run["id"]]
+def abandon(api: Api, tries: int) -> None:
+    documents = api.store.for_owner("").documents(JOBS)
+    [found] = documents.list()
     gone = {"worker": "killed", "until": 0.0, "tries": tries}
     documents.put(found.id, {**found.value, **gone})
 
 
-def test_item_14_a_run_nobody_can_do_expires(make_host: MakeHost, tmp_path: Path) -> None:
-    clock = ManualClock()
-    with (
-        Store(tmp_path / "store.db") as store,
-        api_of(make_host, store, clock=clock) as api,
-        pytest.MonkeyPatch.context() as patched,
-    ):
-        patched.setattr(JobWorker, "_start", lambda self, job: None)
+def test_item_14_a_run_nobody_can_do_expires(make_api: MakeApi, clock: ManualClock) -> None:
+    api = make_api(clock=clock)
+    with WITHOUT_WORKERS:
         thread = api.thread("hi")
-        run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+        run = api.begin(thread, api.assistant())
         clock.advance(601)
         assert api.get(path_of(run))["status"] == "queued"
         clock.advance(60)
@@ -206,81 +190,69 @@ def test_item_14_a_run_nobody_can_do_expires(make_host: MakeHost, tmp_path: Path
         api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"})
 
 
-def test_a_run_without_a_job_is_continued(make_host: MakeHost, tmp_path: Path) -> None:
+def test_a_run_without_a_job_is_continued(make_api: MakeApi, clock: ManualClock) -> None:
     """The store fails after the run was stored, and before its job is."""
-    clock = ManualClock()
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store, clock=clock) as api:
-        thread, body = api.thread("hi"), {"assistant_id": api.assistant()}
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(JobWorker, "submit", fail)
-            assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
-        api.post(f"/threads/{thread}/runs", body, 400)  # it may still be added
-        clock.advance(61)
-        [run] = api.get(f"/threads/{thread}/runs")["data"]
-        assert api.ended(run)["status"] == "completed"
-        assert api.run(thread, body["assistant_id"])["status"] == "completed"
+    api = make_api(clock=clock)
+    thread, body = api.thread("hi"), {"assistant_id": api.assistant()}
+    with patch.object(JobWorker, "submit", fail):
+        assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
+    api.post(f"/threads/{thread}/runs", body, 400)  # it may still be added
+    clock.advance(61)
+    [run] = api.get(f"/threads/{thread}/runs")["data"]
+    assert api.ended(run)["status"] == "completed"
+    assert api.run(thread, body["assistant_id"])["status"] == "completed"
 
 
-def test_a_run_that_cannot_be_created_does_not_lock_its_thread(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
-        thread, assistant = api.thread("hi"), api.assistant()
-        more = [{"role": "user", "content": "more"}]
-        body = {"assistant_id": assistant, "additional_messages": more}
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Messages, "add", fail)
-            assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
-        assert api.run(thread, assistant, additional_messages=more)["status"] == "completed"
+def test_a_run_that_cannot_be_created_does_not_lock_its_thread(make_api: MakeApi) -> None:
+    api = make_api()
+    thread, assistant = api.thread("hi"), api.assistant()
+    more = [{"role": "user", "content": "more"}]
+    body = {"assistant_id": assistant, "additional_messages": more}
+    with patch.object(Messages, "add", fail):
+        assert api.ask("POST", f"/threads/{thread}/runs", body).status_code >= 500
+    assert api.run(thread, assistant, additional_messages=more)["status"] == "completed"
 
 
-def test_an_interrupted_deletion_of_a_thread_can_be_repeated(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store, with_asking) as api:
-        thread = api.thread("secret")
-        run = api.run(thread, api.assistant(WEATHER))
-        api.post(f"{path_of(run)}/cancel")
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Documents, "clear", fail)
-            assert api.ask("DELETE", f"/threads/{thread}").status_code >= 500
-        api.get(f"/threads/{thread}", 404)
-        api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"}, 404)
-        api.delete(f"/threads/{thread}")
-        api.delete(f"/threads/{thread}", 404)
-        for kind in (f"message/{thread}", f"run/{thread}", f"step/{run['id']}", "thread"):
-            assert store.for_owner("").documents(f"assistants/{kind}").count() == 0
+def test_an_interrupted_deletion_of_a_thread_can_be_repeated(make_api: MakeApi) -> None:
+    api = make_api(with_asking)
+    thread = api.thread("secret")
+    run = api.run(thread, api.assistant(WEATHER))
+    api.post(f"{path_of(run)}/cancel")
+    with patch.object(Documents, "clear", fail):
+        assert api.ask("DELETE", f"/threads/{thread}").status_code >= 500
+    api.get(f"/threads/{thread}", 404)
+    api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"}, 404)
+    api.delete(f"/threads/{thread}")
+    api.delete(f"/threads/{thread}", 404)
+    for kind in (f"message/{thread}", f"run/{thread}", f"step/{run['id']}", "thread"):
+        assert api.store.for_owner("").documents(f"assistants/{kind}").count() == 0
 
 
 def fail(*given: Any, **named: Any) -> Any:
     raise StoreError("the disk is full")
 
 
-def test_item_11_a_run_expires_while_the_model_thinks(make_host: MakeHost, tmp_path: Path) -> None:
-    clock = ManualClock()
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store, clock=clock) as api:
-        api.fake.faults[0] = HANG
-        run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
-        assert api.fake.hanging.wait(30)
-        clock.advance(601)
-        assert api.ended(run)["status"] == "expired"
+def test_item_11_a_run_expires_while_the_model_thinks(
+    make_api: MakeApi, clock: ManualClock
+) -> None:
+    api = make_api(clock=clock)
+    api.fake.faults[0] = HANG
+    run = api.begin(api.thread("hi"), api.assistant())
+    assert api.fake.hanging.wait(30)
+    clock.advance(601)
+    assert api.ended(run)["status"] == "expired"
 
 
 def test_item_11_a_run_expires_that_waits_for_its_client(
-    make_host: MakeHost, tmp_path: Path
+    make_api: MakeApi, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
-    with (
-        Store(tmp_path / "store.db") as store,
-        api_of(make_host, store, with_asking, clock=clock) as api,
-    ):
-        run = api.run(api.thread("hi"), api.assistant(WEATHER))
-        assert run["status"] == "requires_action"
-        clock.advance(600)
-        path = f"{path_of(run)}/submit_tool_outputs"
-        outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": ""}]}
-        assert "expired" in api.error(api.post(path, outputs, 400))
-        assert api.get(path_of(run))["status"] == "expired"
+    api = make_api(with_asking, clock=clock)
+    run = api.run(api.thread("hi"), api.assistant(WEATHER))
+    assert run["status"] == "requires_action"
+    clock.advance(600)
+    outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": ""}]}
+    assert "expired" in api.error(api.post(f"{path_of(run)}/submit_tool_outputs", outputs, 400))
+    assert api.get(path_of(run))["status"] == "expired"
 
 
 def with_asking(heard: RecordedPrompt) -> Any:
@@ -291,17 +263,10 @@ def test_item_14_all_is_there_after_a_restart(make_host: MakeHost, make_store: M
     with api_of(make_host, make_store()) as api:
         assistant, file = api.assistant(name="A", metadata={"a": "b"}), api.upload("a.txt", b"hi")
         thread = api.thread("hello")
-        run = api.run(thread, assistant)
+        run = path_of(api.run(thread, assistant))
         store = api.store_of(sea="the sea is blue")
-        paths = [
-            f"/assistants/{assistant}",
-            f"/threads/{thread}",
-            f"/threads/{thread}/messages",
-            path_of(run),
-            f"{path_of(run)}/steps",
-            f"/files/{file}",
-            f"/vector_stores/{store}/files",
-        ]
+        paths = [f"/assistants/{assistant}", f"/threads/{thread}", f"/threads/{thread}/messages"]
+        paths += [run, f"{run}/steps", f"/files/{file}", f"/vector_stores/{store}/files"]
         before = [api.get(path) for path in paths]
     with api_of(make_host, make_store()) as api:
         assert [api.get(path) for path in paths] == before
@@ -310,19 +275,14 @@ def test_item_14_all_is_there_after_a_restart(make_host: MakeHost, make_store: M
         assert found["data"][0]["filename"] == "sea.txt"
 
 
-def test_a_file_that_was_left_is_made_searchable_by_others(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(JobWorker, "_start", lambda self, job: None)
-            file = api.upload("a.txt", b"the sea")
-            made = api.post("/vector_stores", {"file_ids": [file]})["id"]
-        documents = store.for_owner("").documents(JOBS)
-        [found] = documents.list()
-        documents.put(found.id, {**found.value, "worker": "killed", "until": 0.0})
-        with api_of(make_host, store) as other:
-            until(lambda: other.get(f"/vector_stores/{made}")["status"] == "completed")
+def test_a_file_that_was_left_is_made_searchable_by_others(make_api: MakeApi) -> None:
+    api = make_api()
+    with WITHOUT_WORKERS:
+        file = api.upload("a.txt", b"the sea")
+        made = api.post("/vector_stores", {"file_ids": [file]})["id"]
+    abandon(api, 0)
+    other = make_api()
+    until(lambda: other.get(f"/vector_stores/{made}")["status"] == "completed")
 
 
 def test_a_file_that_is_added_again_is_indexed_by_its_last_job(

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.store import Store
 from genai_host_testing import RecordedPrompt
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.assistants_api import (
     WEATHER,
     MakeApi,
-    api_of,
     calls,
     outputs_in,
     path_of,
     says,
     until,
 )
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
@@ -61,10 +57,8 @@ def test_item_11_functions_are_called_by_the_client(make_api: MakeApi) -> None:
     run = api.run(thread, api.assistant(WEATHER))
     assert run["status"] == "requires_action"
     action = run["required_action"]["submit_tool_outputs"]["tool_calls"]
-    assert [(call["id"], call["function"]["name"]) for call in action] == [
-        ("c1", "weather"),
-        ("c2", "weather"),
-    ]
+    expected = [("c1", "weather"), ("c2", "weather")]
+    assert [(call["id"], call["function"]["name"]) for call in action] == expected
     [step] = api.steps(run)
     assert step["status"] == "in_progress"
     run = api.submit(run, c1="cold", c2="warm")
@@ -123,7 +117,7 @@ def test_item_11_a_run_is_cancelled_while_the_model_thinks(make_api: MakeApi) ->
     api = make_api()
     api.fake.faults[0] = HANG
     thread = api.thread("hi")
-    run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+    run = api.begin(thread, api.assistant())
     assert run["status"] == "queued"
     assert api.fake.hanging.wait(30)
     assert api.post(f"{path_of(run)}/cancel")["status"] in ("cancelling", "cancelled")
@@ -167,10 +161,8 @@ def test_item_11_bounds_on_tokens_leave_a_run_incomplete(make_api: MakeApi) -> N
     assert run["status"] == "incomplete"
     assert run["incomplete_details"] == {"reason": "max_completion_tokens"}
     [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
-    assert (message["status"], message["incomplete_details"]) == (
-        "incomplete",
-        {"reason": "max_tokens"},
-    )
+    expected = ("incomplete", {"reason": "max_tokens"})
+    assert (message["status"], message["incomplete_details"]) == expected
     assert api.fake.prompts[0].parameters["max_tokens"] == 256
 
 
@@ -244,15 +236,6 @@ def test_what_a_run_must_not_ask_for(make_api: MakeApi, fields: Any, path: str) 
     assert api.texts(thread) == [("user", "hi")]
 
 
-def test_a_thread_and_a_run_in_one_request(make_api: MakeApi) -> None:
-    api = make_api()
-    said = {"messages": [{"role": "user", "content": "hello"}], "metadata": {"a": "b"}}
-    run = api.ended(api.post("/threads/runs", {"assistant_id": api.assistant(), "thread": said}))
-    assert run["status"] == "completed"
-    assert api.texts(run["thread_id"]) == [("user", "hello"), ("assistant", "hello")]
-    assert api.get(f"/threads/{run['thread_id']}")["metadata"] == {"a": "b"}
-
-
 def test_item_11_what_is_not_there_is_a_404_with_a_message(make_api: MakeApi) -> None:
     api = make_api()
     thread = api.thread("hi")
@@ -293,11 +276,9 @@ def test_users_have_their_own(make_api: MakeApi) -> None:
     bob.get(path_of(run), 404)
 
 
-def test_records_of_runs_are_not_kept_nor_among_conversations(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
-        api.run(api.thread("hi"), api.assistant())
-        until(lambda: not store.for_owner("assistants/").conversations())
-        assert store.conversations() == []
-        until(lambda: not store.for_owner("").documents("assistants/jobs").list())
+def test_records_of_runs_are_not_kept_nor_among_conversations(make_api: MakeApi) -> None:
+    api = make_api()
+    api.run(api.thread("hi"), api.assistant())
+    until(lambda: not api.store.for_owner("assistants/").conversations())
+    assert api.store.conversations() == []
+    until(lambda: not api.store.for_owner("").documents("assistants/jobs").list())

@@ -99,14 +99,6 @@ def test_item_12_marks_of_two_searches_of_a_round_are_told_apart(make_api: MakeA
     assert [file["filename"] for file in cited] == ["sea.txt", "hills.txt"]
 
 
-def test_marks_that_nothing_was_found_for_are_no_citations(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: "as 【0:0†sea.txt】 and 【9:9†a】 say")
-    thread = api.thread("?")
-    api.run(thread, searcher(api, api.store_of(sea="the sea is blue")))
-    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
-    assert text["annotations"] == []
-
-
 def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
     api = make_api(cites)
     file = api.upload("sea.txt", b"the sea is blue")

@@ -22,14 +22,10 @@ from genai_host_testing.internal.assistants_api import (
 pytestmark = pytest.mark.part
 
 MESSAGE = [
-    "thread.run.step.created",
-    "thread.run.step.in_progress",
-    "thread.message.created",
-    "thread.message.in_progress",
-    "thread.message.delta",
-    "thread.message.completed",
+    "thread.run.step.created", "thread.run.step.in_progress", "thread.message.created",
+    "thread.message.in_progress", "thread.message.delta", "thread.message.completed",
     "thread.run.step.completed",
-]
+]  # fmt: skip
 BEGUN = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
 END = ["thread.run.completed", "done"]
 
@@ -73,36 +69,28 @@ def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
     thread = api.thread("the weather?")
     events = api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant(WEATHER)})
     assert names_of(events) == [
-        *BEGUN,
-        *MESSAGE,
-        "thread.run.step.created",
-        "thread.run.step.in_progress",
-        "thread.run.step.delta",
-        "thread.run.requires_action",
-        "done",
-    ]
+        *BEGUN, *MESSAGE, "thread.run.step.created", "thread.run.step.in_progress",
+        "thread.run.step.delta", "thread.run.requires_action", "done",
+    ]  # fmt: skip
     [call] = dict(events)["thread.run.step.delta"]["delta"]["step_details"]["tool_calls"]
     assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}', "output": None}
     run = dict(events)["thread.run.requires_action"]
     outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": "cold"}]}
     events = api.events(f"{path_of(run)}/submit_tool_outputs", outputs)
     assert names_of(events) == [
-        "thread.run.queued",
-        "thread.run.in_progress",
-        "thread.run.step.completed",
-        *MESSAGE,
-        *END,
-    ]
+        "thread.run.queued", "thread.run.in_progress", "thread.run.step.completed", *MESSAGE, *END,
+    ]  # fmt: skip
     assert text_of(events) == "it is cold"
 
 
 def test_item_11_a_thread_and_a_run_in_one_stream(make_api: MakeApi) -> None:
     api = make_api()
-    said = {"messages": [{"role": "user", "content": "hello"}]}
+    said = {"messages": [{"role": "user", "content": "hello"}], "metadata": {"a": "b"}}
     events = api.events("/threads/runs", {"assistant_id": api.assistant(), "thread": said})
     assert names_of(events) == ["thread.created", *BEGUN, *MESSAGE, *END]
     thread = events[0][1]["id"]
     assert api.texts(thread) == [("user", "hello"), ("assistant", "hello")]
+    assert api.get(f"/threads/{thread}")["metadata"] == {"a": "b"}
 
 
 def test_item_11_a_run_that_fails_says_so_in_its_stream(make_api: MakeApi) -> None:

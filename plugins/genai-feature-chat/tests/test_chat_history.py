@@ -73,14 +73,6 @@ def test_how_much_is_shown_may_change_and_come_back(host: Host) -> None:
     assert counts == [1, 3, len(HISTORY) + 5]
 
 
-def test_what_is_said_enters_the_history(host: Host) -> None:
-    conversation = host.open("chat", "mock")
-    conversation.say("one")
-    conversation.say("two")
-    texts = [(message.role, message.text) for message in conversation.history]
-    assert texts == [("user", "one"), ("assistant", "one"), ("user", "two"), ("assistant", "two")]
-
-
 def test_a_chat_that_keeps_no_history_forgets_each_turn(host: Host) -> None:
     settings = {"system_prompt": "", "keep_history": False}
     conversation = host.open("chat", "mock", settings=settings, history=TURN_1)

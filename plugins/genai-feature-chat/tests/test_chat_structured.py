@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply
 
-from genai_host import Config, Host, Message, Usage
+from genai_host import Config, Host, Message, Usage, errors
 from genai_host.api import schema_of
-from genai_host.errors import (
-    GenerationError,
-    NoRoute,
-    OutputValidationError,
-    ServiceUnavailable,
-    UnexpectedFinish,
-    ValidationError,
-)
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
@@ -105,12 +97,8 @@ def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> No
     conversation.say("I spent three days in Oslo.", output_type=SCHEMA)
     (main,) = requests(host, "main")
     assert "schema" not in main
-    assert [message["role"] for message in main["messages"]] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-    ]
+    expected = ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in main["messages"]] == expected
     (helper,) = requests(host, "helper")
     assert helper["schema"] == SCHEMA
     instruction, text = helper["messages"]
@@ -143,10 +131,8 @@ def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
     )
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
     answer = conversation.say("hi", output_type=SCHEMA)
-    assert [detail.title for detail in answer.details] == [
-        "prompt of main to mock@main",
-        "prompt of support to mock@helper",
-    ]
+    expected = ["prompt of main to mock@main", "prompt of support to mock@helper"]
+    assert [detail.title for detail in answer.details] == expected
     assert answer.details[1].data["schema"] == SCHEMA
     assert "schema" not in answer.details[0].data
     assert answer.usage == Usage(18, 18)
@@ -167,7 +153,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
     scripted: MakeHost, text: str
 ) -> None:
     conversation = scripted(text, JSON).open("chat", "mock")
-    with pytest.raises(OutputValidationError) as caught:
+    with pytest.raises(errors.OutputValidationError) as caught:
         conversation.say("hi", output_type=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
@@ -178,7 +164,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
 def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost, text: str) -> None:
     host = two(["Three days in Oslo."], [text])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    with pytest.raises(OutputValidationError) as caught:
+    with pytest.raises(errors.OutputValidationError) as caught:
         conversation.say("hi", output_type=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
@@ -186,7 +172,7 @@ def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost,
 
 def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
     conversation = scripted(ScriptedReply(JSON[:-3], finish="length")).open("chat", "mock")
-    with pytest.raises(OutputValidationError) as caught:
+    with pytest.raises(errors.OutputValidationError) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert "max_tokens" in caught.value.hint
 
@@ -195,7 +181,7 @@ def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
 def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) -> None:
     host = two([ScriptedReply("I cannot help with that", fault="filtered")], [JSON])
     conversation = host.open("chat", "mock@main", models=support)
-    with pytest.raises(GenerationError) as caught:
+    with pytest.raises(errors.GenerationError) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert caught.value.reason == "content_filter"
     assert requests(host, "helper") == []
@@ -205,7 +191,7 @@ def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) ->
 def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
     host = two(["Three days in Oslo."], [ScriptedReply(JSON, finish=finish)])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    with pytest.raises(UnexpectedFinish):
+    with pytest.raises(errors.UnexpectedFinish):
         conversation.say("hi", output_type=SCHEMA)
     assert conversation.history == ()
 
@@ -213,7 +199,7 @@ def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
 def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
     host = two(["Three days in Oslo.", "again"], [ScriptedReply(fault="refused")])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    with pytest.raises(ServiceUnavailable) as caught:
+    with pytest.raises(errors.ServiceUnavailable) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert caught.value.provider == "helper"
     assert conversation.history == ()
@@ -221,13 +207,13 @@ def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
 
 
 def test_a_support_model_that_cannot_run_is_told_at_once(host: Host) -> None:
-    with pytest.raises(NoRoute):
+    with pytest.raises(errors.NoRoute):
         host.open("chat", "mock", models={"support": "nobody"})
 
 
 def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Host) -> None:
     conversation = host.open("chat", "mock")
-    with pytest.raises(ValidationError, match="no JSON Schema can be made"):
+    with pytest.raises(errors.ValidationError, match="no JSON Schema can be made"):
         conversation.say("hi", output_type=object)
     assert requests(host, "mock") == []
     assert conversation.say("hi").text == "hi"

@@ -11,8 +11,9 @@ from genai_feature_research.search import cited
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.research_engine import Scene, result
+from genai_host_testing.internal.research_engine import Scene, result, scene
+
+__all__ = ["scene"]
 
 PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.example/b?c=d"
 
@@ -56,39 +57,29 @@ def test_no_number_and_no_address_is_left_that_was_not_there(answer: str) -> Non
     assert all(int(each) in (1, 2) for each in re.findall(r"\[(\d{1,4})\](?!\(|\w)", plain))
 
 
-def test_where_an_answer_refers_to_nothing_all_findings_are_its_sources(
-    make_host: MakeHost,
-) -> None:
-    scene = Scene(make_host)
+def test_where_an_answer_refers_to_nothing_all_findings_are_its_sources(scene: Scene) -> None:
     conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
     answer = conversation.say("Where do rivers run to?")
     assert [each["number"] for each in answer.data["sources"]] == [1]
 
 
-def test_an_answer_that_has_nothing_left_says_so(make_host: MakeHost) -> None:
-    scene = Scene(make_host)
+def test_an_answer_that_has_nothing_left_says_so(scene: Scene) -> None:
     scene.says = " [7] "
     assert scene.ask()["answer"] == NOTHING_LEFT
 
 
-def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> None:
-    scene = Scene(make_host)
-    scene.engine.results = lambda query: [
-        result("Rivers run to the sea.", "https://rivers.example", "Rivers")
-    ]
+def test_an_answer_refers_to_what_the_model_was_shown(scene: Scene) -> None:
+    found = result("Rivers run to the sea.", "https://rivers.example", "Rivers")
+    scene.engine.results = lambda query: [found]
     scene.says = "To the sea [1], and up [4]; see https://evil.example/?q=secret"
     conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
     answer = conversation.say("Where do rivers run to?")
     assert answer.summary == "To the sea [1], and up; see"
-    assert answer.data["sources"] == [
-        {"number": 1, "title": "Rivers", "link": "https://rivers.example"}
-    ]
-    kinds = [reaction["type"] for reaction in answer.reactions]
-    assert kinds == ["sources", "warnings"]
-    assert [*reactions.sources(answer.reactions[0], 80)] == [
-        "[1] Rivers",
-        "    https://rivers.example",
-    ]
+    source = {"number": 1, "title": "Rivers", "link": "https://rivers.example"}
+    assert answer.data["sources"] == [source]
+    assert [reaction["type"] for reaction in answer.reactions] == ["sources", "warnings"]
+    shown = [*reactions.sources(answer.reactions[0], 80)]
+    assert shown == ["[1] Rivers", "    https://rivers.example"]
     warned = [*reactions.warnings(answer.reactions[1], 30)]
     assert " ".join(warned).startswith("! removed from the answer")
     assert len(warned) > 1

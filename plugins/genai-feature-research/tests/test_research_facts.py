@@ -195,17 +195,16 @@ def test_item_3_without_searches_nothing_is_searched_for(scene: Scene) -> None:
     assert "Rivers are wet." in given["prompt"]
 
 
-def test_item_11_without_a_search_tool_there_is_an_answer_and_a_warning(scene: Scene) -> None:
-    assistant = scene.assistant(settings={"search": ["nobody__search"]})
+@pytest.mark.parametrize("others", [[], ["engine__search"]])
+def test_item_11_the_first_search_tool_that_there_is_searches_or_a_warning_is_given(
+    scene: Scene, others: list[str]
+) -> None:
+    assistant = scene.assistant(settings={"search": ["nobody__search", *others]})
     given = assistant.answer({"input_text": "hi"})
     assert given["answer"] == "The answer."
-    assert any("nobody__search" in each for each in given["warnings"])
-
-
-def test_item_11_the_first_search_tool_that_there_is_searches(scene: Scene) -> None:
-    assistant = scene.assistant(settings={"search": ["nobody__search", "engine__search"]})
-    assert assistant.answer({"input_text": "hi"})["warnings"] == []
-    assert scene.engine.queries
+    assert any("nobody__search" in each for each in given["warnings"]) is not bool(others)
+    assert len(given["warnings"]) == 1 - len(others)
+    assert bool(scene.engine.queries) is bool(others)
 
 
 def test_item_11_what_does_not_moderate_is_not_taken_for_a_moderator(scene: Scene) -> None:
@@ -215,17 +214,14 @@ def test_item_11_what_does_not_moderate_is_not_taken_for_a_moderator(scene: Scen
     assert given["answer"] == "The answer."
 
 
-HOSTILE = [
-    "no json",
-    "{}",
-    "[7]",
-    '[{"title": 1, "link": "", "text": ""}]',
-    "[" * 10_000,
-    '[{"title": null}]',
-]
-
-
-@pytest.mark.parametrize("said", HOSTILE)
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("no json", "{}", "[7]", "[" * 10_000),
+        *('[{"title": 1, "link": "", "text": ""}]', '[{"title": null}]'),
+    ],
+    ids=range(6),
+)
 def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, said: str) -> None:
     scene.engine.says = said
     given = scene.ask()

@@ -8,19 +8,17 @@ import pytest
 from genai_feature_research.memory import MemoryAdditions, memory_of
 
 from genai_host.api import Image, Message, Text, VendorPart
-from genai_host.errors import ServiceUnavailable
-from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.research_engine import Scene, entries, result
+from genai_host_testing.internal.research_engine import Scene, entries, result, scene
 
-
-@pytest.fixture
-def scene(make_host: MakeHost) -> Scene:
-    return Scene(make_host)
+__all__ = ["scene"]
 
 
 def opened(scene: Scene, **given: Any) -> Any:
-    models = {**scene.roles, **given.pop("models", {})}
-    return scene.host.open("research", "fake", models=models, settings={**scene.settings, **given})
+    history = given.pop("history", ())
+    settings = {**scene.settings, **given}
+    return scene.host.open(
+        "research", "fake", models=scene.roles, settings=settings, history=history
+    )
 
 
 def test_what_was_found_is_found_again_in_a_later_turn(scene: Scene) -> None:
@@ -54,16 +52,6 @@ def test_a_turn_that_is_taken_back_is_forgotten(scene: Scene) -> None:
     assert len(scene.engine.queries) == 2
 
 
-def test_a_model_that_is_out_changes_nothing(scene: Scene) -> None:
-    conversation = opened(scene)
-    conversation.say("One")
-    before = conversation.history
-    scene.model.faults = {scene.model.calls + 1: ServiceUnavailable("out")}
-    with pytest.raises(ServiceUnavailable):
-        conversation.say("Two")
-    assert conversation.history == before
-
-
 def test_it_grows_by_as_much_with_each_turn(scene: Scene) -> None:
     conversation = opened(scene)
     scene.engine.results = lambda query: [result(f"Found by {len(scene.engine.queries)}.")]
@@ -94,9 +82,7 @@ def test_vectors_of_another_embedder_are_made_anew_once(scene: Scene) -> None:
 
 def test_a_history_of_another_feature_is_remembered(scene: Scene) -> None:
     history = [Message("user", "Do rivers run uphill?"), Message("assistant", "No.")]
-    conversation = scene.host.open(
-        "research", "fake", models=scene.roles, settings=scene.settings, history=history
-    )
+    conversation = opened(scene, history=history)
     answer = conversation.say("Do rivers run uphill?")
     assert answer.data["warnings"] == []
     assert memory_of(conversation.history).entry_vectors.missing() == []
@@ -113,29 +99,14 @@ def test_a_message_without_a_text_leaves_vectors_where_they_belong(scene: Scene)
     assert memory.entry_vectors.row(4) == entries("Do rivers freeze?")[0]["ada_search"]
 
 
+EMPTY: dict[str, Any] = {
+    "entries_from": 0, "entry_vectors": "", "entry_size": 0,
+    "facts_from": 0, "facts": [], "fact_vectors": "", "fact_size": 0,
+}  # fmt: skip
 BROKEN: list[Any] = [
-    None,
-    {},
-    {"entries_from": -1},
-    {
-        "entries_from": 0,
-        "entry_vectors": "AAAA",
-        "entry_size": 64,
-        "facts": [],
-        "facts_from": 0,
-        "fact_vectors": "",
-        "fact_size": 0,
-    },
-    {
-        "entries_from": 0,
-        "entry_vectors": "",
-        "entry_size": 0,
-        "facts": [["a", "b"]],
-        "facts_from": 0,
-        "fact_vectors": "",
-        "fact_size": 0,
-    },
-]
+    None, {}, {"entries_from": -1}, {**EMPTY, "entry_vectors": "AAAA", "entry_size": 64},
+    {**EMPTY, "facts": [["a", "b"]]},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", BROKEN)
@@ -143,9 +114,7 @@ def test_what_cannot_be_read_is_as_if_it_were_not_there(scene: Scene, data: Any)
     message = Message("assistant", [Text("No."), VendorPart("research", data)])
     assert MemoryAdditions.in_message(message) is None
     history = [Message("user", "Hm?"), message]
-    conversation = scene.host.open(
-        "research", "fake", models=scene.roles, settings=scene.settings, history=history
-    )
+    conversation = opened(scene, history=history)
     assert conversation.say("Go on").summary == "The answer."
 
 
@@ -162,7 +131,5 @@ def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     for passes in (False, True):
         conversation = opened(scene, style_pass=passes)
-        assert conversation.say("Where to?", output_type=schema).data == {
-            "to": "the sea",
-            "at": [7],
-        }
+        answer = conversation.say("Where to?", output_type=schema)
+        assert answer.data == {"to": "the sea", "at": [7]}

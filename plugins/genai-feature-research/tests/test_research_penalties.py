@@ -34,11 +34,8 @@ def test_item_1_a_penalty_on_a_model_without_it_warns(scene: Scene) -> None:
     assert given["answer"] == "The answer."
     assert [each for each in given["warnings"] if "presence_penalty" in each] == given["warnings"]
     assert len(given["warnings"]) == 1
-    assert [dict(heard.parameters) for heard in scene.model.prompts] == [
-        {},
-        {"frequency_penalty": 0.25},
-        {"frequency_penalty": 0.25},
-    ]
+    expected = [{}, {"frequency_penalty": 0.25}, {"frequency_penalty": 0.25}]
+    assert [dict(heard.parameters) for heard in scene.model.prompts] == expected
 
 
 def test_item_1_a_penalty_of_zero_on_a_model_without_it_does_not_warn(scene: Scene) -> None:

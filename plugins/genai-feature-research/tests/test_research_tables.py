@@ -13,8 +13,9 @@ import pytest
 from genai_feature_research.settings import REGIONS
 
 from genai_host.errors import ValidationError
-from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.research_engine import Scene, entries, facts
+from genai_host_testing.internal.research_engine import Scene, entries, facts, scene
+
+__all__ = ["scene"]
 
 SAID = entries("What is a river?", "Water that flows.")
 KNOWN = facts("Rivers run to the sea.", "Lakes stand still.")
@@ -40,21 +41,10 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
     if isinstance(table, pd.DataFrame):
         return [{str(name): each for name, each in row.items()} for row in table.to_dict("records")]
     if isinstance(table, dict):
-        lists = {
-            name: list(each.values()) if isinstance(each, dict) else each
-            for name, each in table.items()
-        }
-        return [
-            {name: values[row] for name, values in lists.items()}
-            for row in range(len(lists["text"]))
-        ]
+        lists = [each.values() if isinstance(each, dict) else each for each in table.values()]
+        return [dict(zip(table, row, strict=True)) for row in zip(*lists, strict=True)]
     assert isinstance(table, list)
     return table
-
-
-@pytest.fixture
-def scene(make_host: MakeHost) -> Scene:
-    return Scene(make_host)
 
 
 @pytest.mark.parametrize("form", [records, columns, indexed, frame])
@@ -69,11 +59,8 @@ def test_item_1_tables_come_back_in_their_form_with_the_new_rows(
         assert rows_of(table) == rows_of(was), "the caller's tables stay as they are"
     assert type(result["conversation_history"]) is type(history)
     said = rows_of(result["conversation_history"])
-    assert [row["text"] for row in said] == [
-        *(row["text"] for row in SAID),
-        "Where do rivers run to?",
-        "The answer.",
-    ]
+    expected = [*(row["text"] for row in SAID), "Where do rivers run to?", "The answer."]
+    assert [row["text"] for row in said] == expected
     found = rows_of(result["search_history"])
     assert found[:2] == KNOWN
     assert [row["query"] for row in found[2:]] == ["Where do rivers run to?\na query of the model"]
@@ -111,65 +98,40 @@ def test_item_9_empty_histories_work(scene: Scene, history: Any) -> None:
     assert len(rows_of(result["conversation_history"])) == 2
 
 
+HISTORY, FACTS = "conversation_history", "search_history"
+SHORT = [SAID[0], {**SAID[1], "ada_search": [1.0] * 3}]
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "$.input_text"),
     ({"input_text": " "}, "$.input_text"),
     ({"input_text": 7}, "$.input_text"),
     ({"input_text": "hi", "inputs": 1}, "$.inputs"),
-    ({"conversation_history": 7}, "$.conversation_history"),
-    ({"conversation_history": [7]}, "$.conversation_history[0]"),
+    ({HISTORY: 7}, f"$.{HISTORY}"),
+    ({HISTORY: [7]}, f"$.{HISTORY}[0]"),
+    ({HISTORY: [{"text": "a", "ada_search": []}]}, f"$.{HISTORY}.text_length"),
+    ({HISTORY: {"text": ["a"], "text_length": [1]}}, f"$.{HISTORY}.ada_search"),
+    ({HISTORY: [SAID[0], {"text": "a", "text_length": 1}]}, f"$.{HISTORY}[1].ada_search"),
     (
-        {"conversation_history": [{"text": "a", "ada_search": []}]},
-        "$.conversation_history.text_length",
+        {HISTORY: {"text": ["a", "b"], "text_length": [1], "ada_search": [[1]]}},
+        f"$.{HISTORY}.text_length",
     ),
     (
-        {"conversation_history": {"text": ["a"], "text_length": [1]}},
-        "$.conversation_history.ada_search",
+        {HISTORY: {"text": {"0": "a"}, "text_length": {"1": 1}, "ada_search": {}}},
+        f"$.{HISTORY}.text_length",
     ),
+    ({HISTORY: [{**SAID[0], "text_length": 3}]}, f"$.{HISTORY}[0].text_length"),
     (
-        {"conversation_history": [SAID[0], {"text": "a", "text_length": 1}]},
-        "$.conversation_history[1].ada_search",
+        {HISTORY: [{"text": "a", "text_length": True, "ada_search": []}]},
+        f"$.{HISTORY}[0].text_length",
     ),
-    (
-        {"conversation_history": {"text": ["a", "b"], "text_length": [1], "ada_search": [[1]]}},
-        "$.conversation_history.text_length",
-    ),
-    (
-        {"conversation_history": {"text": {"0": "a"}, "text_length": {"1": 1}, "ada_search": {}}},
-        "$.conversation_history.text_length",
-    ),
-    (
-        {"conversation_history": [{**SAID[0], "text_length": 3}]},
-        "$.conversation_history[0].text_length",
-    ),
-    (
-        {"conversation_history": [{"text": "a", "text_length": True, "ada_search": []}]},
-        "$.conversation_history[0].text_length",
-    ),
-    ({"conversation_history": [{**SAID[0], "text": 7}]}, "$.conversation_history[0].text"),
-    (
-        {"conversation_history": [SAID[0], {**SAID[1], "ada_search": [1.0] * 3}]},
-        "$.conversation_history[1].ada_search",
-    ),
-    (
-        {"conversation_history": columns([SAID[0], {**SAID[1], "ada_search": [1.0] * 3}])},
-        "$.conversation_history.ada_search[1]",
-    ),
-    (
-        {"conversation_history": indexed([SAID[0], {**SAID[1], "ada_search": [1.0] * 3}])},
-        '$.conversation_history.ada_search["1"]',
-    ),
-    (
-        {"search_history": [{**KNOWN[0], "ada_search": ["a"] * 64}]},
-        "$.search_history[0].ada_search",
-    ),
-    ({"search_history": [{**KNOWN[0], "ada_search": "[1.0]"}]}, "$.search_history[0].ada_search"),
-    (
-        {"search_history": [{**KNOWN[0], "ada_search": [float("nan")] * 64}]},
-        "$.search_history[0].ada_search",
-    ),
-    ({"search_history": [{**KNOWN[0], "link": None}]}, "$.search_history[0].link"),
-    ({"search_history": ["fact_1"]}, "$.search_history[0]"),
+    ({HISTORY: [{**SAID[0], "text": 7}]}, f"$.{HISTORY}[0].text"),
+    ({HISTORY: SHORT}, f"$.{HISTORY}[1].ada_search"),
+    ({HISTORY: columns(SHORT)}, f"$.{HISTORY}.ada_search[1]"),
+    ({HISTORY: indexed(SHORT)}, f'$.{HISTORY}.ada_search["1"]'),
+    ({FACTS: [{**KNOWN[0], "ada_search": ["a"] * 64}]}, f"$.{FACTS}[0].ada_search"),
+    ({FACTS: [{**KNOWN[0], "ada_search": "[1.0]"}]}, f"$.{FACTS}[0].ada_search"),
+    ({FACTS: [{**KNOWN[0], "ada_search": [float("nan")] * 64}]}, f"$.{FACTS}[0].ada_search"),
+    ({FACTS: [{**KNOWN[0], "link": None}]}, f"$.{FACTS}[0].link"),
+    ({FACTS: ["fact_1"]}, f"$.{FACTS}[0]"),
     ({"additional_searches": "rivers"}, "$.additional_searches"),
     ({"additional_searches": [7]}, "$.additional_searches"),
     ({"settings": []}, "$.settings"),
@@ -212,9 +174,8 @@ def test_item_1_a_table_with_vectors_of_another_size_is_embedded_anew(scene: Sce
     known = facts("Rivers run to the sea.", size=16)
     result = scene.ask(conversation_history=old, search_history=known)
     new = entries("What is a river?", "Water that flows.")
-    assert [row["ada_search"] for row in result["conversation_history"][:2]] == [
-        row["ada_search"] for row in new
-    ]
+    for row, expected in zip(result["conversation_history"], new, strict=False):
+        assert row["ada_search"] == expected["ada_search"]
     assert len(result["search_history"][0]["ada_search"]) == 64
     assert len(old[0]["ada_search"]) == 16
     warned = "\n".join(result["warnings"])

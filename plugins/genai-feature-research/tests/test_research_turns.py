@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import copy
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from genai_feature_research.prompts import FLAGGED, TOO_LONG, TOO_MUCH
 
-from genai_host.api import Completion, Message, Usage
-from genai_host.errors import (
-    ContextOverflow,
-    GenerationError,
-    NoRoute,
-    RateLimited,
-    ServiceUnavailable,
-    UnexpectedFinish,
-)
+from genai_host import errors
+from genai_host.api import Cancellation, Completion, Message, Usage
 from genai_host_testing import RecordedPrompt
-from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.research_engine import Scene, entries, facts, result
+from genai_host_testing.internal.research_engine import Scene, entries, facts, result, scene
+
+__all__ = ["scene"]
 
 HISTORY = entries(
     "Do rivers run uphill?",
@@ -33,11 +30,6 @@ HISTORY = entries(
 )
 DEAD = "https://example.org/dead"
 ALIVE = "https://example.org/a"
-
-
-@pytest.fixture
-def scene(make_host: MakeHost) -> Scene:
-    return Scene(make_host)
 
 
 def test_item_3_the_order_of_a_turn(scene: Scene) -> None:
@@ -84,11 +76,8 @@ def test_item_3_what_is_flagged_is_refused_and_remembered(scene: Scene) -> None:
     assert not scene.engine.queries
 
 
-def test_item_3_what_is_not_flagged_is_answered(scene: Scene) -> None:
+def test_item_3_what_is_not_flagged_or_not_moderated_is_answered(scene: Scene) -> None:
     assert scene.ask(moderate=True)["answer"] == "The answer."
-
-
-def test_item_3_without_moderation_nobody_is_asked(scene: Scene) -> None:
     scene.model.flags = lambda text: True
     assert scene.ask(moderate=False)["answer"] == "The answer."
 
@@ -102,8 +91,7 @@ def test_item_3_what_is_too_long_is_refused_and_remembered(scene: Scene) -> None
     assert not scene.model.prompts
 
 
-def test_item_3_a_prompt_that_is_too_long_is_refused(make_host: MakeHost) -> None:
-    scene = Scene(make_host)
+def test_item_3_a_prompt_that_is_too_long_is_refused(scene: Scene) -> None:
     assistant = scene.assistant(settings={"prompt_characters": 500})
     given = assistant.answer({"input_text": "Rivers?", "search_history": facts("river " * 200)})
     assert given["answer"] == TOO_MUCH
@@ -113,7 +101,7 @@ def test_item_3_a_prompt_that_is_too_long_is_refused(make_host: MakeHost) -> Non
 
 
 def test_item_3_a_prompt_that_the_model_finds_too_long_is_refused(scene: Scene) -> None:
-    scene.model.faults = {1: ContextOverflow("8,000 tokens are too many")}
+    scene.model.faults = {1: errors.ContextOverflow("8,000 tokens are too many")}
     given = scene.ask()
     assert given["answer"] == TOO_MUCH
     assert len(given["conversation_history"]) == 2
@@ -146,7 +134,7 @@ def test_item_4_a_query_that_is_stored_costs_nothing(scene: Scene) -> None:
 
 
 def test_item_7_a_search_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
-    scene.engine.fault = ServiceUnavailable("the engine is out")
+    scene.engine.fault = errors.ServiceUnavailable("the engine is out")
     given = scene.ask()
     assert given["answer"] == "The answer."
     assert any("the engine is out" in each for each in given["warnings"])
@@ -155,7 +143,7 @@ def test_item_7_a_search_that_is_out_leaves_an_answer_and_a_warning(scene: Scene
 
 
 def test_item_7_an_embedder_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
-    scene.words.fault = ServiceUnavailable("the embedder is out")
+    scene.words.fault = errors.ServiceUnavailable("the embedder is out")
     given = scene.ask(conversation_history=HISTORY)
     assert given["answer"] == "The answer."
     assert "All about a query of the model" in given["prompt"]
@@ -167,47 +155,38 @@ def test_item_7_an_embedder_that_is_out_leaves_an_answer_and_a_warning(scene: Sc
     assert all(len(row["ada_search"]) == 64 for row in after["conversation_history"])
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(
+    ("number", "settings"),
+    [(0, {}), (1, {}), (2, {"style_pass": True}), (0, {"moderate": True})],
+    ids=["query", "answer", "style", "moderator"],
+)
 def test_item_7_a_model_that_is_out_is_an_error_and_changes_nothing(
-    scene: Scene, number: int
+    scene: Scene, number: int, settings: Any
 ) -> None:
     history, known = copy.deepcopy(HISTORY), facts("Rivers run to the sea.")
-    scene.model.faults = {number: RateLimited("slowly", retry_after=3.0)}
-    with pytest.raises(RateLimited, match="slowly"):
-        scene.ask(conversation_history=history, search_history=known)
+    scene.model.faults = {number: errors.RateLimited("slowly", retry_after=3.0)}
+    with pytest.raises(errors.RateLimited, match="slowly"):
+        scene.ask(conversation_history=history, search_history=known, **settings)
     assert history == HISTORY
     assert known == facts("Rivers run to the sea.")
+    assert number or not scene.prompts()
 
 
-def test_item_7_a_style_pass_that_fails_is_an_error(scene: Scene) -> None:
-    scene.model.faults = {2: ServiceUnavailable("out")}
-    with pytest.raises(ServiceUnavailable):
-        scene.ask(style_pass=True)
-
-
-def test_item_7_a_moderator_that_is_out_lets_nothing_pass(scene: Scene) -> None:
-    scene.model.faults = {0: ServiceUnavailable("the moderator is out")}
-    with pytest.raises(ServiceUnavailable):
-        scene.ask(moderate=True)
-    assert not scene.model.prompts
-
-
-def test_item_3_what_nobody_can_moderate_is_not_answered(make_host: MakeHost) -> None:
-    scene = Scene(make_host)
+def test_item_3_what_nobody_can_moderate_is_not_answered(scene: Scene) -> None:
     scene.host.instances.disable("fake")
     conversation = scene.host.open("research", "mock", settings={"moderate": True})
-    with pytest.raises(NoRoute, match="moderation"):
+    with pytest.raises(errors.NoRoute, match="moderation"):
         conversation.say("hi")
 
 
 def test_item_7_a_model_that_says_nothing_or_may_not_is_an_error(scene: Scene) -> None:
     scene.says = "  "
-    with pytest.raises(GenerationError):
+    with pytest.raises(errors.GenerationError):
         scene.ask()
     scene.model.answer = lambda heard: Completion(
         Message("assistant", "I"), finish="content_filter"
     )
-    with pytest.raises(UnexpectedFinish):
+    with pytest.raises(errors.UnexpectedFinish):
         scene.ask()
 
 
@@ -220,11 +199,6 @@ def test_item_10_the_style_pass_is_a_call_more_and_what_it_says_is_kept(scene: S
     assert given["conversation_history"][-1]["text"] == "Arr, the answer!"
     style = scene.prompts()[-1]
     assert all(each in style for each in ("A draft.", "You are a pirate.", "Jack", "No rum."))
-
-
-def test_item_10_without_a_style_pass_there_is_one_call_for_the_answer(scene: Scene) -> None:
-    scene.ask(style_pass=False)
-    assert len(scene.prompts()) == 1
 
 
 def test_item_10_the_draft_is_not_shown(scene: Scene) -> None:
@@ -249,16 +223,12 @@ def test_item_12_what_the_model_is_told(scene: Scene) -> None:
     places = [
         prompt.index(each)
         for each in (
-            "You are a pirate.",
-            f"{now.day} {now:%B %Y}",
-            "France",
-            "No rum.",
-            "User: Thank you.\n\nJack: You are welcome.\n\nUser: ",
-            "[1] All about a query of",
+            "You are a pirate.", f"{now.day} {now:%B %Y}", "France", "No rum.",
+            "User: Thank you.\n\nJack: You are welcome.\n\nUser: ", "[1] All about a query of",
             "- Do rivers run uphill?\n- No, rivers run downhill.",
             "\n\nDo rivers run uphill in spring?\n\nJack:",
         )
-    ]
+    ]  # fmt: skip
     assert places == sorted(places)
     assert prompt.endswith("Jack:")
     (asked,) = scene.prompts()
@@ -316,3 +286,58 @@ def test_a_model_that_thinks_long_is_asked_for_a_query_without_a_bound(scene: Sc
     scene.model.answer = answer
     assert scene.ask()["tokens_used"] == 302
     assert [query for query, *_ in scene.engine.queries] == ["rivers"]
+
+
+def test_a_request_that_is_given_up_in_a_search_ends(
+    scene: Scene, background: Callable[..., Future[Any]]
+) -> None:
+    searching, go_on = threading.Event(), threading.Event()
+
+    def results(query: str) -> list[Any]:
+        searching.set()
+        go_on.wait(60)
+        return []
+
+    scene.engine.results = results
+    with Cancellation() as limits:
+        asked = background(scene.assistant().answer, {"input_text": "hi"}, limits)
+        assert searching.wait(60)
+        limits.cancel()
+        assert isinstance(asked.exception(60), errors.Cancelled)
+    go_on.set()
+    assert scene.prompts() == []
+
+
+@pytest.mark.parametrize(
+    "why", [errors.Cancelled("gone"), errors.ProviderTimeout("late", deadline="timeout")]
+)
+def test_a_request_that_was_given_up_before_is_not_begun(scene: Scene, why: Any) -> None:
+    limits = Cancellation()
+    limits.cancel(why)
+    with pytest.raises(type(why)):
+        scene.assistant().answer({"input_text": "hi"}, limits)
+    assert scene.model.calls == 0
+
+
+def test_closing_the_events_ends_the_turn(scene: Scene) -> None:
+    events = scene.assistant().stream({"input_text": "hi"})
+    next(events)
+    events.close()
+    assert scene.prompts() == []
+
+
+def test_requests_at_once_have_nothing_of_each_other(scene: Scene) -> None:
+    scene.engine.results = lambda query: [result(f"Of {query}.")]
+    scene.model.answer = lambda heard: heard.text.splitlines()[-1]
+    assistant = scene.assistant()
+
+    def ask(number: int) -> dict[str, Any]:
+        return assistant.answer({"input_text": f"question {number:02}"})
+
+    with ThreadPoolExecutor(8) as pool:
+        given = list(pool.map(ask, range(24)))
+    for number, each in enumerate(given):
+        asked = f"question {number:02}"
+        assert each["answer"] == asked
+        assert [row["text"] for row in each["search_history"]] == [f"Of {asked}."]
+        assert [row["text"] for row in each["conversation_history"]] == [asked, asked]

@@ -7,21 +7,7 @@ from typing import Any
 
 import pytest
 
-from genai_host import Host
-from genai_host.api import (
-    Answer,
-    Completion,
-    Embed,
-    Feature,
-    FeatureSteps,
-    Message,
-    Moderate,
-    NoSettings,
-    Prompt,
-    ToolCall,
-    ToolSchema,
-    Turn,
-)
+from genai_host import Host, api
 from genai_host.errors import Cancelled, RateLimited
 from genai_host_testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host_testing.fake_model import ASKING
@@ -29,19 +15,19 @@ from genai_host_testing.fake_service import HANG
 from genai_host_testing.pytest_plugin import MakeHost
 
 
-def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-    tools = [ToolSchema("look", "looks")]
-    asked = yield from Prompt([turn.message], tools=tools, parameters={"seed": 3})
-    vectors = yield from Embed(["one", "two", "one"])
-    verdict = yield from Moderate(turn.message.text)
+def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+    tools = [api.ToolSchema("look", "looks")]
+    asked = yield from api.Prompt([turn.message], tools=tools, parameters={"seed": 3})
+    vectors = yield from api.Embed(["one", "two", "one"])
+    verdict = yield from api.Moderate(turn.message.text)
     calls = [call.name for call in asked.tool_calls]
     first, second, third = vectors.vectors
     data = {"calls": calls, "same": first == third, "other": first != second}
-    return Answer(asked.text, data={**data, "flagged": verdict.flagged})
+    return api.Answer(asked.text, data={**data, "flagged": verdict.flagged})
 
 
 ROLES: Any = {"main": "chat", "embed": "embed", "moderate": "moderate"}
-ALL = Feature("all", NoSettings, respond, roles=ROLES)
+ALL = api.Feature("all", api.NoSettings, respond, roles=ROLES)
 
 
 @pytest.fixture
@@ -63,9 +49,11 @@ def test_it_repeats_what_it_hears_unless_told_otherwise(host: Host, fake: FakeMo
 
 
 def test_it_hears_all_of_a_prompt(host: Host, fake: FakeModel) -> None:
-    def answer(heard: RecordedPrompt) -> Completion:
+    def answer(heard: RecordedPrompt) -> api.Completion:
         assert (heard.text, heard.tools, heard.parameters) == ("hi", ("look",), {"seed": 3})
-        return Completion(Message("assistant", ["so", ToolCall("1", "look")]), "tool_calls")
+        return api.Completion(
+            api.Message("assistant", ["so", api.ToolCall("1", "look")]), "tool_calls"
+        )
 
     fake.answer = answer
     fake.flags = lambda text: text == "hi"

@@ -11,18 +11,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve
 
-from genai_host.api import (
-    ChatCall,
-    Completion,
-    Delta,
-    Message,
-    ProviderReply,
-    ProviderRequest,
-    StreamDecoder,
-    StreamEvent,
-    Text,
-    ToolCall,
-)
+from genai_host import api
 from genai_host.dialects.plain import Plain
 from genai_host_testing.suites import DialectSuite
 
@@ -49,12 +38,12 @@ class PlainSamples(DialectSuite):
 
 
 class _Trusting(Plain):
-    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+    def extract_result(self, call: api.ChatCall, reply: api.ProviderReply) -> api.Completion:
         content = json.loads(reply.body)["message"]["content"]
         if content[0]["type"] == "text":
-            return Completion(Message("assistant", content[0]["text"]))
-        call_ = ToolCall("1", content[0]["name"])
-        return Completion(Message("assistant", call_), "tool_calls")
+            return api.Completion(api.Message("assistant", content[0]["text"]))
+        call_ = api.ToolCall("1", content[0]["name"])
+        return api.Completion(api.Message("assistant", call_), "tool_calls")
 
 
 class TestADialectThatTrustsReplies(PlainSamples):
@@ -70,7 +59,7 @@ class _Remembering(Plain):
     def __init__(self) -> None:
         self.count = 0
 
-    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+    def prepare_request(self, call: api.ChatCall) -> api.ProviderRequest:
         self.count += 1
         request = super().prepare_request(call)
         return evolve(request, body={**request.body, "number": self.count})
@@ -85,9 +74,11 @@ class TestADialectThatCounts(PlainSamples):
 
 
 class _TextsOnly(Plain):
-    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+    def prepare_request(self, call: api.ChatCall) -> api.ProviderRequest:
         texts = [
-            Message(message.role, [part for part in message.content if isinstance(part, Text)])
+            api.Message(
+                message.role, [part for part in message.content if isinstance(part, api.Text)]
+            )
             for message in call.messages
             if message.text
         ]
@@ -105,27 +96,27 @@ class TestADialectThatLeavesPartsOut(PlainSamples):
 
 
 class _Hasty(Plain):
-    def decoder(self, call: ChatCall) -> Any:
+    def decoder(self, call: api.ChatCall) -> Any:
         return _HastyDecoder(super().decoder(call))
 
 
 class _HastyDecoder:
     """A decoder that treats any received data as complete."""
 
-    def __init__(self, inner: StreamDecoder[Completion]) -> None:
+    def __init__(self, inner: api.StreamDecoder[api.Completion]) -> None:
         self._inner = inner
         self._text = ""
         self.done = True
 
-    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+    def feed(self, event: api.StreamEvent) -> Sequence[api.Delta]:
         deltas = self._inner.feed(event)
         self._text += "".join(delta.text for delta in deltas)
         return deltas
 
-    def finish(self) -> Completion:
+    def finish(self) -> api.Completion:
         if self._inner.done:
             return self._inner.finish()
-        return Completion(Message("assistant", self._text))
+        return api.Completion(api.Message("assistant", self._text))
 
 
 class TestADialectThatTakesAnyEndForTheEnd(PlainSamples):

@@ -11,16 +11,7 @@ import time
 from datetime import datetime
 from typing import Any
 
-from genai_host.api import (
-    Answer,
-    Feature,
-    FeatureSteps,
-    Message,
-    NoSettings,
-    Progress,
-    Prompt,
-    Turn,
-)
+from genai_host import api
 from genai_host.errors import GenaiError
 from genai_host_testing import InlinePlugin
 from genai_host_testing.suites import FeatureSuite
@@ -29,7 +20,9 @@ from .wrong import fail
 
 
 def _featuring(respond: Any, **more: Any) -> Any:
-    return InlinePlugin(features=[Feature("wrong", NoSettings, respond, help="wrong", **more)])
+    return InlinePlugin(
+        features=[api.Feature("wrong", api.NoSettings, respond, help="wrong", **more)]
+    )
 
 
 class Wrong(FeatureSuite):
@@ -39,10 +32,10 @@ class Wrong(FeatureSuite):
 
 
 @fail(Wrong)
-def a_right_feature(turn: Turn[Any]) -> FeatureSteps:
-    yield Progress("wait a little")
-    completion = yield from Prompt([*turn.history, turn.message])
-    return Answer(completion.text)
+def a_right_feature(turn: api.Turn[Any]) -> api.FeatureSteps:
+    yield api.Progress("wait a little")
+    completion = yield from api.Prompt([*turn.history, turn.message])
+    return api.Answer(completion.text)
 
 
 @fail(
@@ -51,18 +44,18 @@ def a_right_feature(turn: Turn[Any]) -> FeatureSteps:
     "conversations_at_once_do_not_know_of_each_other time_and_chance_are_steps "
     "it_goes_on_from_wherever_it_was_cut",
 )
-def a_feature_by_chance(turn: Turn[Any]) -> FeatureSteps:
+def a_feature_by_chance(turn: api.Turn[Any]) -> api.FeatureSteps:
     said = f"{turn.message.text} {random.random()}"
-    completion = yield from Prompt([Message("user", said)])
-    return Answer(completion.text)
+    completion = yield from api.Prompt([api.Message("user", said)])
+    return api.Answer(completion.text)
 
 
 @fail(Wrong, "time_and_chance_are_steps")
-def a_feature_that_looks_at_the_clock(turn: Turn[Any]) -> FeatureSteps:
+def a_feature_that_looks_at_the_clock(turn: api.Turn[Any]) -> api.FeatureSteps:
     """The text changes once a year, so only an inspection of the calls detects the defect."""
     said = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
-    completion = yield from Prompt([Message("user", said)])
-    return Answer(completion.text)
+    completion = yield from api.Prompt([api.Message("user", said)])
+    return api.Answer(completion.text)
 
 
 _TURNS = itertools.count()
@@ -73,40 +66,40 @@ _TURNS = itertools.count()
     "streaming_and_saying_are_alike it_takes_the_same_steps_each_time "
     "conversations_at_once_do_not_know_of_each_other it_goes_on_from_wherever_it_was_cut",
 )
-def a_feature_that_keeps_state(turn: Turn[Any]) -> FeatureSteps:
-    completion = yield from Prompt([Message("user", f"turn {next(_TURNS):06}")])
-    return Answer(completion.text)
+def a_feature_that_keeps_state(turn: api.Turn[Any]) -> api.FeatureSteps:
+    completion = yield from api.Prompt([api.Message("user", f"turn {next(_TURNS):06}")])
+    return api.Answer(completion.text)
 
 
 @fail(Wrong, "it_goes_on_under_another_hash_seed", only="")
-def a_feature_that_orders_a_set(turn: Turn[Any]) -> FeatureSteps:
+def a_feature_that_orders_a_set(turn: api.Turn[Any]) -> api.FeatureSteps:
     words = {f"{turn.message.text}-{number}" for number in range(20)}
-    completion = yield from Prompt([Message("user", " ".join(words))])
-    return Answer(completion.text)
+    completion = yield from api.Prompt([api.Message("user", " ".join(words))])
+    return api.Answer(completion.text)
 
 
 @fail(Wrong, "a_cancel_ends_it it_can_be_left_anywhere")
-def a_feature_that_acts_in_finally(turn: Turn[Any]) -> FeatureSteps:
+def a_feature_that_acts_in_finally(turn: api.Turn[Any]) -> api.FeatureSteps:
     try:
-        completion = yield from Prompt([turn.message])
+        completion = yield from api.Prompt([turn.message])
     finally:
-        yield Progress("tidying up")
-    return Answer(completion.text)
+        yield api.Progress("tidying up")
+    return api.Answer(completion.text)
 
 
 @fail(Wrong, "a_failure_leaves_the_history_as_it_was")
-def a_feature_that_cannot_handle_a_failure(turn: Turn[Any]) -> FeatureSteps:
+def a_feature_that_cannot_handle_a_failure(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion: Any = None
     with contextlib.suppress(GenaiError):
-        completion = yield from Prompt([turn.message])
-    return Answer(completion.text)
+        completion = yield from api.Prompt([turn.message])
+    return api.Answer(completion.text)
 
 
 @fail(Wrong, "the_history_says_nothing_twice")
-def a_feature_that_doubles_the_history(turn: Turn[Any]) -> FeatureSteps:
-    completion = yield from Prompt([*turn.history, turn.message])
-    said = [*turn.history, turn.message, Message("assistant", completion.text)]
-    return Answer(completion.text, new_messages=said)
+def a_feature_that_doubles_the_history(turn: api.Turn[Any]) -> api.FeatureSteps:
+    completion = yield from api.Prompt([*turn.history, turn.message])
+    said = [*turn.history, turn.message, api.Message("assistant", completion.text)]
+    return api.Answer(completion.text, new_messages=said)
 
 
 @fail(
@@ -115,6 +108,6 @@ def a_feature_that_doubles_the_history(turn: Turn[Any]) -> FeatureSteps:
     roles={"main": "chat", "support": "chat"},
     optional_roles={"support"},
 )
-def a_feature_that_needs_what_is_optional(turn: Turn[Any]) -> FeatureSteps:
-    completion = yield from Prompt([turn.message], role="support")
-    return Answer(completion.text)
+def a_feature_that_needs_what_is_optional(turn: api.Turn[Any]) -> api.FeatureSteps:
+    completion = yield from api.Prompt([turn.message], role="support")
+    return api.Answer(completion.text)

@@ -15,23 +15,7 @@ from typing import Any, ClassVar
 import requests
 from attrs import field, frozen
 
-from genai_host.api import (
-    CancelToken,
-    DialectEndpoint,
-    HttpProvider,
-    HttpRequest,
-    Model,
-    Offering,
-    Provider,
-    ProviderReply,
-    ProviderRequest,
-    ProviderType,
-    Secret,
-    Services,
-    StreamEvent,
-    about,
-    http_provider,
-)
+from genai_host import api
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.suites import (
@@ -44,28 +28,28 @@ from genai_host_testing.suites import (
 from .wrong_dialects import PlainSamples
 
 
-class _Sayer(Provider):
+class _Sayer(api.Provider):
     """A provider that gives the same reply to every request, in the dialect `plain`."""
 
-    serves = {"plain": DialectEndpoint()}
+    serves = {"plain": api.DialectEndpoint()}
 
-    def __init__(self, settings: Any, services: Services) -> None:
+    def __init__(self, settings: Any, services: api.Services) -> None:
         self._slow = getattr(settings, "slow", False)
 
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+    def send(self, request: api.ProviderRequest, limits: api.CancelToken) -> api.ProviderReply:
         self.wait(limits)
-        return ProviderReply(PlainSamples.reply)
+        return api.ProviderReply(PlainSamples.reply)
 
-    def stream(self, request: ProviderRequest, limits: CancelToken) -> Any:
+    def stream(self, request: api.ProviderRequest, limits: api.CancelToken) -> Any:
         return _Events(self.events(limits))
 
-    def events(self, limits: CancelToken) -> Iterator[StreamEvent]:
+    def events(self, limits: api.CancelToken) -> Iterator[api.StreamEvent]:
         first, *others = PlainSamples.stream
-        yield StreamEvent(first)
+        yield api.StreamEvent(first)
         self.wait(limits)
-        yield from map(StreamEvent, others)
+        yield from map(api.StreamEvent, others)
 
-    def wait(self, limits: CancelToken) -> None:
+    def wait(self, limits: api.CancelToken) -> None:
         if self._slow:
             woken = threading.Event()
             with limits.on_cancel(woken.set):
@@ -74,10 +58,10 @@ class _Sayer(Provider):
 
 
 class _Events:
-    def __init__(self, events: Iterator[StreamEvent]) -> None:
+    def __init__(self, events: Iterator[api.StreamEvent]) -> None:
         self._events = events
 
-    def __iter__(self) -> Iterator[StreamEvent]:
+    def __iter__(self) -> Iterator[api.StreamEvent]:
         return self._events
 
     def close(self) -> None:
@@ -86,7 +70,7 @@ class _Events:
 
 @frozen
 class _Settings:
-    slow: bool = field(default=False, metadata=about("whether it never ends"))
+    slow: bool = field(default=False, metadata=api.about("whether it never ends"))
 
 
 class _SayerSuite(ProviderSuite):
@@ -98,18 +82,18 @@ class _SayerSuite(ProviderSuite):
 
 
 class TestARightProvider(_SayerSuite):
-    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Sayer)])
+    plugin = InlinePlugin(providers=[api.ProviderType("sayer", _Settings, _Sayer)])
     fails = set()
 
 
 class _Deaf(_Sayer):
-    def wait(self, limits: CancelToken) -> None:
+    def wait(self, limits: api.CancelToken) -> None:
         if self._slow:
             threading.Event().wait(60)
 
 
 class TestAProviderThatIgnoresCancel(_SayerSuite):
-    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Deaf)])
+    plugin = InlinePlugin(providers=[api.ProviderType("sayer", _Settings, _Deaf)])
     patience = 1.0
     only = "ends and not left"
     fails = {
@@ -120,13 +104,13 @@ class TestAProviderThatIgnoresCancel(_SayerSuite):
 
 
 class _Eager(_Sayer):
-    def __init__(self, settings: Any, services: Services) -> None:
+    def __init__(self, settings: Any, services: api.Services) -> None:
         super().__init__(settings, services)
         socket.create_connection(("127.0.0.1", 9), timeout=1).close()
 
 
 class TestAProviderThatConnectsWhenItIsMade(_SayerSuite):
-    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Eager)])
+    plugin = InlinePlugin(providers=[api.ProviderType("sayer", _Settings, _Eager)])
     fails = {"test_opening_it_does_no_io"}
     only = "opening"
 
@@ -138,26 +122,26 @@ class _Undescribed:
 
 
 class TestAProviderThatShowsItsKey(_SayerSuite):
-    plugin = InlinePlugin(providers=[ProviderType("sayer", _Undescribed, _Sayer)])
+    plugin = InlinePlugin(providers=[api.ProviderType("sayer", _Undescribed, _Sayer)])
     fails = {"test_its_settings_are_described"}
 
 
 @frozen
 class _OfAcme:
-    base_url: str = field(default="http://acme.invalid", metadata=about("address"))
-    api_key: Secret | None = field(default=None, metadata=about("its key", env="ACME_KEY"))
+    base_url: str = field(default="http://acme.invalid", metadata=api.about("address"))
+    api_key: api.Secret | None = field(default=None, metadata=api.about("its key", env="ACME_KEY"))
 
 
-class _OwnHttp(Provider):
+class _OwnHttp(api.Provider):
     """Has its own HTTP client, which follows redirects, retries and cannot be cancelled."""
 
-    serves = {"openai-chat": DialectEndpoint(unsupported={"stream"})}
+    serves = {"openai-chat": api.DialectEndpoint(unsupported={"stream"})}
 
-    def __init__(self, settings: _OfAcme, services: Services) -> None:
+    def __init__(self, settings: _OfAcme, services: api.Services) -> None:
         self.url = settings.base_url
         self.key = settings.api_key.reveal() if settings.api_key else ""
 
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+    def send(self, request: api.ProviderRequest, limits: api.CancelToken) -> api.ProviderReply:
         for _ in range(2):
             try:
                 reply = requests.post(
@@ -170,13 +154,13 @@ class _OwnHttp(Provider):
                 raise ServiceUnavailable(str(error)) from error
             if reply.status_code < 500:
                 break
-        return ProviderReply(reply.content, reply.status_code, dict(reply.headers))
+        return api.ProviderReply(reply.content, reply.status_code, dict(reply.headers))
 
     stream = send
 
 
 class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
-    plugin = InlinePlugin(providers=[ProviderType("acme", _OfAcme, _OwnHttp)])
+    plugin = InlinePlugin(providers=[api.ProviderType("acme", _OfAcme, _OwnHttp)])
     provider = "acme"
     settings = {"base_url": "{url}"}
     keys = ["ACME_KEY"]
@@ -191,19 +175,19 @@ class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
     }
 
 
-class _Talkative(HttpProvider):
-    serves = {"openai-chat": DialectEndpoint()}
+class _Talkative(api.HttpProvider):
+    serves = {"openai-chat": api.DialectEndpoint()}
 
-    def __init__(self, settings: _OfAcme, services: Services) -> None:
+    def __init__(self, settings: _OfAcme, services: api.Services) -> None:
         super().__init__(services, settings.base_url, key=settings.api_key)
 
-    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
+    def authorize(self, request: api.HttpRequest, limits: api.CancelToken) -> api.HttpRequest:
         logging.getLogger("acme").debug("sending %s", request.headers)
         return request
 
 
 class TestAProviderThatLogsItsKey(OpenAIChatReplies, HttpProviderSuite):
-    plugin = InlinePlugin(providers=[ProviderType("acme", _OfAcme, _Talkative)])
+    plugin = InlinePlugin(providers=[api.ProviderType("acme", _OfAcme, _Talkative)])
     provider = "acme"
     settings = {"base_url": "{url}"}
     keys = ["ACME_KEY"]
@@ -214,7 +198,7 @@ class TestAProviderThatLogsItsKey(OpenAIChatReplies, HttpProviderSuite):
 class TestModelsThatAreWrong(ModelSuite):
     plugin = InlinePlugin(
         models=[
-            Model(
+            api.Model(
                 "Some@Model",
                 ["openai-chat", "morse"],
                 capabilities={"telepathy"},
@@ -227,21 +211,17 @@ class TestModelsThatAreWrong(ModelSuite):
         ]
     )
     fails = {
-        "test_their_names_can_be_typed",
-        "test_their_dialects_are_there",
-        "test_their_capabilities_are_known",
-        "test_their_sizes_fit",
-        "test_their_parameters_are_taken",
-        "test_their_usual_values_fit",
-        "test_their_variants_are_known",
-        "test_their_providers_are_there",
-    }
+        "test_their_names_can_be_typed", "test_their_dialects_are_there",
+        "test_their_capabilities_are_known", "test_their_sizes_fit",
+        "test_their_parameters_are_taken", "test_their_usual_values_fit",
+        "test_their_variants_are_known", "test_their_providers_are_there",
+    }  # fmt: skip
 
 
 class TestModelsWithWrongParameters(ModelSuite):
     plugin = InlinePlugin(
-        models=[Model("m", ["openai-chat"], parameters={"temperature": {"type": "nmber"}})],
-        offerings=[Offering("m", "fake", "m-1", unsupported={"telepathy"}, variant={"x": 1})],
+        models=[api.Model("m", ["openai-chat"], parameters={"temperature": {"type": "nmber"}})],
+        offerings=[api.Offering("m", "fake", "m-1", unsupported={"telepathy"}, variant={"x": 1})],
     )
     fails = {
         "test_their_parameters_are_taken",
@@ -255,11 +235,13 @@ class TestAnOfferingInOneDialectOfSeveral(ModelSuite):
 
     plugin = InlinePlugin(
         providers=[
-            http_provider("acme", "https://acme.invalid", {"openai-chat": DialectEndpoint()})
+            api.http_provider(
+                "acme", "https://acme.invalid", {"openai-chat": api.DialectEndpoint()}
+            )
         ],
         offerings=[
-            Offering("m", "acme", "m-1", dialects=["openai-chat"], variant={"strict": True})
+            api.Offering("m", "acme", "m-1", dialects=["openai-chat"], variant={"strict": True})
         ],
     )
-    beside = {"models": InlinePlugin(models=[Model("m", ["openai-chat", "plain", "morse"])])}
+    beside = {"models": InlinePlugin(models=[api.Model("m", ["openai-chat", "plain", "morse"])])}
     fails: ClassVar[set[str]] = set()

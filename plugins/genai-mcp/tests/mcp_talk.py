@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import anyio
-import pytest
 from anyio.from_thread import start_blocking_portal
 from genai_mcp.server.offer import Choice, Offer
 from genai_mcp.server.service import Service
@@ -17,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from genai_host import Host
-from genai_host.api import Tool, ToolContext
+from genai_host.api import Feature, NoSettings, Tool, ToolContext
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
@@ -123,23 +122,5 @@ def tool(name: str, run: Any = repeat, **fields: Any) -> Tool:
     return Tool(name, f"It is {name}.", run, {"properties": {"say": {}}}, **fields)
 
 
-@pytest.fixture(params=[NEW, OLD])
-def version(request: pytest.FixtureRequest) -> str:
-    value: str = request.param
-    return value
-
-
-@pytest.fixture(autouse=True)
-def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Closes the clients of a test."""
-    made: list[Talk] = []
-    usual = Talk.__init__
-
-    def init(self: Talk, *given: Any) -> None:
-        made.append(self)
-        usual(self, *given)
-
-    monkeypatch.setattr(Talk, "__init__", init)
-    yield
-    for each in made:
-        each.close()
+def feature(respond: Any) -> Feature[NoSettings]:
+    return Feature("f", NoSettings, respond, roles={})

@@ -17,26 +17,14 @@ from genai_mcp.server.messages import ApprovalRequest, Steps, failed
 from genai_mcp.server.offer import Offer
 from genai_vendor_mock.script import ScriptedReply
 
-from genai_host import Host
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Feature,
-    FeatureSteps,
-    NoSettings,
-    Pause,
-    Progress,
-    RouteRequest,
-    ToolCall,
-    ToolContext,
-    Turn,
-)
+from genai_host import Host, api
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 
-from .mcp_talk import NEW, OLD, OWN, Talk, closing, service_of, text, tool, version
+from .mcp_fixtures import TalkTo, closing, talk_to, version
+from .mcp_talk import NEW, OLD, OWN, Talk, feature, service_of, text, tool
 
-__all__ = ["closing", "version"]
+__all__ = ["closing", "talk_to", "version"]
 
 ALLOWED = {"action": "accept", "content": {"allow": True}}
 
@@ -47,7 +35,7 @@ class Hanging:
     def __init__(self) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> str:
+    def __call__(self, arguments: Mapping[str, Any], run: api.ToolContext) -> str:
         with run.limits.on_cancel(self.ended.set):
             self.begun.set()
             self.ended.wait(60)
@@ -55,10 +43,9 @@ class Hanging:
 
 
 class TestCancelling:
-    def test_a_tool_ends(self, make_host: MakeHost, version: str) -> None:
+    def test_a_tool_ends(self, talk_to: TalkTo) -> None:
         hanging = Hanging()
-        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging)]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(tool("hang", hanging))
         id = talk.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
         talk.tell("notifications/cancelled", requestId=7)
@@ -82,17 +69,16 @@ class TestCancelling:
         assert talk.ask("tools/list")["tools"]
         talk.close()  # waits for its end
 
-    def test_closing_the_session_ends_all(self, make_host: MakeHost, version: str) -> None:
+    def test_closing_the_session_ends_all(self, talk_to: TalkTo) -> None:
         hanging = Hanging()
-        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging)]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(tool("hang", hanging))
         talk.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
         talk.close()
         assert hanging.ended.is_set()
 
     def test_one_that_ends_slowly_delays_no_others(
-        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
+        self, talk_to: TalkTo, version: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ended, go_on = threading.Event(), threading.Event()
 
@@ -106,8 +92,7 @@ class TestCancelling:
 
         monkeypatch.setattr(Offer, "begin", begin)
         monkeypatch.setattr(calls_module, "MOST_WAITING", 0)  # dropped when it would wait
-        host = make_host(own=InlinePlugin(tools=[tool("slow")]))
-        talk = Talk(service_of(host), version, {"elicitation": {}})
+        talk = talk_to(tool("slow"), capabilities={"elicitation": {}})
         id = talk.begin("tools/call", name="slow")
         if version == OLD:
             talk.hear()
@@ -143,14 +128,15 @@ class TestCancelling:
         call = {"name": "slow", "arguments": {}, "_meta": meta}
         sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         headers = {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": NEW,
-            "mcp-method": "tools/call",
-            "mcp-name": "slow",
-        }
-        request = RouteRequest(
-            "POST", "/mcp", headers=headers, body=json.dumps(sent).encode(), limits=Cancellation()
+            "content-type": "application/json", "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "slow",
+        }  # fmt: skip
+        request = api.RouteRequest(
+            "POST",
+            "/mcp",
+            headers=headers,
+            body=json.dumps(sent).encode(),
+            limits=api.Cancellation(),
         )
         try:
             reply = endpoint.post(request)
@@ -190,7 +176,7 @@ class TestCancelling:
         assert str(record.exc_info[1]) == "broken"
 
     def test_the_place_of_one_is_free_again(
-        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
+        self, talk_to: TalkTo, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         answer, freed = Calls.answer, threading.Event()
 
@@ -204,8 +190,7 @@ class TestCancelling:
         monkeypatch.setattr(Calls, "answer", answer_and_free)
         monkeypatch.setattr(calls_module, "MOST_CALLS", 1)
         hanging = Hanging()
-        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging), tool("say")]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(tool("hang", hanging), tool("say"))
         id = talk.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
         assert talk.call("say")["code"] == rpc.INTERNAL_ERROR
@@ -214,21 +199,18 @@ class TestCancelling:
         assert freed.wait(30)  # once its thread ended
         assert "content" in talk.call("say")
 
-    def test_one_cancelled_amid_its_progress_ends(
-        self, make_host: MakeHost, version: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_one_cancelled_amid_its_progress_ends(self, talk_to: TalkTo) -> None:
         ended = threading.Event()
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             try:
                 while not ended.is_set():
-                    yield Progress("working")
+                    yield api.Progress("working")
             finally:
                 ended.set()
-            return Answer("done")
+            return api.Answer("done")
 
-        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(feature(respond))
         arguments = {"message": "hi"}
         id = talk.begin("tools/call", {"progressToken": 1}, name="ask_f", arguments=arguments)
         assert talk.hear()["method"] == "notifications/progress"
@@ -292,33 +274,30 @@ class TestApproval:
         ids=str,
     )
     def test_what_is_no_yes_is_a_no(self, asking: Host, given: Any) -> None:
-        capabilities: Any = {"elicitation": {}}
-        talk = Talk(service_of(asking), NEW, capabilities)
+        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
         state = talk.call("buy")["requestState"]
         call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
         result = talk.ask("tools/call", **call)
         assert result["isError"] is True
         assert "did not approve" in text(result)
-        old = Talk(service_of(asking), OLD, capabilities)
+        self.assert_old_is_refused(asking, {"result": given})
+
+    def assert_old_is_refused(self, asking: Host, answer: Any) -> None:
+        old = Talk(service_of(asking), OLD, {"elicitation": {}})
         old.begin("tools/call", name="buy")
-        old.send({"id": old.hear()["id"], "result": given})
+        old.send({"id": old.hear()["id"], **answer})
         assert "did not approve" in text(old.hear()["result"])
 
     @pytest.mark.parametrize("given", [5, {}, {"action": "yes"}], ids=str)
     def test_what_is_no_answer_is_refused(self, asking: Host, given: Any) -> None:
-        capabilities: Any = {"elicitation": {}}
-        talk = Talk(service_of(asking), NEW, capabilities)
+        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
         state = talk.call("buy")["requestState"]
         call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
         assert talk.ask("tools/call", **call)["code"] == rpc.INVALID_PARAMS
         call["inputResponses"] = {"approval": ALLOWED}
         assert text(talk.ask("tools/call", **call)) == ""
-        old = Talk(service_of(asking), OLD, capabilities)
-        old.begin("tools/call", name="buy")
-        error = {"code": -1, "message": "no"}
-        asked = old.hear()["id"]
-        old.send({"id": asked, "error": error} if given == 5 else {"id": asked, "result": given})
-        assert "did not approve" in text(old.hear()["result"])
+        error = {"error": {"code": -1, "message": "no"}}
+        self.assert_old_is_refused(asking, error if given == 5 else {"result": given})
 
     def test_a_state_is_for_what_was_asked(self, asking: Host) -> None:
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
@@ -363,28 +342,27 @@ class TestApproval:
         talk.send({"id": asked["id"], "result": ALLOWED})
         assert text(talk.hear()["result"]) == "x"
 
-    def test_it_may_be_cancelled_then(self, asking: Host) -> None:
+    @pytest.mark.parametrize("by", ["client", "clock"])
+    def test_the_human_is_asked_no_longer_once_it_ends(
+        self, asking: Host, clock: ManualClock, by: str
+    ) -> None:
         talk = Talk(service_of(asking), OLD, {"elicitation": {}})
         id = talk.begin("tools/call", name="buy")
         asked = talk.hear()
-        talk.tell("notifications/cancelled", requestId=id)
+        if by == "client":
+            talk.tell("notifications/cancelled", requestId=id)
+        else:
+            clock.wait_for_alarm_in(600)
+            clock.advance(600)
         cancelled = talk.hear()
         assert cancelled["method"] == "notifications/cancelled"
         assert cancelled["params"]["requestId"] == asked["id"]
-
-    def test_a_human_takes_no_longer_than_that(self, asking: Host, clock: ManualClock) -> None:
-        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
-        id = talk.begin("tools/call", name="buy")
-        asked = talk.hear()
-        clock.wait_for_alarm_in(600)
-        clock.advance(600)
-        cancelled, answer = talk.all_until(id)
-        assert cancelled["method"] == "notifications/cancelled"
-        assert cancelled["params"]["requestId"] == asked["id"]
-        assert "did not approve" in text(answer["result"])
+        if by == "clock":
+            [answer] = talk.all_until(id)
+            assert "did not approve" in text(answer["result"])
 
     def agent(self, scripted: MakeHost) -> Host:
-        calls = [ToolCall("1", "buy", {"say": "x"}), ToolCall("2", "buy", {"say": "y"})]
+        calls = [api.ToolCall("1", "buy", {"say": "x"}), api.ToolCall("2", "buy", {"say": "y"})]
         plugins = {
             "agent": genai_feature_agent,
             "own": InlinePlugin(tools=[tool("buy", approval="ask")]),
@@ -418,25 +396,20 @@ class TestApproval:
         assert text(result).startswith("done")
         assert result["structuredContent"]["reactions"][0]["message"] == "done"
 
+    @pytest.mark.parametrize(
+        "wait",
+        [api.Pause("weather"), api.Pause("approval", {"calls": 5}), api.Pause("approval")],
+        ids=str,
+    )
     def test_what_else_a_feature_waits_for_is_not_given(
-        self, make_host: MakeHost, version: str
+        self, talk_to: TalkTo, wait: api.Pause[Any]
     ) -> None:
-        waits: list[Pause[Any]] = [
-            Pause("weather"),
-            Pause("approval", {"calls": 5}),
-            Pause("approval"),
-        ]
-        features = []
-        for number, wait in enumerate(waits):
+        def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+            yield from wait
+            return api.Answer("done")
 
-            def respond(turn: Turn[NoSettings], wait: Pause[Any] = wait) -> FeatureSteps:
-                yield from wait
-                return Answer("done")
-
-            features.append(Feature(f"f{number}", NoSettings, respond, roles={}))
-        host = make_host(own=InlinePlugin(features=features))
-        talk = Talk(service_of(host), version, {"elicitation": {}})
-        for number in range(len(waits)):
-            result = talk.call(f"ask_f{number}", message="hi")
-            assert result["isError"] is True
-            assert "which is not supported here" in text(result)
+        result = talk_to(feature(respond), capabilities={"elicitation": {}}).call(
+            "ask_f", message="hi"
+        )
+        assert result["isError"] is True
+        assert "which is not supported here" in text(result)

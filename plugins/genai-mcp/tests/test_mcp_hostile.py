@@ -114,18 +114,13 @@ def called(source: McpSource, limits: Any = None) -> str:
     return str(output.text)
 
 
-def test_an_old_server(program: Program) -> None:
-    source = program()
-    assert called(source) == "done"
-    assert source.about() == ("odd 1", "2025-06-18")
-
-
 def test_an_old_server_that_does_not_answer_what_it_does_not_know(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)
     source = program("def refuse(id): pass")
     assert called(source) == "done"
+    assert source.about() == ("odd 1", "2025-06-18")
 
 
 MODERN = """
@@ -208,26 +203,20 @@ def called(message):
     assert [call.result(60) for call in calls] == ["done"] * 3
 
 
-def test_an_endless_line_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio, "LARGEST", 1 << 20)
-    source = program("""
-def called(message):
-    while True:
-        sys.stdout.write("x" * 65536)
-""")
-    with pytest.raises(ServiceUnavailable, match="a line is longer than 1048576 bytes"):
-        called(source)
-
-
-def test_a_flood_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio, "MOST_UNSOLICITED", 1000)
-    source = program("""
-def called(message):
-    while True:
-        say({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
-""")
-    with pytest.raises(ServiceUnavailable, match="it wrote too much output"):
-        called(source)
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ("LARGEST", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
+        ("MOST_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
+    ],
+    ids=["line", "flood"],
+)
+def test_what_has_no_end_ends_it(
+    program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, said: str
+) -> None:
+    monkeypatch.setattr(stdio, limit, 1000)
+    with pytest.raises(ServiceUnavailable, match=said):
+        called(program(f"def called(message):\n    while True:\n        {code}"))
 
 
 def test_one_that_ends_amid_a_call_is_started_anew(
@@ -247,9 +236,8 @@ def called(message):
     host = hosted(source)
     output = host.call_tool("odd__go")
     assert output.error
-    assert (
-        "odd has ended with exit code 3; its last output: first / [31mno more memory" in output.text
-    )
+    said = "odd has ended with exit code 3; its last output: first / [31mno more memory"
+    assert said in output.text
     assert host.call_tool("odd__go").text == "done"
 
 
@@ -268,10 +256,7 @@ def test_one_that_is_killed_while_idle_is_started_anew(
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        (
-            "sys.exit('no configuration')",
-            "odd has ended with exit code 1; its last output: no conf",
-        ),
+        ("sys.exit('no configuration')", "has ended with exit code 1; its last output: no conf"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
         ("os.close(1); time.sleep(600)", "odd has ended: it closed its output"),
     ],

@@ -111,6 +111,13 @@ class Process:
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
+    def write_until_it_ends(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        with pytest.raises(BrokenPipeError):
+            for _ in range(10_000):
+                self.process.stdin.write(data)
+        assert self.process.wait(60) == 0
+
     def say(self, id: Any, method: str, **params: Any) -> None:
         params = {"_meta": META, **params}
         message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
@@ -201,14 +208,9 @@ def test_the_official_client_is_served(
         asked = await client.call_tool("ask_chat", {"message": "hi"}, progress_callback=heard)
         assert asked.content == [mcp_types.TextContent(type="text", text="hi")]
         assert news == ["prompt of main to mock@mock"]
-        picture = await client.call_tool("shop__look", {})
-        [image] = picture.content
+        [image] = (await client.call_tool("shop__look", {})).content
         assert isinstance(image, mcp_types.ImageContent)
-        assert image.mime_type == "image/png"
-        failed = await client.call_tool("shop__fail", {})
-        assert failed.is_error
-        wrong = await client.call_tool("ask_chat", {})
-        assert wrong.is_error
+        assert (await client.call_tool("shop__fail", {})).is_error
         noisy = await client.call_tool("noisy", {})
         assert noisy.content == [mcp_types.TextContent(type="text", text="done")]
         large = await client.call_tool("large", {})
@@ -221,24 +223,16 @@ def test_the_official_client_is_served(
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
-@pytest.mark.parametrize("action", ["accept", "decline"])
 def test_the_official_client_asks_its_user(
-    environment: dict[str, str], mode: str, version: str, action: Any
+    environment: dict[str, str], mode: str, version: str
 ) -> None:
-    asked = []
-
     async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
-        asked.append(params.message)
-        content = {"allow": True} if action == "accept" else None
-        return mcp_types.ElicitResult(action=action, content=content)
+        assert "May the tool buy run" in params.message
+        return mcp_types.ElicitResult(action="accept", content={"allow": True})
 
     async def use(client: Client) -> None:
         result = await client.call_tool("buy", {})
-        [part] = result.content
-        assert isinstance(part, mcp_types.TextContent)
-        assert result.is_error == (action == "decline")
-        assert part.text == ("bought" if action == "accept" else part.text)
-        assert "May the tool buy run" in asked[0]
+        assert result.content == [mcp_types.TextContent(type="text", text="bought")]
 
     with_client(environment, mode, use, "--no-features", elicitation_callback=decide)
 
@@ -252,20 +246,6 @@ def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
         assert [each.name for each in listed.tools] == ["ask_chat", "buy"]
 
     with_client(environment, "legacy", use, "--tool", "buy", "--feature", "chat")
-
-
-@pytest.mark.parametrize(("mode", "version"), MODES)
-def test_the_official_client_cancels(
-    environment: dict[str, str], mode: str, version: str, tmp_path: Path
-) -> None:
-    async def use(client: Client) -> None:
-        with anyio.move_on_after(1) as scope:  # not timed: however late, it is cancelled then
-            await client.call_tool("hang", {})
-        assert scope.cancelled_caught
-        result = await client.call_tool("ask_chat", {"message": "hi"})
-        assert not result.is_error
-
-    with_client(environment, mode, use, "--model", "mock")
 
 
 class TestStrangers:
@@ -311,21 +291,12 @@ class TestStrangers:
 
     def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
-        assert process.process.stdin is not None
-        with pytest.raises(BrokenPipeError):
-            for _ in range(100):
-                process.process.stdin.write(b"x" * (LARGEST // 4))
-        assert process.process.wait(60) == 0
+        process.write_until_it_ends(b"x" * (LARGEST // 4))
         assert process.hear()["error"]["code"] == -32600
 
     def test_a_client_that_does_not_read_ends_it(self, start: Callable[..., Process]) -> None:
-        process = start()
-        line = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 1000
-        assert process.process.stdin is not None
-        with pytest.raises(BrokenPipeError):
-            for _ in range(10_000):
-                process.process.stdin.write(line)
-        assert process.process.wait(60) == 0
+        line = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+        start().write_until_it_ends(line * 1000)
 
     def test_a_client_that_does_not_read_keeps_no_more_calls_than_may_be(
         self, start: Callable[..., Process]

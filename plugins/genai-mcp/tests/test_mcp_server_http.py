@@ -17,28 +17,13 @@ import mcp_types
 import pytest
 import requests
 from attrs import frozen
-from genai_mcp.client.servers import McpServer
-from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
 from genai_mcp.server.http import McpEndpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
-from genai_host import Config, Host, StaticPlugins
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Feature,
-    FeatureSteps,
-    Image,
-    NoSettings,
-    Progress,
-    RouteRequest,
-    Tool,
-    ToolContext,
-    Turn,
-)
+from genai_host import Config, Host, StaticPlugins, api
 from genai_host_testing import InlinePlugin, RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
@@ -48,6 +33,7 @@ pytestmark = pytest.mark.part
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
+META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 MARKED = {
     "properties": {
@@ -73,7 +59,7 @@ def place(make_host: MakeHost) -> Iterator[Place]:
     happened: queue.Queue[str] = queue.Queue()
     go = threading.Event()
 
-    def hang(arguments: Mapping[str, Any], run: ToolContext) -> str:
+    def hang(arguments: Mapping[str, Any], run: api.ToolContext) -> str:
         ended = threading.Event()
         with run.limits.on_cancel(ended.set):
             happened.put("begun")
@@ -81,25 +67,25 @@ def place(make_host: MakeHost) -> Iterator[Place]:
         happened.put("ended")
         return "never"
 
-    def wait(arguments: Mapping[str, Any], run: ToolContext) -> str:
+    def wait(arguments: Mapping[str, Any], run: api.ToolContext) -> str:
         happened.put("begun")
         go.wait(60)
         happened.put("done")
         return "done"
 
-    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
-        yield Progress("one")
-        yield Progress("two")
-        return Answer("done")
+    def tell(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+        yield api.Progress("one")
+        yield api.Progress("two")
+        return api.Answer("done")
 
     tools = [
-        Tool("hang", "It takes very long.", hang),
-        Tool("wait", "It waits.", wait),
-        Tool("look", "A picture.", lambda *_: Image(PIXEL)),
-        Tool("buy", "It asks.", lambda *_: "bought", approval="ask"),
-        Tool("mark", "It is routed.", lambda arguments, run: str(arguments), MARKED),
+        api.Tool("hang", "It takes very long.", hang),
+        api.Tool("wait", "It waits.", wait),
+        api.Tool("look", "A picture.", lambda *_: api.Image(PIXEL)),
+        api.Tool("buy", "It asks.", lambda *_: "bought", approval="ask"),
+        api.Tool("mark", "It is routed.", lambda arguments, run: str(arguments), MARKED),
     ]
-    own = InlinePlugin(tools=tools, features=[Feature("tell", NoSettings, tell, roles={})])
+    own = InlinePlugin(tools=tools, features=[api.Feature("tell", api.NoSettings, tell, roles={})])
     host = make_host(own=own, mcp=genai_mcp)
     with RouteServer(host) as server:
         yield Place(f"{server.url}/mcp", happened, go, host)
@@ -132,9 +118,8 @@ def test_the_official_client_is_served(place: Place, mode: str, version: str) ->
         [image] = (await client.call_tool("look", {})).content
         assert isinstance(image, mcp_types.ImageContent)
         marked = await client.call_tool("mark", {"region": "é", "count": 3})
-        assert marked.content == [
-            mcp_types.TextContent(type="text", text="{'region': 'é', 'count': 3}")
-        ]
+        expected = mcp_types.TextContent(type="text", text="{'region': 'é', 'count': 3}")
+        assert marked.content == [expected]
         async with anyio.create_task_group() as tasks:
             for _ in range(8):
                 tasks.start_soon(client.call_tool, "ask_tell", {"message": "hi"})
@@ -167,20 +152,6 @@ def test_the_official_client_cancels(place: Place, mode: str, version: str) -> N
     with_client(place.url, mode, use)
 
 
-def test_our_own_client_is_served(place: Place) -> None:
-    source = McpSource(McpServer("own", url=place.url))
-    try:
-        with Cancellation() as limits:
-            tools = {each.name: each for each in source.tools(limits)}
-            assert source.about()[1] == NEW
-            assert {"look", "mark", "ask_tell"} <= set(tools)
-            run: Any = type("Run", (), {"limits": limits})
-            output: Any = tools["mark"].run({"region": " a ", "count": 2}, run)
-            assert output.text == "{'region': ' a ', 'count': 2}"
-    finally:
-        source.close()
-
-
 class Raw:
     """A client that sends what it likes."""
 
@@ -200,31 +171,33 @@ class Raw:
             read = reply.read()
             kind = reply.headers.get("content-type", "")
             if kind == "text/event-stream":
-                read = read.strip().split(b"data: ")[-1]
+                *_, read = (each[6:] for each in read.splitlines() if each[:6] == b"data: ")
             value = json.loads(read) if read[:1] == b"{" else None
             return reply.status, value, dict(reply.headers.items())
         finally:
             connection.close()
 
+    def refused(self, body: Any, headers: Mapping[str, str] | None = None) -> tuple[int, int]:
+        """Status, and the code of the error."""
+        status, answer, _ = self.send(body, headers)
+        return status, answer["error"]["code"]
+
     def alone(
         self, method: str, headers: Mapping[str, str] | None = None, meta: Any = None, **params: Any
     ) -> tuple[int, Any]:
         """A request of 2026-07-28, with the headers that it needs."""
-        own = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
-        params["_meta"] = own if meta is None else meta
+        params["_meta"] = META if meta is None else meta
         usual = {"mcp-protocol-version": NEW, "mcp-method": method}
         if isinstance(params.get("name"), str):
             usual["mcp-name"] = params["name"]
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        status, answer, _ = self.send(message, {**usual, **(headers or {})})
+        status, answer, _ = self.send(request(method, **params), {**usual, **(headers or {})})
         return status, answer
 
     def opened(self, version: str = OLD) -> dict[str, str]:
         """Open a session; the headers that belong to it."""
         own = {"name": "raw", "version": "1"}
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": own}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        status, answer, headers = self.send(message)
+        asked = request("initialize", protocolVersion=version, capabilities={}, clientInfo=own)
+        status, answer, headers = self.send(asked)
         assert status == 200
         assert answer["result"]["protocolVersion"] == version
         return {"mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": version}
@@ -250,22 +223,18 @@ class TestSessions:
 
     def test_one_is_needed(self, place: Place) -> None:
         raw = Raw(place.url)
-        status, answer, _ = raw.send(request("tools/list", "a"))
-        assert (status, answer["error"]["code"]) == (400, -32600)
+        assert raw.refused(request("tools/list", "a")) == (400, -32600)
         headers = raw.opened()
         wrong = {**headers, "mcp-session-id": "other"}
         assert raw.send(request("tools/list"), wrong)[0] == 404
-        status, answer, _ = raw.send(
-            request("tools/list"), {**headers, "mcp-protocol-version": "2031-01-01"}
-        )
-        assert (status, answer["error"]["code"]) == (400, -32602)
+        other = {**headers, "mcp-protocol-version": "2031-01-01"}
+        assert raw.refused(request("tools/list"), other) == (400, -32602)
 
     def test_there_are_not_too_many(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(server_http, "MOST_SESSIONS", 2)
         raw = Raw(place.url)
         one, two = raw.opened(), raw.opened()
-        status, answer, _ = raw.send(request("initialize"))
-        assert (status, answer["error"]["code"]) == (503, -32603)
+        assert raw.refused(request("initialize")) == (503, -32603)
         assert raw.send(b"", one, "DELETE")[0] == 200
         three = raw.opened()
         assert [raw.send(request("ping"), each)[0] for each in (one, two, three)] == [404, 200, 200]
@@ -324,32 +293,26 @@ class TestStandingAlone:
         raw = Raw(place.url)
         other = {f"{OWN}protocolVersion": "2027-01-01", f"{OWN}clientCapabilities": {}}
         headers = {"mcp-protocol-version": "2027-01-01"}
-        status, answer = raw.alone("tools/list", headers, other)
-        assert (status, answer["error"]["code"]) == (400, -32022)
-        status, answer = raw.alone("tools/list", headers, {})
-        assert (status, answer["error"]["code"]) == (400, -32602)
-        status, answer = raw.alone("tools/list", meta={})
-        assert (status, answer["error"]["code"]) == (400, -32602)
+        for chosen, meta, code in (
+            (headers, other, -32022),
+            (headers, {}, -32602),
+            ({}, {}, -32602),
+        ):
+            status, answer = raw.alone("tools/list", chosen, meta)
+            assert (status, answer["error"]["code"]) == (400, code)
 
     @pytest.mark.parametrize(
         "headers",
         [
-            {"mcp-protocol-version": ""},
-            {"mcp-protocol-version": OLD},
-            {"mcp-method": ""},
-            {"mcp-method": "tools/list"},
-            {"mcp-method": "Tools/Call"},
-            {"mcp-name": ""},
-            {"mcp-name": "look"},
-            {"mcp-name": "=?base64?****?="},
-            {"mcp-name": "mark\xe9"},
-            {"mcp-param-region": "us"},
-            {"mcp-param-region": "eu", "mcp-param-count": "4"},
+            {"mcp-protocol-version": ""}, {"mcp-protocol-version": OLD}, {"mcp-method": ""},
+            {"mcp-method": "tools/list"}, {"mcp-method": "Tools/Call"}, {"mcp-name": ""},
+            {"mcp-name": "look"}, {"mcp-name": "=?base64?****?="}, {"mcp-name": "mark\xe9"},
+            {"mcp-param-region": "us"}, {"mcp-param-region": "eu", "mcp-param-count": "4"},
             {"mcp-param-region": "eu", "mcp-param-count": ""},
             {"mcp-param-region": "eu", "mcp-param-count": "x"},
         ],
         ids=str,
-    )
+    )  # fmt: skip
     def test_headers_say_what_the_body_says(self, place: Place, headers: Any) -> None:
         raw = Raw(place.url)
         call: Any = {"name": "mark", "arguments": {"region": "eu", "count": 3}}
@@ -372,9 +335,8 @@ class TestStandingAlone:
         assert raw.alone("tools/call", **call)[0] == 200
 
     def test_a_client_that_goes_has_cancelled(self, place: Place) -> None:
-        own = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
         headers = {"mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "hang"}
-        leave(Raw(place.url), request("tools/call", name="hang", _meta=own), headers, place)
+        leave(Raw(place.url), request("tools/call", name="hang", _meta=META), headers, place)
         assert place.happened.get(timeout=60) == "ended"
 
     def test_what_else_is_told_is_taken(self, place: Place) -> None:
@@ -395,22 +357,16 @@ class TestStrangers:
     @pytest.mark.parametrize(
         ("headers", "status"),
         [
-            ({"origin": "http://evil.example"}, 403),
-            ({"origin": "null"}, 403),
-            ({"origin": "http://[::1"}, 403),
-            ({"origin": "http://localhost.evil.example"}, 403),
-            ({"origin": "http://localhost:5173"}, 404),
-            ({"origin": "http://127.0.0.1"}, 404),
-            ({"origin": "https://[::1]:99"}, 404),
-            ({"content-type": "text/plain"}, 400),
-            ({"content-type": ""}, 400),
-            ({"content-type": "application/json; charset=utf-8"}, 404),
-            ({"accept": "application/json"}, 406),
-            ({"accept": "text/event-stream"}, 406),
+            ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403),
+            ({"origin": "http://[::1"}, 403), ({"origin": "http://localhost.evil.example"}, 403),
+            ({"origin": "http://localhost:5173"}, 404), ({"origin": "http://127.0.0.1"}, 404),
+            ({"origin": "https://[::1]:99"}, 404), ({"content-type": "text/plain"}, 400),
+            ({"content-type": ""}, 400), ({"content-type": "application/json; charset=utf-8"}, 404),
+            ({"accept": "application/json"}, 406), ({"accept": "text/event-stream"}, 406),
             ({"accept": "*/*"}, 404),
         ],
         ids=str,
-    )
+    )  # fmt: skip
     def test_who_may_come_in(self, place: Place, headers: Any, status: int) -> None:
         raw = Raw(place.url)
         assert raw.alone("ping", headers)[0] == status
@@ -420,22 +376,16 @@ class TestStrangers:
     @pytest.mark.parametrize(
         ("body", "code"),
         [
-            (b"", -32700),
-            (b"\xff", -32700),
-            (b"[" * 100_000, -32700),
-            (b"5", -32602),
-            (b"{}", -32602),
-            (b'{"jsonrpc": "2.0", "method": 5}', -32602),
+            (b"", -32700), (b"\xff", -32700), (b"[" * 100_000, -32700), (b"5", -32602),
+            (b"{}", -32602), (b'{"jsonrpc": "2.0", "method": 5}', -32602),
             (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
             (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', -32600),
-            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600),
-            (b"[]", -32602),
+            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600), (b"[]", -32602),
         ],
         ids=lambda value: repr(value)[:40],
-    )
+    )  # fmt: skip
     def test_garbage_is_refused(self, place: Place, body: bytes, code: int) -> None:
-        status, answer, _ = Raw(place.url).send(body)
-        assert (status, answer["error"]["code"]) == (400, code)
+        assert Raw(place.url).refused(body) == (400, code)
 
     def test_a_body_is_bounded(self, place: Place) -> None:
         connection = http.client.HTTPConnection(Raw(place.url).address, timeout=60)
@@ -444,6 +394,11 @@ class TestStrangers:
         connection.endheaders()
         assert connection.getresponse().status == 413
         connection.close()
+
+
+def posted(body: Any, headers: Mapping[str, str]) -> api.RouteRequest:
+    data = json.dumps(body).encode()
+    return api.RouteRequest("POST", "/mcp", headers=headers, body=data, limits=api.Cancellation())
 
 
 @pytest.fixture(scope="module")
@@ -466,9 +421,7 @@ MESSAGES = st.fixed_dictionaries(
         "method": st.sampled_from(METHODS),
         "params": st.dictionaries(
             st.sampled_from(["_meta", "protocolVersion", "capabilities", "name"]),
-            st.just({f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}})
-            | st.just(OLD)
-            | st.just({}),
+            st.sampled_from([META, OLD, {}]),
         ),
         "result": st.just({}),
     },
@@ -480,16 +433,8 @@ def test_an_exchange_that_outlives_its_endpoint_closes_its_streams(
     make_host: MakeHost, begun: bool
 ) -> None:
     endpoint = McpEndpoint(make_host(mcp=genai_mcp))
-    meta: Any = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
-    request = RouteRequest(
-        "POST",
-        "/mcp",
-        headers={**HEADERS, "mcp-protocol-version": NEW, "mcp-method": "tools/list"},
-        body=json.dumps(message).encode(),
-        limits=Cancellation(),
-    )
-    reply: Any = endpoint.post(request)
+    headers = {**HEADERS, "mcp-protocol-version": NEW, "mcp-method": "tools/list"}
+    reply: Any = endpoint.post(posted(request("tools/list", _meta=META), headers))
     if begun:
         reply.begin()
     endpoint.close()
@@ -502,14 +447,7 @@ def test_an_exchange_that_outlives_its_endpoint_closes_its_streams(
 
 @given(MESSAGES | st.lists(MESSAGES, max_size=3), HEADERS_GIVEN)
 def test_each_message_is_answered_or_taken(endpoint: McpEndpoint, body: Any, headers: Any) -> None:
-    request = RouteRequest(
-        "POST",
-        "/mcp",
-        headers={"content-type": "application/json", **headers},
-        body=json.dumps(body).encode(),
-        limits=Cancellation(),
-    )
-    reply = endpoint.post(request)
+    reply = endpoint.post(posted(body, {"content-type": "application/json", **headers}))
     if reply.begin is not None:
         reply = reply.begin() or reply
     sent = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)

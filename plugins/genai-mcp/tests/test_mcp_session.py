@@ -17,27 +17,15 @@ from genai_mcp.server.service import PAGE, Service
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host import Host
-from genai_host.api import (
-    Answer,
-    Feature,
-    FeatureSteps,
-    Image,
-    NoSettings,
-    Progress,
-    Prompt,
-    Text,
-    Tool,
-    ToolOutput,
-    Turn,
-)
+from genai_host import Host, api
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.mcp import PIXEL
 
-from .mcp_talk import NEW, OLD, OWN, Talk, closing, repeat, service_of, text, tool, version
+from .mcp_fixtures import TalkTo, closing, talk_to, version
+from .mcp_talk import NEW, OLD, OWN, Talk, feature, repeat, service_of, text, tool
 
-__all__ = ["closing", "version"]
+__all__ = ["closing", "talk_to", "version"]
 
 
 class TestEras:
@@ -73,15 +61,19 @@ class TestEras:
         assert talk.ask("tools/list", meta)["code"] == rpc.INVALID_REQUEST
         assert "resultType" not in talk.ask("tools/list")
 
-    def test_a_version_that_is_not_spoken_is_refused(self, host: Host) -> None:
-        talk = Talk(service_of(host), NEW)
-        error = talk.ask("tools/list", {f"{OWN}protocolVersion": "2027-01-01"})
-        assert error["code"] == -32022
-        assert error["data"] == {"supported": [NEW], "requested": "2027-01-01"}
-
-    def test_a_request_says_what_it_has_to(self, host: Host) -> None:
-        meta = {f"{OWN}protocolVersion": 5}
-        assert Talk(service_of(host), NEW).ask("tools/list", meta)["code"] == rpc.INVALID_PARAMS
+    @pytest.mark.parametrize(
+        ("asked", "code", "data"),
+        [
+            ("2027-01-01", -32022, {"supported": [NEW], "requested": "2027-01-01"}),
+            (5, rpc.INVALID_PARAMS, None),
+        ],
+    )
+    def test_a_version_that_is_not_spoken_is_refused(
+        self, host: Host, asked: Any, code: int, data: Any
+    ) -> None:
+        error = Talk(service_of(host), NEW).ask("tools/list", {f"{OWN}protocolVersion": asked})
+        assert error["code"] == code
+        assert data in (None, error.get("data"))
 
     def test_nothing_is_done_before_that_is_known(self, host: Host) -> None:
         talk = Talk(service_of(host), "")
@@ -96,62 +88,56 @@ class TestEras:
 
 
 class TestTools:
-    def test_they_are_listed_with_the_features(self, make_host: MakeHost, version: str) -> None:
-        tools = [tool("b"), tool("a", approval="ask"), tool("c", approval="deny")]
-        talk = Talk(service_of(make_host(own=InlinePlugin(tools=tools))), version)
+    def test_they_are_listed_with_the_features(self, talk_to: TalkTo) -> None:
+        talk = talk_to(tool("b"), tool("a", approval="ask"), tool("c", approval="deny"))
         listed = talk.ask("tools/list")
         assert "nextCursor" not in listed
-        assert [each["name"] for each in listed["tools"]] == [
-            "a",
-            "ask_chat",
-            "ask_chat-model",
-            "b",
-        ]
+        names = [each["name"] for each in listed["tools"]]
+        assert names == ["a", "ask_chat", "ask_chat-model", "b"]
         a, chat = listed["tools"][:2]
         assert a["description"] == "It is a."
         assert a["inputSchema"] == {"type": "object", "properties": {"say": {}}}
         assert chat["inputSchema"]["required"] == ["message"]
 
-    def test_a_part_of_them_may_be_chosen(self, make_host: MakeHost, version: str) -> None:
-        host = make_host(own=InlinePlugin(tools=[tool("git__a"), tool("git__b"), tool("other")]))
-
-        def offered(**choice: Any) -> list[str]:
-            listed = Talk(service_of(host, **choice), version).ask("tools/list")
-            return [each["name"] for each in listed["tools"]]
-
-        assert offered(tools=["git__*"], features=()) == ["git__a", "git__b"]
-        assert offered(tools=["other"], features=["chat"]) == ["ask_chat", "other"]
-        talk = Talk(service_of(host, tools=["other"]), version)
-        assert talk.call("git__a")["message"] == "Unknown tool: git__a"
+    @pytest.mark.parametrize(
+        ("tools", "features", "names"),
+        [(["git__*"], (), ["git__a", "git__b"]), (["other"], ["chat"], ["ask_chat", "other"])],
+    )
+    def test_a_part_of_them_may_be_chosen(
+        self, talk_to: TalkTo, tools: Any, features: Any, names: list[str]
+    ) -> None:
+        own = [tool("git__a"), tool("git__b"), tool("other")]
+        talk = talk_to(*own, tools=tools, features=features)
+        assert [each["name"] for each in talk.ask("tools/list")["tools"]] == names
+        [left] = {"git__a", "other"} - set(names)
+        assert talk.call(left)["message"] == f"Unknown tool: {left}"
 
     def test_a_list_comes_in_pages(self, make_host: MakeHost, version: str) -> None:
         names = [f"t{number:03}" for number in range(2 * PAGE + 1)]
         host = make_host(own=InlinePlugin(tools=map(tool, names)), chat=None)
         talk = Talk(service_of(host), version)
-        found, sizes = [], []
-        cursor: dict[str, Any] = {}
-        while True:
-            page = talk.ask("tools/list", **cursor)
-            found += [each["name"] for each in page["tools"]]
-            sizes.append(len(page["tools"]))
-            if "nextCursor" not in page:
-                break
-            cursor = {"cursor": page["nextCursor"]}
-        assert found == names
-        assert sizes == [PAGE, PAGE, 1]
+        pages = [talk.ask("tools/list")]
+        while cursor := pages[-1].get("nextCursor"):
+            pages.append(talk.ask("tools/list", cursor=cursor))
+        assert [each["name"] for page in pages for each in page["tools"]] == names
+        assert [len(page["tools"]) for page in pages] == [PAGE, PAGE, 1]
 
     @pytest.mark.parametrize("cursor", [5, "", "é", "x", "****", [], {}], ids=repr)
     def test_a_cursor_is_one_that_was_given(self, host: Host, version: str, cursor: Any) -> None:
         error = Talk(service_of(host), version).ask("tools/list", cursor=cursor)
         assert error["code"] == rpc.INVALID_PARAMS
 
-    def test_texts_and_pictures_come_back(self, make_host: MakeHost, version: str) -> None:
-        def look(*_: Any) -> ToolOutput:
-            parts = [Text("a"), Image(PIXEL), Image(b"x", "image/x"), Image(url="http://e.x/a")]
-            return ToolOutput(parts, reactions=[{"type": "go"}])
+    def test_texts_and_pictures_come_back(self, talk_to: TalkTo) -> None:
+        def look(*_: Any) -> api.ToolOutput:
+            parts = [
+                api.Text("a"),
+                api.Image(PIXEL),
+                api.Image(b"x", "image/x"),
+                api.Image(url="http://e.x/a"),
+            ]
+            return api.ToolOutput(parts, reactions=[{"type": "go"}])
 
-        talk = Talk(service_of(make_host(own=InlinePlugin(tools=[tool("look", look)]))), version)
-        result = talk.call("look")
+        result = talk_to(tool("look", look)).call("look")
         assert result["isError"] is False
         assert "structuredContent" not in result
         assert result["content"] == [
@@ -161,13 +147,12 @@ class TestTools:
             {"type": "text", "text": "(an image: http://e.x/a)"},
         ]
 
-    def test_what_fails_is_told_to_the_model(self, make_host: MakeHost, version: str) -> None:
+    def test_what_fails_is_told_to_the_model(self, talk_to: TalkTo) -> None:
         def fail(*_: Any) -> None:
             raise OSError("sold out")
 
-        strict = Tool("strict", "x", repeat, {"properties": {"n": {"type": "integer"}}})
-        host = make_host(own=InlinePlugin(tools=[tool("fail", fail), strict]))
-        talk = Talk(service_of(host), version)
+        strict = api.Tool("strict", "x", repeat, {"properties": {"n": {"type": "integer"}}})
+        talk = talk_to(tool("fail", fail), strict)
         result = talk.call("fail")
         assert result["isError"] is True
         assert "sold out" in text(result)
@@ -178,21 +163,13 @@ class TestTools:
     @pytest.mark.parametrize(
         "params",
         [
-            {},
-            {"name": 5},
-            {"name": None, "arguments": {}},
-            {"name": "a", "arguments": []},
-            {"name": "missing"},
-            {"name": "ask_missing"},
-            {"name": "\x1b[1m"},
+            {}, {"name": 5}, {"name": None, "arguments": {}}, {"name": "a", "arguments": []},
+            {"name": "missing"}, {"name": "ask_missing"}, {"name": "\x1b[1m"},
         ],
         ids=str,
-    )
-    def test_a_wrong_request_is_refused(
-        self, make_host: MakeHost, version: str, params: Any
-    ) -> None:
-        talk = Talk(service_of(make_host(own=InlinePlugin(tools=[tool("a")]))), version)
-        error = talk.ask("tools/call", **params)
+    )  # fmt: skip
+    def test_a_wrong_request_is_refused(self, talk_to: TalkTo, params: Any) -> None:
+        error = talk_to(tool("a")).ask("tools/call", **params)
         assert error["code"] == rpc.INVALID_PARAMS
         assert error["message"].isprintable()
 
@@ -200,17 +177,16 @@ class TestTools:
         self, make_host: MakeHost, caplog: pytest.LogCaptureFixture
     ) -> None:
         marked = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
-        host = make_host(own=InlinePlugin(tools=[Tool("a", "x", repeat, marked)]), chat=None)
+        host = make_host(own=InlinePlugin(tools=[api.Tool("a", "x", repeat, marked)]), chat=None)
         talk = Talk(service_of(host), NEW)
         assert talk.ask("tools/list")["tools"] == []
         assert talk.call("a")["message"] == "Unknown tool: a"
         assert "the tool a is not offered: property 'a': x-mcp-header is only" in caplog.text
 
     def test_a_tool_comes_before_a_feature_of_its_name(
-        self, make_host: MakeHost, version: str, caplog: pytest.LogCaptureFixture
+        self, talk_to: TalkTo, caplog: pytest.LogCaptureFixture
     ) -> None:
-        host = make_host(own=InlinePlugin(tools=[tool("ask_chat")]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(tool("ask_chat"))
         assert text(talk.call("ask_chat", say="x")) == "x"
         names = [each["name"] for each in talk.ask("tools/list")["tools"]]
         assert names == ["ask_chat", "ask_chat-model"]
@@ -218,14 +194,12 @@ class TestTools:
 
 
 class TestFeatures:
-    def test_one_is_asked(self, host: Host, version: str) -> None:
-        talk = Talk(service_of(host, model="mock"), version)
-        assert text(talk.call("ask_chat", message="hi")) == "hi"
-        assert text(talk.call("ask_chat", message="ho")) == "ho"  # another conversation
-
-    def test_the_client_may_name_the_model(self, host: Host, version: str) -> None:
-        talk = Talk(service_of(host), version)
-        assert text(talk.call("ask_chat", message="hi", model="mock")) == "hi"
+    @pytest.mark.parametrize("by", ["server", "client"])
+    def test_one_is_asked_of_the_model_of_either(self, host: Host, version: str, by: str) -> None:
+        talk = Talk(service_of(host, model="mock" if by == "server" else None), version)
+        model = {} if by == "server" else {"model": "mock"}
+        assert text(talk.call("ask_chat", message="hi", **model)) == "hi"
+        assert text(talk.call("ask_chat", message="ho", **model)) == "ho"  # another conversation
         result = talk.call("ask_chat", message="hi", model="nonesuch")
         assert result["isError"] is True
         assert "nonesuch" in text(result)
@@ -243,32 +217,31 @@ class TestFeatures:
         result = talk.call("ask_chat", message="hi")
         assert result["isError"] is True
 
-    def test_answers_are_bounded(self, make_host: MakeHost, version: str) -> None:
+    def test_answers_are_bounded(self, talk_to: TalkTo) -> None:
         data = {"a": "b", "c": None}
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield Progress("a")
-            return Answer("x" * (MOST_TEXT + 5), data=data)
+        def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+            yield api.Progress("a")
+            return api.Answer("x" * (MOST_TEXT + 5), data=data)
 
-        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        result = Talk(service_of(host), version).call("ask_f", message="hi")
+        talk = talk_to(feature(respond))
+        result = talk.call("ask_f", message="hi")
         said, told = (part["text"] for part in result["content"])
         assert said == "x" * MOST_TEXT + "\n(truncated: 5 more characters)"
         assert json.loads(told) == result["structuredContent"] == data
         data["a"] = "x" * 2**20
-        result = Talk(service_of(host), version).call("ask_f", message="hi")
+        result = talk.call("ask_f", message="hi")
         assert "structuredContent" not in result
         assert result["content"][1]["text"] == "(data of 1048593 bytes omitted)"
 
-    def test_how_it_goes_is_told_to_who_wants_it(self, make_host: MakeHost, version: str) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield Progress("one\n\x1b[1mtwo")
+    def test_how_it_goes_is_told_to_who_wants_it(self, talk_to: TalkTo) -> None:
+        def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+            yield api.Progress("one\n\x1b[1mtwo")
             for number in range(MOST_UPDATES):
-                yield Progress(str(number))
-            return Answer("done")
+                yield api.Progress(str(number))
+            return api.Answer("done")
 
-        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        talk = Talk(service_of(host), version)
+        talk = talk_to(feature(respond))
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
         *news, answer = talk.all_until(talk.begin("tools/call", {"progressToken": "t"}, **call))
         assert len(news) == MOST_UPDATES
@@ -325,9 +298,9 @@ class TestBounds:
         assert "secret" not in error["message"]
 
 
-def talks(turn: Turn[NoSettings]) -> FeatureSteps:
-    completion = yield from Prompt([turn.message])
-    return Answer(completion.text)
+def talks(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+    completion = yield from api.Prompt([turn.message])
+    return api.Answer(completion.text)
 
 
 ANY = st.recursive(
@@ -336,15 +309,9 @@ ANY = st.recursive(
     max_leaves=5,
 )
 METHODS = [
-    "initialize",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "server/discover",
-    "subscriptions/listen",
-    "notifications/cancelled",
-    "x",
-]
+    "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen",
+    "notifications/cancelled", "x",
+]  # fmt: skip
 KEYS = ["name", "arguments", "cursor", "_meta", "protocolVersion", "capabilities", "requestId"]
 META = st.dictionaries(
     st.sampled_from([f"{OWN}protocolVersion", f"{OWN}clientCapabilities", "progressToken"]),
@@ -360,7 +327,8 @@ def shared() -> Iterator[Service]:
     from genai_host import Config, StaticPlugins
 
     own = InlinePlugin(
-        tools=[tool("a"), tool("b", approval="ask")], features=[Feature("chat", NoSettings, talks)]
+        tools=[tool("a"), tool("b", approval="ask")],
+        features=[api.Feature("chat", api.NoSettings, talks)],
     )
     with Host(config=Config(), discovery=StaticPlugins({"own": own})) as host:
         yield service_of(host)

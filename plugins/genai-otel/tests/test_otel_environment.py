@@ -122,22 +122,20 @@ def _write_span(telemetry: Telemetry) -> None:
         each.get_meter("m").create_counter("c").add(1)
 
 
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([], "the exporter 'pigeon' is not installed"),
+        # as one over gRPC that finds its certificate missing
+        (["genai_otel.no_such_module:Exporter"], "the exporter 'pigeon' cannot be used"),
+    ],
+)
 def test_an_exporter_that_cannot_be_made_is_told_of_and_disturbs_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: list[str], told: str
 ) -> None:
-    """As one over gRPC that finds its certificate missing."""
-    broken = EntryPoint("pigeon", "genai_otel.no_such_module:Exporter", "of this test")
-    monkeypatch.setattr("genai_otel.providers.entry_points", lambda **_: [broken])
+    entries = [EntryPoint("pigeon", each, "of this test") for each in found]
+    monkeypatch.setattr("genai_otel.providers.entry_points", lambda **_: entries)
     telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
     assert telemetry.has_listeners()
     telemetry.close()
-    assert "the exporter 'pigeon' cannot be used" in caplog.text
-
-
-def test_an_exporter_that_is_not_installed_is_told_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
-    assert telemetry.has_listeners()
-    telemetry.close()
-    assert "the exporter 'pigeon' is not installed" in caplog.text
+    assert told in caplog.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,26 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from genai_host import Config, Host, RetryPolicy, StaticPlugins
-from genai_host.api import (
-    All,
-    Answer,
-    CallTools,
-    Feature,
-    FeatureSteps,
-    Image,
-    Message,
-    NoSettings,
-    Pause,
-    Prompt,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolSchema,
-    Turn,
-    tool,
-)
+from genai_host import Config, Host, RetryPolicy, api
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host_testing import FakeModel, FakeService, InlinePlugin
 from genai_host_testing.fake_service import json_reply
@@ -75,11 +56,30 @@ class Traced:
         return span
 
 
+CAPTURED = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
+MakeTraced = Callable[..., Traced]
+
+
 @pytest.fixture
-def traced() -> Iterator[Traced]:
-    made = Traced()
-    yield made
-    made.provider.shutdown()
+def make_traced(request: pytest.FixtureRequest) -> MakeTraced:
+    def make(environ: dict[str, str] | None = None) -> Traced:
+        made = Traced(environ)
+        request.addfinalizer(made.provider.shutdown)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def traced(make_traced: MakeTraced) -> Traced:
+    return make_traced()
+
+
+def openai_host(make_host: MakeHost, service: FakeService, traced: Traced, reply: Any) -> Host:
+    """A host with the service as OpenAI, which replies so."""
+    service.replies = [reply]
+    config = Config(providers={"openai": provider_config("openai", base_url=f"{service.url}/v1")})
+    return make_host(config=config, openai=genai_vendor_openai, otel=traced.plugin)
 
 
 @pytest.fixture
@@ -184,19 +184,21 @@ def test_a_cancelled_turn_ends_its_spans(
         assert attributes(traced.one(name))["error.type"] == Cancelled.code
 
 
-def _many(turn: Turn[NoSettings]) -> FeatureSteps:
-    yield from All([Prompt([turn.message]) for _ in range(5)])
-    return Answer("done")
+def _many(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+    yield from api.All([api.Prompt([turn.message]) for _ in range(5)])
+    return api.Answer("done")
 
 
-def _looking(turn: Turn[NoSettings]) -> FeatureSteps:
-    yield from CallTools([ToolCall("c1", "look", {"text": SAID}), ToolCall("c2", "fail", {})])
-    return Answer("done")
+def _looking(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+    yield from api.CallTools(
+        [api.ToolCall("c1", "look", {"text": SAID}), api.ToolCall("c2", "fail", {})]
+    )
+    return api.Answer("done")
 
 
-def _waiting(turn: Turn[NoSettings]) -> FeatureSteps:
-    yield from Pause("approval", {}, dict)
-    return Answer("done")
+def _waiting(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+    yield from api.Pause("approval", {}, dict)
+    return api.Answer("done")
 
 
 def look(text: str) -> str:
@@ -218,11 +220,11 @@ INSIDE: list[int] = []
 def features() -> InlinePlugin:
     return InlinePlugin(
         features=[
-            Feature("many", NoSettings, _many, roles={"main": "chat"}),
-            Feature("looking", NoSettings, _looking, roles={}),
-            Feature("waiting", NoSettings, _waiting, roles={}),
+            api.Feature("many", api.NoSettings, _many, roles={"main": "chat"}),
+            api.Feature("looking", api.NoSettings, _looking, roles={}),
+            api.Feature("waiting", api.NoSettings, _waiting, roles={}),
         ],
-        tools=[tool(look), tool(fail)],
+        tools=[api.tool(look), api.tool(fail)],
     )
 
 
@@ -253,12 +255,9 @@ def test_tools_are_spans_below_their_turn_and_above_what_they_do(
     assert is_below(done, turn)
     assert is_below(failed, turn)
     assert attributes(done) == {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "look",
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": "c1",
-        "gen_ai.agent.name": "looking",
-    }
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look",
+        "gen_ai.tool.type": "function", "gen_ai.tool.call.id": "c1", "gen_ai.agent.name": "looking",
+    }  # fmt: skip
     assert attributes(failed)["error.type"] == "tool_failed"
     assert [done.context.trace_id] == INSIDE
 
@@ -318,22 +317,22 @@ def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Trac
 @pytest.mark.part
 @pytest.mark.parametrize("asked", ["", "true"])
 def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
-    make_host: MakeHost, service: FakeService, asked: str, monkeypatch: pytest.MonkeyPatch
+    make_host: MakeHost,
+    make_traced: MakeTraced,
+    service: FakeService,
+    asked: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    traced = Traced({"GENAI_OTEL_PROPAGATE": asked})
+    traced = make_traced({"GENAI_OTEL_PROPAGATE": asked})
     said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
-    service.replies = [json_reply(said)]
-    instance = provider_config("openai", base_url=f"{service.url}/v1")
-    config = Config(providers={"openai": instance})
-    host = make_host(config=config, openai=genai_vendor_openai, otel=traced.plugin)
+    host = openai_host(make_host, service, traced, json_reply(said))
     host.open("chat", "openai/gpt-x").say("hi")
     call = traced.one("chat gpt-x").context
     sent = service.requests[0].headers.get("traceparent")
     assert sent == (
         f"00-{call.trace_id:032x}-{call.span_id:016x}-{call.trace_flags:02x}" if asked else None
     )
-    traced.provider.shutdown()
 
 
 class TestContent:
@@ -349,11 +348,11 @@ class TestContent:
         assert SAID not in "".join(span.to_json() for span in traced.spans)
 
     def test_it_is_recorded_as_the_conventions_have_it(
-        self, make_host: MakeHost, features: InlinePlugin
+        self, make_host: MakeHost, make_traced: MakeTraced, features: InlinePlugin
     ) -> None:
-        traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
+        traced = make_traced(CAPTURED)
         host = make_host(otel=traced.plugin, mine=features)
-        prompt = Prompt([Message("system", "be brief"), Message("user", "hi")])
+        prompt = api.Prompt([api.Message("system", "be brief"), api.Message("user", "hi")])
         for _ in host.prompt(prompt, model="mock", stream=False):
             pass
         host.open("looking").say("look")
@@ -367,20 +366,21 @@ class TestContent:
         looked = attributes(traced.one("execute_tool look"))
         assert json.loads(looked["gen_ai.tool.call.arguments"]) == {"text": SAID}
         assert looked["gen_ai.tool.call.result"] == SAID
-        traced.provider.shutdown()
 
-    def test_each_kind_of_part_is_recorded(self, make_host: MakeHost) -> None:
-        traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
+    def test_each_kind_of_part_is_recorded(
+        self, make_host: MakeHost, make_traced: MakeTraced
+    ) -> None:
+        traced = make_traced(CAPTURED)
         host = make_host(otel=traced.plugin, fake=FakeModel(lambda prompt: '{"n": 1}'))
-        call = ToolCall("c1", "look", {"text": "a"})
+        call = api.ToolCall("c1", "look", {"text": "a"})
         messages = [
-            Message("user", ["hi", Image(b"x", "image/png")]),
-            Message("assistant", [Reasoning("hm"), call]),
-            Message("tool", ToolResult("c1", "look", [Text("b")])),
+            api.Message("user", ["hi", api.Image(b"x", "image/png")]),
+            api.Message("assistant", [api.Reasoning("hm"), call]),
+            api.Message("tool", api.ToolResult("c1", "look", [api.Text("b")])),
         ]
-        prompt = Prompt(
+        prompt = api.Prompt(
             messages,
-            tools=[ToolSchema("look", "Look.", {"type": "object"})],
+            tools=[api.ToolSchema("look", "Look.", {"type": "object"})],
             schema={"type": "object"},
         )
         for _ in host.prompt(prompt, model="fake", stream=False):
@@ -398,32 +398,20 @@ class TestContent:
             {"type": "function", "name": "look"}
         ]
         assert found["gen_ai.output.type"] == "json"
-        traced.provider.shutdown()
 
     @pytest.mark.part
     def test_no_key_is_in_any_span_whatever_the_service_answers(
-        self, make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+        self,
+        make_host: MakeHost,
+        make_traced: MakeTraced,
+        service: FakeService,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        captured = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
-        traced = Traced(captured)
+        traced = make_traced(CAPTURED)
         told = {"error": {"message": f"the key {KEY} is wrong"}}
-        service.replies = [json_reply(told, 401)]
-        instance = provider_config("openai", base_url=f"{service.url}/v1")
-        host = make_host(
-            config=Config(providers={"openai": instance}),
-            openai=genai_vendor_openai,
-            otel=traced.plugin,
-        )
+        host = openai_host(make_host, service, traced, json_reply(told, 401))
         with pytest.raises(GenaiError):
             host.open("chat", "openai/gpt-x").say("hi")
         assert traced.of("chat gpt-x")
         assert KEY not in "".join(span.to_json() for span in traced.spans)
-        traced.provider.shutdown()
-
-
-def test_a_plugin_that_nobody_has_configured_hears_nothing() -> None:
-    import genai_otel
-
-    assert StaticPlugins({"otel": genai_otel.plugin}) is not None
-    assert not Telemetry({}).has_listeners()

@@ -20,6 +20,9 @@ from genai_search_corpus.documents import (
 )
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pypdf import PdfReader, PdfWriter
+
+from genai_host_testing.internal.samples import pdf
 
 
 def put(folder: Path, name: str, data: bytes | str) -> CorpusFile:
@@ -166,34 +169,14 @@ def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
 
 
 def test_pages_of_a_pdf(tmp_path: Path) -> None:
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
-    writer = PdfWriter()
-    for text in ("Rivers run", "Lakes stand"):
-        page = writer.add_blank_page(200, 200)
-        font = DictionaryObject(
-            {
-                NameObject("/Type"): NameObject("/Font"),
-                NameObject("/Subtype"): NameObject("/Type1"),
-                NameObject("/BaseFont"): NameObject("/Helvetica"),
-            }
-        )
-        page[NameObject("/Resources")] = DictionaryObject(
-            {NameObject("/Font"): DictionaryObject({NameObject("/F"): font})}
-        )
-        content = DecodedStreamObject()
-        content.set_data(f"BT /F 12 Tf 10 100 Td ({text}) Tj ET".encode())
-        page[NameObject("/Contents")] = writer._add_object(content)
-    stream = io.BytesIO()
-    writer.write(stream)
-    found = read(str(tmp_path), put(tmp_path, "a.pdf", stream.getvalue()))
+    pages = ("Rivers run", "Lakes stand")
+    data = pdf([f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode() for text in pages])
+    found = read(str(tmp_path), put(tmp_path, "a.pdf", data))
     assert [(each.title, each.text) for each in found] == [
-        ("a.pdf / page 1", "Rivers run"),
-        ("a.pdf / page 2", "Lakes stand"),
+        (f"a.pdf / page {number}", text) for number, text in enumerate(pages, 1)
     ]
+    writer, stream = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
     writer.encrypt("secret")
-    stream = io.BytesIO()
     writer.write(stream)
     with pytest.raises(UnreadableDocument):
         read(str(tmp_path), put(tmp_path, "b.pdf", stream.getvalue()))

@@ -120,21 +120,18 @@ def test_only_the_user_can_read_the_index(corpus: Corpus, index: Path) -> None:
 
 @pytest.mark.part
 @pytest.mark.parametrize(
-    "damage", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 8000]
+    ("kept", "damage"),
+    [(0, b"no database at all" * 100), (0, b"SQLite format 3\0" + b"\xff" * 8000), (4096, b"\xff")],
+    ids=["none", "head", "within"],
 )
-def test_a_damaged_index_is_made_anew(corpus: Corpus, index: Path, damage: bytes) -> None:
+def test_a_damaged_index_is_made_anew(
+    corpus: Corpus, index: Path, kept: int, damage: bytes
+) -> None:
     names(corpus, "rivers")
-    for name in ("", "-wal", "-shm"):
+    for name in ("-wal", "-shm"):
         Path(f"{index}{name}").unlink(missing_ok=True)
-    index.write_bytes(damage)
-    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
-
-
-def test_an_index_that_is_damaged_within_is_made_anew(corpus: Corpus, index: Path) -> None:
-    names(corpus, "rivers")
-    data = bytearray(index.read_bytes())
-    data[4096:] = b"\xff" * (len(data) - 4096)
-    index.write_bytes(data)
+    data = index.read_bytes()
+    index.write_bytes(data[:kept] + (damage * (len(data) - kept) if kept else damage))
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
 

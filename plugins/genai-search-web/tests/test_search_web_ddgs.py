@@ -47,11 +47,8 @@ class _Asking:
         self.engines = engines
 
     def host(self, **settings: Any) -> Host:
-        usual = {
-            "backend": "mojeek",
-            "proxy": self.engines.proxy,
-            "certificates": str(self.engines.certificates),
-        }
+        usual = {"backend": "mojeek", "proxy": self.engines.proxy}
+        usual["certificates"] = str(self.engines.certificates)
         config = Config(tools={"ddgs": tools_config(**{**usual, **settings})})
         return self.make(config=config, web=genai_search_web)
 
@@ -85,9 +82,7 @@ class TestFinding(_Asking):
 
     def test_query_and_region_are_handed_on(self) -> None:
         self.engines.pages[DUCKDUCKGO] = duckduckgo_page(HENS)
-        assert (
-            len(self.found("hens & <eggs>", region="de-de", given={"backend": "duckduckgo"})) == 1
-        )
+        [_] = self.found("hens & <eggs>", region="de-de", given={"backend": "duckduckgo"})
         assert self.found(given={"safesearch": "on"}) == []
         assert self.engines.asked == [(DUCKDUCKGO, "/html/"), (MOJEEK, "/search?q=hens&safe=1")]
 
@@ -97,11 +92,6 @@ class TestFinding(_Asking):
         links = {each["link"] for each in self.found(given={"backend": "auto"})}
         assert links == {HENS[1], EGGS[1]}
         assert WIKIPEDIA in {host for host, _ in self.engines.asked}
-
-    def test_only_links_into_the_web_are_given(self) -> None:
-        odd = ["javascript:alert(1)", "file:///etc/passwd", "/relative", "http://", "data:,a", ""]
-        self.engines.pages[MOJEEK] = mojeek_page(*[("x", link, "") for link in odd], EGGS)
-        assert [each["link"] for each in self.found()] == [EGGS[1]]
 
 
 @pytest.mark.process
@@ -136,10 +126,7 @@ class TestOutages(_Asking):
             port = closed.getsockname()[1]
         text = self.failed(proxy=f"http://me:canary-51c9@127.0.0.1:{port}")
         assert "canary" not in text
-        assert (
-            "cannot connect to any search engine: mojeek (Connection refused (os error 111))"
-            in text
-        )
+        assert "any search engine: mojeek (Connection refused (os error 111))" in text
 
     def test_an_engine_that_is_not_trusted_is_not_believed(self, tmp_path: Path) -> None:
         self.engines.pages[MOJEEK] = mojeek_page(EGGS)
@@ -199,31 +186,21 @@ class _Run:
         self.limits = limits
 
 
-class TestOutcomes:
-    """What became of several engines, taken together."""
-
-    def test_an_engine_that_answered_has_nothing(self) -> None:
-        outcomes = Outcomes()
-        outcomes.statuses = {"mojeek": 200, "brave": 429}
-        outcomes.timed_out = ["yahoo"]
-        assert outcomes.error() is None
-
-    def test_one_that_answered_and_then_failed_has_not(self) -> None:
-        outcomes = Outcomes()
-        outcomes.statuses = {"mojeek": 200}
-        outcomes.failures = {"mojeek": "no such field"}
-        assert isinstance(outcomes.error(), ServiceUnavailable)
-
-    def test_the_worst_is_told(self) -> None:
-        outcomes = Outcomes()
-        outcomes.failures = {"yahoo": "refused"}
-        assert isinstance(outcomes.error(), ServiceUnavailable)
-        outcomes.timed_out = ["brave"]
-        assert isinstance(outcomes.error(), ProviderTimeout)
-        outcomes.statuses = {"mojeek": 403}
-        assert isinstance(outcomes.error(), RateLimited)
-
-    def test_a_book_alone_may_speak_for_itself(self) -> None:
-        outcomes = Outcomes()
-        outcomes.statuses = {"wikipedia": 200}
-        assert outcomes.error() is None
+@pytest.mark.parametrize(
+    ("statuses", "failures", "timed_out", "error"),
+    [
+        ({"mojeek": 200, "brave": 429}, {}, ["yahoo"], None),  # one that answered has nothing
+        ({"mojeek": 200}, {"mojeek": "no such field"}, [], ServiceUnavailable),  # and then failed
+        # the worst is told
+        ({}, {"yahoo": "refused"}, [], ServiceUnavailable),
+        ({}, {"yahoo": "refused"}, ["brave"], ProviderTimeout),
+        ({"mojeek": 403}, {"yahoo": "refused"}, ["brave"], RateLimited),
+        ({"wikipedia": 200}, {}, [], None),  # a book alone may speak for itself
+    ],
+)
+def test_outcomes_of_several_engines_are_taken_together(
+    statuses: Any, failures: Any, timed_out: list[str], error: type[Exception] | None
+) -> None:
+    outcomes = Outcomes()
+    outcomes.statuses, outcomes.failures, outcomes.timed_out = statuses, failures, timed_out
+    assert type(outcomes.error()) is (error or type(None))

@@ -15,18 +15,8 @@ from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, language_of, sea
 from genai_search_web.results import sound, written
 from genai_search_web.tools import search_apart
 
-from genai_host import Config, Host
+from genai_host import Config, Host, errors
 from genai_host.api import Cancellation
-from genai_host.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    Cancelled,
-    GenaiError,
-    MalformedReply,
-    ProviderTimeout,
-    RateLimited,
-    ServiceUnavailable,
-)
 from genai_host_testing.fake_service import (
     CUT,
     HANG,
@@ -82,8 +72,8 @@ class _Asking:
         asked = self.asked(query=query, **given)
         return json.loads(written(sound(search(asked)), asked["limit"]))
 
-    def failed(self, **given: Any) -> GenaiError:
-        with pytest.raises(GenaiError) as caught:
+    def failed(self, **given: Any) -> errors.GenaiError:
+        with pytest.raises(errors.GenaiError) as caught:
             self.found(key="canary-51c9", **given)
         assert "canary" not in f"{caught.value.fields()}{caught.value}"
         return caught.value
@@ -123,7 +113,7 @@ class TestApart(_Asking):
     @pytest.mark.process
     def test_an_error_is_the_same_as_here(self) -> None:
         self.service.replies = [reply(b"", 403)]
-        with pytest.raises(BadRequest) as caught:
+        with pytest.raises(errors.BadRequest) as caught:
             search_apart("searxng", self.asked(), Cancellation())
         expected = self.failed()
         assert (str(caught.value), caught.value.hint) == (str(expected), expected.hint)
@@ -131,14 +121,11 @@ class TestApart(_Asking):
     @pytest.mark.parametrize(
         "arguments",
         [
-            {"query": " "},
-            {"query": "x" * 1001},
-            {"query": "x", "region": "everywhere"},
-            {"query": "x", "region": "us-en&format=html"},
-            {"query": "x", "limit": 0},
+            {"query": " "}, {"query": "x" * 1001}, {"query": "x", "region": "everywhere"},
+            {"query": "x", "region": "us-en&format=html"}, {"query": "x", "limit": 0},
             {"query": "x", "limit": 51},
         ],
-    )
+    )  # fmt: skip
     def test_what_cannot_be_asked_is_refused(self, host: Host, arguments: Any) -> None:
         assert host.call_tool("searxng__search", arguments).error
         assert self.service.requests == []
@@ -151,7 +138,7 @@ class TestApart(_Asking):
         called = background(search_apart, "searxng", self.asked(seconds=300.0), limits)
         self.service.wait_for_requests(1)
         limits.cancel()
-        with pytest.raises(Cancelled):
+        with pytest.raises(errors.Cancelled):
             called.result(30)
         self.service.wait_until_closed()
 
@@ -167,13 +154,9 @@ class TestFinding(_Asking):
         given = {"categories": "general,science", "safesearch": "on"}
         self.found("hens & eggs", region="de-de", **given)
         assert self.queries()[0] == {
-            "q": "hens & eggs",
-            "format": "json",
-            "language": "de-DE",
-            "safesearch": "2",
-            "pageno": "1",
-            "categories": "general,science",
-        }
+            "q": "hens & eggs", "format": "json", "language": "de-DE", "safesearch": "2",
+            "pageno": "1", "categories": "general,science",
+        }  # fmt: skip
         first = self.service.requests[0]
         assert (first.method, urlsplit(first.path).path) == ("GET", "/search")
 
@@ -218,15 +201,8 @@ class TestFinding(_Asking):
 
     def test_only_links_into_the_web_are_given_each_once(self) -> None:
         odd: list[Any] = [
-            "javascript:1",
-            "file:///etc/passwd",
-            "//x.example",
-            "https://",
-            None,
-            5,
-            [],
-            "x" * 9,
-        ]
+            "javascript:1", "file:///etc/passwd", "//x.example", "https://", None, 5, [], "x" * 9,
+        ]  # fmt: skip
         links = [*odd, "https://[::1", "https://a.example:99999/", "https://a.example/\n"]
         results = [result(1, url=link) for link in links]
         self.service.replies = [page(*results, *results), page()]
@@ -234,14 +210,9 @@ class TestFinding(_Asking):
 
     def test_wrong_types_are_left_out(self) -> None:
         odd: list[Any] = [
-            None,
-            5,
-            "x",
-            [],
-            {},
-            {"url": {}},
+            None, 5, "x", [], {}, {"url": {}},
             {"url": "https://a.example/", "title": [], "content": 7},
-        ]
+        ]  # fmt: skip
         self.service.replies = [page(*odd), page()]
         expected = {"title": "https://a.example/", "link": "https://a.example/", "text": ""}
         assert self.found() == [expected]
@@ -271,28 +242,28 @@ class TestOutages(_Asking):
     @pytest.mark.parametrize(
         ("answer", "expected", "said"),
         [
-            (reply(b"<html>", 403), BadRequest, "does not provide JSON"),
-            (json_reply({}, 429), RateLimited, "limits the request rate"),
-            (json_reply({}, 401), AuthenticationFailed, "requires a key"),
-            (json_reply({}, 404), BadRequest, "status 404"),
-            (json_reply({}, 500), ServiceUnavailable, "status 500"),
-            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), BadRequest, "redirects"),
-            (reply(b"<html>hello</html>"), MalformedReply, "not JSON"),
-            (reply(b"[" * 100_000), MalformedReply, "not JSON"),
-            (reply(b"\xff\xfe"), MalformedReply, "not JSON"),
-            (json_reply([]), MalformedReply, "not a JSON object"),
-            (json_reply({"results": {"a": 1}}), MalformedReply, "no list of results"),
-            (json_reply({}), MalformedReply, "no list of results"),
-            (reply(b" " * (MOST_BYTES + 1)), MalformedReply, "more than 8 MiB"),
-            (stream_reply([b" " * 2**16] * 800), MalformedReply, "more than 8 MiB"),
-            (stream_reply([b"{", CUT]), ServiceUnavailable, "is unreachable"),
-            (Reply([RESET]), ServiceUnavailable, "is unreachable"),
-            (Reply([b"nonsense\r\n\r\n"]), ServiceUnavailable, "is unreachable"),
+            (reply(b"<html>", 403), errors.BadRequest, "does not provide JSON"),
+            (json_reply({}, 429), errors.RateLimited, "limits the request rate"),
+            (json_reply({}, 401), errors.AuthenticationFailed, "requires a key"),
+            (json_reply({}, 404), errors.BadRequest, "status 404"),
+            (json_reply({}, 500), errors.ServiceUnavailable, "status 500"),
+            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), errors.BadRequest, "redirects"),
+            (reply(b"<html>hello</html>"), errors.MalformedReply, "not JSON"),
+            (reply(b"[" * 100_000), errors.MalformedReply, "not JSON"),
+            (reply(b"\xff\xfe"), errors.MalformedReply, "not JSON"),
+            (json_reply([]), errors.MalformedReply, "not a JSON object"),
+            (json_reply({"results": {"a": 1}}), errors.MalformedReply, "no list of results"),
+            (json_reply({}), errors.MalformedReply, "no list of results"),
+            (reply(b" " * (MOST_BYTES + 1)), errors.MalformedReply, "more than 8 MiB"),
+            (stream_reply([b" " * 2**16] * 800), errors.MalformedReply, "more than 8 MiB"),
+            (stream_reply([b"{", CUT]), errors.ServiceUnavailable, "is unreachable"),
+            (Reply([RESET]), errors.ServiceUnavailable, "is unreachable"),
+            (Reply([b"nonsense\r\n\r\n"]), errors.ServiceUnavailable, "is unreachable"),
         ],
         ids=lambda each: each if isinstance(each, str) else "",
     )
     def test_each_is_a_typed_error(
-        self, answer: Reply, expected: type[GenaiError], said: str
+        self, answer: Reply, expected: type[errors.GenaiError], said: str
     ) -> None:
         self.service.replies = [answer]
         error = self.failed()
@@ -307,19 +278,19 @@ class TestOutages(_Asking):
     def test_a_small_reply_that_unpacks_to_a_large_one_is_refused(self) -> None:
         packed = gzip.compress(b" " * 2**26)
         self.service.replies = [reply(packed, headers={"Content-Encoding": "gzip"})]
-        assert isinstance(self.failed(), MalformedReply)
+        assert isinstance(self.failed(), errors.MalformedReply)
 
     @pytest.mark.parametrize("begun", [[], [b"{"]])
     def test_one_that_does_not_answer_is_given_up(self, begun: list[bytes]) -> None:
         self.service.replies = [stream_reply([*begun, HANG]) if begun else Reply([HANG])]
-        assert isinstance(self.failed(seconds=0.3), ProviderTimeout)
+        assert isinstance(self.failed(seconds=0.3), errors.ProviderTimeout)
 
     def test_one_that_is_not_there_is_said_so(self) -> None:
         self.service.stop()
         with socket.create_server(("127.0.0.1", 0)) as gone:
             self.service.port = gone.getsockname()[1]
         error = self.failed()
-        assert isinstance(error, ServiceUnavailable)
+        assert isinstance(error, errors.ServiceUnavailable)
         assert "127.0.0.1 is unreachable: refused" in str(error)
 
     @pytest.mark.parametrize(
@@ -337,7 +308,7 @@ class TestOutages(_Asking):
         failing = [["google", "timeout"], ["bing", "<b>CAPTCHA</b>"], 5, []]
         self.service.replies = [page(unresponsive_engines=failing)]
         error = self.failed()
-        assert isinstance(error, ServiceUnavailable)
+        assert isinstance(error, errors.ServiceUnavailable)
         assert "(google: timeout; bing: CAPTCHA)" in str(error)
 
     def test_they_are_no_matter_where_others_found_something(self) -> None:
@@ -351,15 +322,9 @@ class TestOutages(_Asking):
 @pytest.mark.parametrize(
     ("region", "language"),
     [
-        ("wt-wt", "all"),
-        ("us-en", "en-US"),
-        ("uk-en", "en-GB"),
-        ("de-de", "de-DE"),
-        ("ch-fr", "fr-CH"),
-        ("jp-jp", "ja-JP"),
-        ("tw-tzh", "zh-TW"),
-        ("xa-ar", "ar"),
+        ("wt-wt", "all"), ("us-en", "en-US"), ("uk-en", "en-GB"), ("de-de", "de-DE"),
+        ("ch-fr", "fr-CH"), ("jp-jp", "ja-JP"), ("tw-tzh", "zh-TW"), ("xa-ar", "ar"),
     ],
-)
+)  # fmt: skip
 def test_regions_are_languages_of_searxng(region: str, language: str) -> None:
     assert language_of(region) == language

@@ -28,6 +28,7 @@ CSV = """day,region,price
 2025-01-01,east,
 """
 SUM = {"function": "sum", "column": "price"}
+MOST = [{"by": "price", "descending": True}]
 
 
 @pytest.fixture
@@ -58,27 +59,33 @@ def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
     return reaction["label"], reaction["values"], reaction["rows"]
 
 
-def test_rows_are_counted_the_most_first(draw: Draw) -> None:
-    expected = ("region", ["count"], [["north", 2], ["east", 1], ["south", 1]])
-    assert drawn(draw("bar", label="region")) == expected
-
-
-def test_a_line_goes_by_its_label(draw: Draw) -> None:
-    found = drawn(draw("line", label="DAY", values=[SUM, {"function": "count"}]))
-    rows = [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]]
-    assert found == ("day", ["sum_price", "count"], rows)
-
-
-def test_values_as_they_are(draw: Draw) -> None:
-    order = [{"by": "price", "descending": True}]
-    label, values, rows = drawn(
-        draw("row", label="region", values=[{"column": "price"}], order_by=order, limit=2)
-    )
-    assert (label, values, rows) == ("region", ["price"], [["south", 5], ["north", 3]])
-
-
-def test_a_scalar(draw: Draw) -> None:
-    assert drawn(draw("scalar", values=[SUM])) == (None, ["sum_price"], [[9]])
+@pytest.mark.parametrize(
+    ("kind", "arguments", "expected"),
+    [
+        # rows are counted, the most first
+        (
+            "bar",
+            {"label": "region"},
+            ("region", ["count"], [["north", 2], ["east", 1], ["south", 1]]),
+        ),
+        # a line goes by its label
+        (
+            "line",
+            {"label": "DAY", "values": [SUM, {"function": "count"}]},
+            ("day", ["sum_price", "count"], [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]]),
+        ),
+        # values as they are
+        (
+            "row",
+            {"label": "region", "values": [{"column": "price"}], "order_by": MOST, "limit": 2},
+            ("region", ["price"], [["south", 5], ["north", 3]]),
+        ),
+        ("scalar", {"values": [SUM]}, (None, ["sum_price"], [[9]])),
+    ],
+    ids=["bar", "line", "row", "scalar"],
+)
+def test_a_table_is_drawn(draw: Draw, kind: str, arguments: Any, expected: Any) -> None:
+    assert drawn(draw(kind, **arguments)) == expected
 
 
 @pytest.mark.smoke

@@ -88,20 +88,9 @@ def test_filters_choose_the_rows_that_they_say(
 
 @given(rows=ROWS, chosen=FILTERS)
 def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter]) -> None:
-    found = asked(
-        rows,
-        SqlQuery(
-            TABLE,
-            filters=chosen,
-            group_by=[TEXT],
-            aggregates=[
-                Aggregate("count"),
-                Aggregate("sum", NUMBER),
-                Aggregate("max", NUMBER),
-                Aggregate("count distinct", NUMBER),
-            ],
-        ),
-    )
+    sums = [Aggregate("sum", NUMBER), Aggregate("max", NUMBER)]
+    sums = [Aggregate("count"), *sums, Aggregate("count distinct", NUMBER)]
+    found = asked(rows, SqlQuery(TABLE, filters=chosen, group_by=[TEXT], aggregates=sums))
     groups: dict[str | None, list[int | None]] = {}
     for number, text in rows:
         if all(holds((number, text), each) for each in chosen):
@@ -161,30 +150,28 @@ def test_whatever_is_asked_is_a_query_or_refused(query: SqlQuery) -> None:
         assert str(error)
 
 
+def only(operator: Any, value: Any = None) -> SqlQuery:
+    return SqlQuery("t", filters=[Filter("text", operator, value)])
+
+
+COUNT = Aggregate("count")
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [
         (SqlQuery("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
         (SqlQuery("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
-        (
-            SqlQuery("t", ["text"], aggregates=[Aggregate("count")]),
-            "text is not grouped by: add it",
-        ),
+        (SqlQuery("t", ["text"], aggregates=[COUNT]), "text is not grouped by: add it"),
         (SqlQuery("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
-        (
-            SqlQuery("t", filters=[Filter("text", "in", "a")]),
-            "filter of text takes a list for 'in'",
-        ),
-        (SqlQuery("t", filters=[Filter("text", "=", ["a"])]), "text takes one value for '='"),
-        (SqlQuery("t", filters=[Filter("text", "<")]), "filter of text has no value for '<'"),
-        (SqlQuery("t", filters=[Filter("text", "between", [1])]), "takes two values for 'between'"),
-        (SqlQuery("t", filters=[Filter("text", "=", 2**63)]), "is too large"),
-        (SqlQuery("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
-        (
-            SqlQuery("t", filters=[Filter("text", "contains", "x" * 1001)]),
-            "looks for more than 1000",
-        ),
-        (SqlQuery("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
+        (only("in", "a"), "filter of text takes a list for 'in'"),
+        (only("=", ["a"]), "text takes one value for '='"),
+        (only("<"), "filter of text has no value for '<'"),
+        (only("between", [1]), "takes two values for 'between'"),
+        (only("=", 2**63), "is too large"),
+        (only("in", [1] * 501), "more than 500 values"),
+        (only("contains", "x" * 1001), "looks for more than 1000"),
+        (only("starts with", "x" * 1001), "for more than 1000"),
         (
             SqlQuery("t", order_by=[Order("x")], group_by=["text"]),
             "unknown column of the result 'x'",
@@ -201,12 +188,8 @@ def test_what_is_refused_says_what_would_do(query: SqlQuery, told: str) -> None:
 
 
 def test_capitals_do_not_matter() -> None:
-    sql, _ = statement(
-        SqlQuery(
-            "t", group_by=["TEXT"], aggregates=[Aggregate("count")], order_by=[Order("COUNT")]
-        ),
-        (Column("Text"),),
-    )
+    query = SqlQuery("t", group_by=["TEXT"], aggregates=[COUNT], order_by=[Order("COUNT")])
+    sql, _ = statement(query, (Column("Text"),))
     assert sql == (
         'SELECT "Text" AS "Text", count(*) AS "count" FROM "t" GROUP BY "Text" ORDER BY 2'
         " LIMIT ? OFFSET ?"

@@ -25,49 +25,24 @@ warmed = ("genai_tools_data.database",)
 NEVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 WRITES = [
-    "INSERT INTO things VALUES (4, 'd', NULL)",
-    "UPDATE things SET name = 'x'",
-    "DELETE FROM things",
-    "DELETE FROM things RETURNING id",
+    "INSERT INTO things VALUES (4, 'd', NULL)", "UPDATE things SET name = 'x'",
+    "DELETE FROM things", "DELETE FROM things RETURNING id",
     "WITH x AS (SELECT 1) INSERT INTO things SELECT 9, 'z', 0 FROM x",
-    "REPLACE INTO things VALUES (1, 'z', 0)",
-    "DROP TABLE things",
-    "CREATE TABLE more (a)",
-    "CREATE TEMP TABLE more (a)",
-    "CREATE VIEW more AS SELECT 1",
-    "CREATE TEMP VIEW more AS SELECT 1",
-    "CREATE VIRTUAL TABLE more USING fts5(a)",
+    "REPLACE INTO things VALUES (1, 'z', 0)", "DROP TABLE things", "CREATE TABLE more (a)",
+    "CREATE TEMP TABLE more (a)", "CREATE VIEW more AS SELECT 1",
+    "CREATE TEMP VIEW more AS SELECT 1", "CREATE VIRTUAL TABLE more USING fts5(a)",
     "CREATE INDEX more ON things (name)",
     "CREATE TRIGGER more AFTER INSERT ON things BEGIN SELECT 1; END",
-    "ALTER TABLE things ADD COLUMN more",
-    "ATTACH DATABASE 'other.db' AS other",
-    "ATTACH ':memory:' AS other",
-    "DETACH DATABASE main",
-    "VACUUM",
-    "VACUUM INTO 'other.db'",
-    "REINDEX",
-    "ANALYZE",
-    "BEGIN IMMEDIATE",
-    "SAVEPOINT a",
-    "COMMIT",
-    "PRAGMA query_only = OFF",
-    "PRAGMA writable_schema = ON",
-    "PRAGMA journal_mode = DELETE",
-    "PRAGMA user_version = 5",
-    "PRAGMA temp_store_directory = '/'",
-    "PRAGMA database_list",
-    "SELECT * FROM pragma_database_list",
-    "UPDATE sqlite_master SET sql = ''",
-    "SELECT load_extension('other.so')",
-    "EXPLAIN DELETE FROM things",
-    "SELECT 1; DELETE FROM things",
-    "",
-    "-- nothing",
-    ";",
-    "no SQL",
-    "SELECT \x00",
+    "ALTER TABLE things ADD COLUMN more", "ATTACH DATABASE 'other.db' AS other",
+    "ATTACH ':memory:' AS other", "DETACH DATABASE main", "VACUUM", "VACUUM INTO 'other.db'",
+    "REINDEX", "ANALYZE", "BEGIN IMMEDIATE", "SAVEPOINT a", "COMMIT", "PRAGMA query_only = OFF",
+    "PRAGMA writable_schema = ON", "PRAGMA journal_mode = DELETE", "PRAGMA user_version = 5",
+    "PRAGMA temp_store_directory = '/'", "PRAGMA database_list",
+    "SELECT * FROM pragma_database_list", "UPDATE sqlite_master SET sql = ''",
+    "SELECT load_extension('other.so')", "EXPLAIN DELETE FROM things",
+    "SELECT 1; DELETE FROM things", "", "-- nothing", ";", "no SQL", "SELECT \x00",
     "SELECT 'half \udcff' AS a FROM nothing",
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -94,7 +69,7 @@ def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("sql", WRITES)
+@pytest.mark.parametrize("sql", WRITES[::10])  # each starts processes; below, all are tried
 def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str) -> None:
     before, beside = file.read_bytes(), set(file.parent.iterdir())
     output = asked(host, sql)
@@ -106,12 +81,14 @@ def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str
 
 
 def test_no_statement_is_run_that_does_more_than_look(file: Path) -> None:
-    before = file.read_bytes()
+    before, beside = file.read_bytes(), set(file.parent.iterdir())
     with opened_file(file) as reader:
         for sql in WRITES:
-            with pytest.raises((ValidationError, UnicodeEncodeError)):
+            with pytest.raises((ValidationError, UnicodeEncodeError)) as caught:
                 reader.run(sql, Cancellation())
+            assert "\n" not in str(caught.value)
     assert file.read_bytes() == before
+    assert set(file.parent.iterdir()) == beside
 
 
 def test_each_guard_holds_alone(file: Path) -> None:

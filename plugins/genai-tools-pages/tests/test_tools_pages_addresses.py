@@ -120,25 +120,28 @@ def test_a_name_that_nobody_knows_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f::1", "64:ff9b::808:808"]
+    ("address", "public", "usable"),
+    [
+        *[
+            (each, True, True)
+            for each in ("93.184.215.14", "8.8.8.8", "2606:2800:21f::1", "64:ff9b::808:808")
+        ],
+        # private ones may be if the user says so
+        *[
+            (each, False, True)
+            for each in ("127.0.0.1", "10.0.0.1", "fd00::1", "::1", "100.64.0.1")
+        ],
+        # a machine's own credentials never are
+        *[
+            (each, False, False)
+            for each in ("169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe")
+        ],
+        *[(each, False, False) for each in ("fd00:ec2::254", "ff02::1")],
+    ],
 )
-def test_what_is_everybodys_is(address: str) -> None:
-    assert is_public(ip_address(address))
-    assert is_usable(ip_address(address))
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "fd00::1", "::1", "100.64.0.1"])
-def test_private_ones_are_if_the_user_says_so(address: str) -> None:
-    assert not is_public(ip_address(address))
-    assert is_usable(ip_address(address))
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "ff02::1"],
-)
-def test_a_machines_own_credentials_never_are(address: str) -> None:
-    assert not is_usable(ip_address(address))
+def test_what_is_public_and_what_is_usable(address: str, public: bool, usable: bool) -> None:
+    assert is_public(ip_address(address)) is public
+    assert is_usable(ip_address(address)) is usable
 
 
 class TestBetweenTwoAnswers:

@@ -77,56 +77,33 @@ def _refused(service: FakeService, tmp_path: Path, release: Release, reply: Repl
     return caught.value
 
 
-def test_what_has_another_sum_is_refused(service: FakeService, tmp_path: Path) -> None:
-    release = _release(_tarball(FILES))
-    error = _refused(service, tmp_path, release, _reply(_tarball({**FILES, "package/a.mjs": b"2"})))
-    assert isinstance(error, ConfigurationError)
-    assert "SHA-512" in str(error)
+DATA, LARGE = _tarball(FILES), _tarball({**FILES, "package/b.wasm": bytes(2_000_000)})
+OTHER, NO_TARBALL = _tarball({**FILES, "package/a.mjs": b"2"}), b"hello" * 100
 
 
-def test_what_is_cut_is_refused(service: FakeService, tmp_path: Path) -> None:
-    data = _tarball(FILES)
-    error = _refused(service, tmp_path, _release(data), _reply(data[:-20], length=len(data)))
-    assert isinstance(error, (ServiceUnavailable, ConfigurationError))
-
-
-def test_what_is_not_there_is_told(service: FakeService, tmp_path: Path) -> None:
-    data = _tarball(FILES)
-    error = _refused(service, tmp_path, _release(data), _reply(b"no", "404 Not Found"))
-    assert isinstance(error, ServiceUnavailable)
-    assert "404" in str(error)
-
-
-def test_what_never_ends_is_refused(service: FakeService, tmp_path: Path) -> None:
-    data = _tarball(FILES)
-    release = evolve(_release(data), most=100)
-    assert "larger" in str(_refused(service, tmp_path, release, _reply(data)))
-
-
-def test_what_unpacks_to_more_than_it_should_is_refused(
-    service: FakeService, tmp_path: Path
+@pytest.mark.parametrize(
+    ("release", "reply", "kind", "told"),
+    [
+        (_release(DATA), _reply(OTHER), ConfigurationError, "SHA-512"),
+        (_release(DATA), _reply(DATA[:-20], length=len(DATA)), GenaiError, ""),
+        (_release(DATA), _reply(b"no", "404 Not Found"), ServiceUnavailable, "404"),
+        (evolve(_release(DATA), most=100), _reply(DATA), GenaiError, "larger"),
+        (_release(LARGE), _reply(LARGE), GenaiError, "larger"),
+        (_release(NO_TARBALL), _reply(NO_TARBALL), GenaiError, "damaged"),
+    ],
+    ids=["other", "cut", "absent", "endless", "unpacked", "no tarball"],
+)
+def test_what_is_not_as_it_should_be_is_refused(
+    service: FakeService,
+    tmp_path: Path,
+    release: Release,
+    reply: Reply,
+    kind: type[GenaiError],
+    told: str,
 ) -> None:
-    data = _tarball({**FILES, "package/b.wasm": bytes(2_000_000)})
-    assert "larger" in str(_refused(service, tmp_path, _release(data), _reply(data)))
-
-
-def test_what_is_no_tarball_is_refused(service: FakeService, tmp_path: Path) -> None:
-    data = b"hello" * 100
-    assert "damaged" in str(_refused(service, tmp_path, _release(data), _reply(data)))
-
-
-def _link(name: str, kind: bytes, target: str) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_links_are_left_out(service: FakeService, tmp_path: Path, kind: bytes) -> None:
-    rest = {"package/b.wasm": b"two"}
-    data = _tarball(rest, _link("package/a.mjs", kind, "/etc/passwd"))
-    error = _refused(service, tmp_path, _release(data), _reply(data))
-    assert "lacks a.mjs" in str(error)
+    error = _refused(service, tmp_path, release, reply)
+    assert isinstance(error, kind)
+    assert told in str(error)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +116,14 @@ def test_files_that_lead_elsewhere_are_left_out(
     data = _tarball({name: b"one", "package/b.wasm": b"two"})
     assert "lacks a.mjs" in str(_refused(service, tmp_path, _release(data), _reply(data)))
     assert not (tmp_path.parent / "a.mjs").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_are_left_out(service: FakeService, tmp_path: Path, kind: bytes) -> None:
+    link = tarfile.TarInfo("package/a.mjs")
+    link.type, link.linkname = kind, "/etc/passwd"
+    data = _tarball({"package/b.wasm": b"two"}, link)
+    assert "lacks a.mjs" in str(_refused(service, tmp_path, _release(data), _reply(data)))
 
 
 def test_a_folder_of_other_files_is_left_alone(service: FakeService, tmp_path: Path) -> None:

@@ -88,21 +88,21 @@ def test_nothing_can_be_written(process: Process, tmp_path: Path, folder: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_of_the_host_can_be_reached(process: Process) -> None:
+    denied = (True, "ERR_ACCESS_DENIED")
+    assert _act(process, "env") == (False, "{}")
+    assert _act(process, "globals") == (False, "[]")
+    assert _act(process, "spawn") == _act(process, "worker") == denied
+    assert _act(process, "code", "return 1") == (True, "EvalError")
+    for other in (os.getpid(), os.getppid()):
+        assert _act(process, "kill", other) == (True, "EPERM")
+
+
 @pytest.mark.smoke
 def test_a_folder_that_has_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(ServiceUnavailable, match="cannot start the sandbox") as caught:
         Process(tmp_path / "gone", BOUNDS, Cancellation())
     assert "sandbox pull" in str(caught.value.hint)
-
-
-def test_the_environment_is_empty(process: Process) -> None:
-    assert _act(process, "env") == (False, "{}")
-
-
-def test_no_program_no_thread_and_no_text_can_be_run(process: Process) -> None:
-    assert _act(process, "spawn") == (True, "ERR_ACCESS_DENIED")
-    assert _act(process, "worker") == (True, "ERR_ACCESS_DENIED")
-    assert _act(process, "code", "return 1") == (True, "EvalError")
 
 
 def test_there_is_no_network(process: Process, tmp_path: Path) -> None:
@@ -119,42 +119,33 @@ def test_there_is_no_network(process: Process, tmp_path: Path) -> None:
         assert _act(process, "local", str(tmp_path / "s"))[0]
 
 
-def test_other_processes_cannot_be_reached(process: Process) -> None:
-    assert _act(process, "kill", os.getpid()) == (True, "EPERM")
-    assert _act(process, "kill", os.getppid()) == (True, "EPERM")
-
-
-def test_what_could_reach_out_is_no_global(process: Process) -> None:
-    assert _act(process, "globals") == (False, "[]")
-
-
-@pytest.mark.parametrize("line", ['{"error": false}\n', "0 {}\n", "\n", "\xff\n", "x" * 2_000_000])
-def test_answers_cannot_be_forged(process: Process, line: str) -> None:
-    """Who writes where answers are written does not know how one begins."""
-    with pytest.raises(Ended):
-        _act(process, "forge", line)
-
-
-@pytest.mark.parametrize("result", ['{"fatal": "' + "x" * 5000 + '"}', "no JSON", ""])
-def test_results_that_are_none_end_the_process(process: Process, result: str) -> None:
-    """Python that is broken into may give the runner anything."""
-    with pytest.raises(Ended) as caught:
-        _act(process, "raw", result)
+@pytest.mark.parametrize(
+    ("act", "given", "told"),
+    [
+        # who writes where answers are written does not know how one begins
+        *[("forge", line, None) for line in ('{"error": false}\n', "0 {}\n", "\n", "\xff\n")],
+        ("forge", "x" * 2_000_000, None),
+        # Python that is broken into may give the runner anything
+        *[("raw", line, None) for line in ('{"fatal": "' + "x" * 5000 + '"}', "no JSON", "")],
+        # as lists, a few megabytes would be hundreds of them in the host
+        *[
+            ("raw", '{"error": false, "x": [' + part * 250_000 + "0]}", "it returned no result")
+            for part in ("[],", "{},", "0,")
+        ],
+        # JavaScript that was tampered with may make the runner write any JSON
+        *[
+            ("json", line, "it returned no result")
+            for line in ("5", '"fatal"', '["fatal"]', "null", "undefined")
+        ],
+    ],
+    ids=range(16),
+)
+def test_answers_that_are_none_end_the_process(
+    process: Process, act: str, given: str, told: str | None
+) -> None:
+    with pytest.raises(Ended, match=told) as caught:
+        _act(process, act, given)
     assert len(str(caught.value)) < 1000
-
-
-@pytest.mark.parametrize("line", ["5", '"fatal"', '["fatal"]', "null", "undefined"])
-def test_answers_that_are_no_object_end_the_process(process: Process, line: str) -> None:
-    """JavaScript that was tampered with may make the runner write any JSON."""
-    with pytest.raises(Ended, match="it returned no result"):
-        _act(process, "json", line)
-
-
-@pytest.mark.parametrize("part", ["[],", "{},", "0,"])
-def test_answers_of_many_parts_are_not_unfolded(process: Process, part: str) -> None:
-    """As lists, a few megabytes would be hundreds of them in the host."""
-    with pytest.raises(Ended, match="it returned no result"):
-        _act(process, "raw", '{"error": false, "x": [' + part * 250_000 + "0]}")
 
 
 @pytest.mark.parametrize("depth", [3000, 200_000])
@@ -170,32 +161,21 @@ def test_results_that_are_deep_are_read_or_refused(process: Process, depth: int)
         assert answer["text"] == ""
 
 
-def test_time_ends(process: Process) -> None:
+@pytest.mark.parametrize(
+    ("act", "seconds", "told"),
+    [
+        ("spin", 0.2, "it ran longer"), ("wait", 0.2, "it ran longer"),
+        ("nothing", 30, "nothing is left"), ("heap", 30, "memory limit"),
+        ("memory", 30, "memory limit"), ("exit", 30, "the Python process ended"),
+    ],
+)  # fmt: skip
+def test_what_ends_the_process_is_told(
+    process: Process, act: str, seconds: float, told: str
+) -> None:
     node = _node_of(process)
-    with pytest.raises(Ended, match="it ran longer"):
-        _act(process, "spin", seconds=0.2)
+    with pytest.raises(Ended, match=told):
+        _act(process, act, seconds=seconds)
     assert _is_gone(node)
-
-
-def test_waiting_ends_as_well(process: Process) -> None:
-    with pytest.raises(Ended, match="it ran longer"):
-        _act(process, "wait", seconds=0.2)
-
-
-def test_waiting_for_nothing_is_told(process: Process) -> None:
-    with pytest.raises(Ended, match="nothing is left"):
-        _act(process, "nothing")
-
-
-@pytest.mark.parametrize("act", ["heap", "memory"])
-def test_memory_ends(process: Process, act: str) -> None:
-    with pytest.raises(Ended, match="memory limit"):
-        _act(process, act)
-
-
-def test_code_that_ends_the_process_is_told_so(process: Process) -> None:
-    with pytest.raises(Ended, match="the Python process ended"):
-        _act(process, "exit")
 
 
 def test_a_call_ends_when_it_is_cancelled(process: Process, background: Any) -> None:

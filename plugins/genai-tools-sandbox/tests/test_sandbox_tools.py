@@ -20,14 +20,9 @@ from genai_host_testing.internal.configs import tools_config
 from genai_host_testing.suites.tool import Run
 
 ANSWER: dict[str, Any] = {
-    "error": False,
-    "images": [],
-    "unseen": 0,
-    "files": [],
-    "left_out": [],
-    "text": "",
+    "error": False, "images": [], "unseen": 0, "files": [], "left_out": [], "text": "",
     "dropped": 0,
-}
+}  # fmt: skip
 
 
 def _b64(data: bytes) -> str:
@@ -75,15 +70,10 @@ def test_a_host_says_that_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"seconds": 0},
-        {"seconds": float("nan")},
-        {"memory": 1},
-        {"sessions": 0},
-        {"idle_seconds": -1},
-        {"output_characters": 10**9},
-        {"file_bytes": 0},
+        {"seconds": 0}, {"seconds": float("nan")}, {"memory": 1}, {"sessions": 0},
+        {"idle_seconds": -1}, {"output_characters": 10**9}, {"file_bytes": 0},
     ],
-)
+)  # fmt: skip
 def test_settings_have_bounds(settings: dict[str, Any]) -> None:
     [name] = settings
     with pytest.raises(ValueError, match=f"{name} must be a number from"):
@@ -99,20 +89,23 @@ def test_names_of_files_lead_nowhere_else(made: SandboxTools, name: str) -> None
         made.run("1", Run({}, Cancellation()), files=[GivenFile(name, "")])
 
 
-def test_what_is_given_has_bounds(made: SandboxTools) -> None:
-    run = Run({}, Cancellation())
-    with pytest.raises(ValidationError, match="not base64"):
-        made.run("1", run, files=[GivenFile("x", "?")])
-    with pytest.raises(ValidationError, match="not base64"):
-        made.run("1", run, files=[GivenFile("x", "é")])
-    with pytest.raises(ValidationError, match="100 files"):
-        made.run("1", run, files=[GivenFile("x", "")] * 101)
-    with pytest.raises(ValidationError, match="bytes"):
-        made.run("1", run, files=[GivenFile("x", _b64(bytes(10_500_000)))] * 2)
-    with pytest.raises(ValidationError, match="characters"):
-        made.run("x" * 1_000_001, run)
-    with pytest.raises(ValidationError, match="session"):
-        made.run("1", run, session="x" * 201)
+@pytest.mark.parametrize(
+    ("code", "files", "session", "told"),
+    [
+        ("1", [GivenFile("x", "?")], "", "not base64"),
+        ("1", [GivenFile("x", "é")], "", "not base64"),
+        ("1", [GivenFile("x", "")] * 101, "", "100 files"),
+        ("1", [GivenFile("x", _b64(bytes(10_500_000)))] * 2, "", "bytes"),
+        ("x" * 1_000_001, [], "", "characters"),
+        ("1", [], "x" * 201, "session"),
+    ],
+    ids=range(6),
+)
+def test_what_is_given_has_bounds(
+    made: SandboxTools, code: str, files: list[GivenFile], session: str, told: str
+) -> None:
+    with pytest.raises(ValidationError, match=told):
+        made.run(code, Run({}, Cancellation()), session, files=files)
 
 
 def test_output_is_text_and_pictures() -> None:
@@ -167,23 +160,13 @@ def test_files_are_as_many_and_as_large_as_the_host_takes() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"text": 5},
-        {"text": None},
-        {"files": None},
-        {"files": 5},
-        {"files": ["x"]},
-        {"files": [{"name": 5, "data": ""}]},
-        {"files": [{"name": "x", "data": "?"}]},
-        {"files": [{"name": "x", "data": 5}]},
-        {"left_out": 5},
-        {"left_out": [[]]},
-        {"unseen": "x"},
-        {"images": {"a": 1}},
-        {"images": [5]},
-        {"images": [["image/png", "?"]]},
+        {"text": 5}, {"text": None}, {"files": None}, {"files": 5}, {"files": ["x"]},
+        {"files": [{"name": 5, "data": ""}]}, {"files": [{"name": "x", "data": "?"}]},
+        {"files": [{"name": "x", "data": 5}]}, {"left_out": 5}, {"left_out": [[]]}, {"unseen": "x"},
+        {"images": {"a": 1}}, {"images": [5]}, {"images": [["image/png", "?"]]},
         {"images": [["image/png", None]]},
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     """Python may be broken into; what it answers is not trusted."""
     with pytest.raises(Ended):

@@ -29,11 +29,11 @@ class Watched(queue.SimpleQueue[Any]):
 
 
 @pytest.fixture
-def waited_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Set as soon as a reader of `Chunks` made in this test has nothing to read."""
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Chunks, threading.Event]]:
+    """Chunks, and what is set as soon as a reader of them has nothing to read."""
     made = Watched()
     monkeypatch.setattr(engine, "queue", SimpleNamespace(SimpleQueue=lambda: made))
-    yield made.is_waited_for
+    yield Chunks(never), made.is_waited_for
     made.put(None)  # whoever still waits need not any more
 
 
@@ -41,23 +41,22 @@ def never() -> bool:
     return False
 
 
-def test_chunks_come_in_order_until_the_end() -> None:
-    chunks = Chunks(never)
-    assert [chunks.receive(each) for each in ("one", b"two", bytearray(b"three"))] == [False] * 3
+@pytest.fixture
+def chunks() -> Chunks:
+    return Chunks(never)
+
+
+@pytest.mark.parametrize("told", [[], ["one", b"two", bytearray(b"three")]], ids=len)
+def test_chunks_come_in_order_until_the_end(chunks: Chunks, told: list[Any]) -> None:
+    assert [chunks.receive(each) for each in told] == [False] * len(told)
     chunks.end()
-    assert list(chunks) == [b"one", b"two", b"three"]
+    assert list(chunks) == [b"one", b"two", b"three"][: len(told)]
     assert chunks.complete
-
-
-def test_nothing_at_all_may_come() -> None:
-    chunks = Chunks(never)
-    chunks.end()
+    chunks.close()
     assert list(chunks) == []
-    assert chunks.complete
 
 
-def test_chunks_are_not_complete_before_their_end() -> None:
-    chunks = Chunks(never)
+def test_chunks_are_not_complete_before_their_end(chunks: Chunks) -> None:
     chunks.receive("one")
     iteration = iter(chunks)
     assert next(iteration) == b"one"
@@ -67,65 +66,48 @@ def test_chunks_are_not_complete_before_their_end() -> None:
     assert chunks.complete
 
 
-def test_chunks_from_another_thread_wake_the_reader(
-    waited_for: threading.Event, background: Background
+@pytest.mark.parametrize("ending", ["end", "close", "error"])
+def test_another_thread_wakes_a_reader_that_is_blocked(
+    watched: tuple[Chunks, threading.Event], background: Background, ending: str
 ) -> None:
-    chunks = Chunks(never)
-    heard: Future[list[bytes]] = background(list, chunks)
-    assert waited_for.wait(30)
-    chunks.receive("one")
-    chunks.end()
-    assert heard.result(30) == [b"one"]
-
-
-def test_closing_from_another_thread_ends_a_blocked_iteration(
-    waited_for: threading.Event, background: Background
-) -> None:
-    chunks = Chunks(never)
+    chunks, waited_for = watched
     chunks.receive("one")
     heard: Future[list[bytes]] = background(list, chunks)
     assert waited_for.wait(30)
-    chunks.close()
-    assert heard.result(30) == [b"one"]
-    assert not chunks.complete
-
-
-def test_closing_drops_what_was_not_read() -> None:
-    chunks = Chunks(never)
-    for each in ("one", "two", "three"):
-        chunks.receive(each)
-    iteration = iter(chunks)
-    assert next(iteration) == b"one"
-    chunks.close()
-    assert list(iteration) == []
-    assert list(chunks) == []
-    assert not chunks.complete
+    error = RuntimeError("broken")
+    if ending == "end":
+        chunks.receive("two")
+        chunks.end()
+        assert heard.result(30) == [b"one", b"two"]
+    elif ending == "close":
+        chunks.close()
+        assert heard.result(30) == [b"one"]
+        assert not chunks.complete
+    else:
+        chunks.end(error)
+        assert heard.exception(30) is error
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_closing_ends_the_generation_at_its_next_chunk(times: int) -> None:
-    chunks = Chunks(never)
-    assert chunks.receive("one") is False
+def test_closing_drops_what_was_not_read_and_ends_the_generation(
+    chunks: Chunks, times: int
+) -> None:
+    for each in ("one", "two"):
+        assert chunks.receive(each) is False
+    iteration = iter(chunks)
+    assert next(iteration) == b"one"
     for _ in range(times):
         chunks.close()
-    assert chunks.receive("two") is True
+    assert chunks.receive("three") is True
     chunks.end()
-    assert list(chunks) == []
+    assert list(iteration) == list(chunks) == []
     assert not chunks.complete
 
 
-def test_closing_after_the_end_changes_nothing_that_was_read() -> None:
-    chunks = Chunks(never)
-    chunks.receive("one")
-    chunks.end()
-    assert list(chunks) == [b"one"]
-    chunks.close()
-    assert list(chunks) == []
-
-
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(3)])
-def test_an_error_reaches_the_reader_after_what_came_before(error: BaseException) -> None:
-    chunks = Chunks(never)
+def test_an_error_reaches_the_reader_after_what_came_before(
+    chunks: Chunks, error: BaseException
+) -> None:
     chunks.receive("one")
     chunks.end(error)
     iteration = iter(chunks)
@@ -136,19 +118,7 @@ def test_an_error_reaches_the_reader_after_what_came_before(error: BaseException
     assert not chunks.complete
 
 
-def test_an_error_wakes_a_reader_that_is_blocked(
-    waited_for: threading.Event, background: Background
-) -> None:
-    chunks = Chunks(never)
-    heard: Future[list[bytes]] = background(list, chunks)
-    assert waited_for.wait(30)
-    error = RuntimeError("broken")
-    chunks.end(error)
-    assert heard.exception(30) is error
-
-
-def test_an_error_after_closing_is_nobodys_concern() -> None:
-    chunks = Chunks(never)
+def test_an_error_after_closing_is_nobodys_concern(chunks: Chunks) -> None:
     chunks.close()
     chunks.end(RuntimeError("broken"))
     assert list(chunks) == []
@@ -165,8 +135,9 @@ def test_an_engine_that_closes_ends_the_generation_and_completes_nothing() -> No
     assert not chunks.complete
 
 
-def test_a_thread_that_tells_and_one_that_reads_lose_nothing(background: Background) -> None:
-    chunks = Chunks(never)
+def test_a_thread_that_tells_and_one_that_reads_lose_nothing(
+    chunks: Chunks, background: Background
+) -> None:
     expected = [str(number).encode() for number in range(2000)]
 
     def generate() -> bool:

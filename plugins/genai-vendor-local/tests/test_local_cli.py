@@ -42,113 +42,69 @@ def make_wheel(folder: Path, member: str, content: bytes) -> Path:
     return wheel
 
 
-def test_it_lists_the_known_weights_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = {
-        "name": DEFAULT.name,
-        "model": "smollm2-135m",
-        "here": False,
-        "megabytes": 98,
-        "license": "Apache-2.0",
-    }
-    assert run(["local", "list", "--json"]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)[0] == expected
-    assert len(json.loads(captured.out)) == len(KNOWN)
-    assert captured.err == ""
+def test_it_lists_the_known_weights(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": DEFAULT.name, "model": "smollm2-135m", "megabytes": 98, "license": "Apache-2.0"}
     file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert run(["local", "list", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0] == {**expected, "here": True}
+    for here, told in ((False, "not installed: genai-host local pull"), (True, "  here")):
+        if here:
+            file.parent.mkdir(parents=True)
+            file.touch()
+        assert run(["local", "list", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)[0] == {**row, "here": here}
+        assert len(json.loads(captured.out)) == len(KNOWN)
+        assert captured.err == ""
+        assert run(["local", "list"]) == 0
+        (line, *_) = capsys.readouterr().out.splitlines()
+        assert line.startswith(DEFAULT.name)
+        assert line.endswith(told)
 
 
-def test_it_lists_the_known_weights_in_lines(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["local", "list"]) == 0
-    (line, *_) = capsys.readouterr().out.splitlines()
-    assert line.startswith(DEFAULT.name)
-    assert line.endswith("not installed: genai-host local pull")
-    file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert run(["local", "list"]) == 0
-    (line, *_) = capsys.readouterr().out.splitlines()
-    assert line.endswith("  here")
-
-
-@pytest.mark.parametrize("name", ["toy-q4", "toy", "toy-alias"])
+@pytest.mark.parametrize(
+    "arguments", [["toy-q4"], ["toy"], ["toy-alias"], ["toy", "--quiet"], ["toy", "-q"]]
+)
 def test_it_takes_weights_from_a_wheel_and_prints_where_they_are(
-    home: Path, tmp_path: Path, toy: Weights, name: str, capsys: pytest.CaptureFixture[str]
+    home: Path,
+    tmp_path: Path,
+    toy: Weights,
+    arguments: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     wheel = make_wheel(tmp_path, toy.member, CONTENT)
-    assert run(["local", "pull", name, "--wheel", str(wheel)]) == 0
+    assert run(["local", "pull", *arguments, "--wheel", str(wheel)]) == 0
     file = toy.file(home / "data" / "local")
-    captured = capsys.readouterr()
-    assert captured.out == f"{file}\n"
-    assert captured.err == ""
+    assert capsys.readouterr() == (f"{file}\n", "")
     assert file.read_bytes() == CONTENT
     assert run(["local", "list", "--json"]) == 0
     assert [row["here"] for row in json.loads(capsys.readouterr().out)] == [True]
 
 
-@pytest.mark.parametrize("quiet", [[], ["--quiet"], ["-q"]])
-def test_it_says_no_more_than_it_should(
-    tmp_path: Path, toy: Weights, quiet: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    wheel = make_wheel(tmp_path, toy.member, CONTENT)
-    assert run(["local", "pull", "toy", *quiet, "--wheel", str(wheel)]) == 0
-    captured = capsys.readouterr()
-    assert len(captured.out.splitlines()) == 1
-    assert captured.err == ""
-
-
-@pytest.mark.parametrize(
-    ("member", "content", "told"),
-    [
-        (TOY.member, CONTENT + b"!", "do not match the expected"),
-        ("toy_weights/other.gguf", CONTENT, "does not contain the weights"),
-    ],
-)
 def test_a_wrong_wheel_is_an_error_and_keeps_nothing(
-    home: Path,
-    tmp_path: Path,
-    toy: Weights,
-    member: str,
-    content: bytes,
-    told: str,
-    capsys: pytest.CaptureFixture[str],
+    home: Path, tmp_path: Path, toy: Weights, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wheel = make_wheel(tmp_path, member, content)
+    """Those of `test_local_weights` are refused alike."""
+    wheel = make_wheel(tmp_path, toy.member, CONTENT + b"!")
     assert run(["local", "pull", "toy", "--wheel", str(wheel)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert told in captured.err
+    assert "do not match the expected" in captured.err
     assert "Traceback" not in captured.err
     assert not toy.file(home / "data" / "local").exists()
 
 
 def test_unknown_weights_are_an_error_that_names_the_known(
-    toy: Weights, capsys: pytest.CaptureFixture[str]
+    toy: Weights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["local", "pull", "toi"]) == 1
     captured = capsys.readouterr()
     assert "unknown weights 'toi'" in captured.err
     assert all(name in captured.err for name in (toy.name, toy.model, *toy.aliases))
-
-
-def test_a_wheel_that_is_not_there_is_a_wrong_use(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     assert run(["local", "pull", "--wheel", str(tmp_path / "nowhere.whl")]) == 2
     assert "nowhere.whl" in capsys.readouterr().err
 
 
 def test_weights_that_cannot_be_fetched_are_an_error_that_says_what_to_do(
-    tmp_path: Path,
-    toy: Weights,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    toy: Weights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(downloads, "_installer", lambda: None)
     assert run(["local", "pull", "toy"]) == 1

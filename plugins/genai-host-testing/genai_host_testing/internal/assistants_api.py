@@ -65,6 +65,7 @@ class Api:
     Attributes:
         url: URL of the API, which ends in /v1.
         fake: The model behind it.
+        store: The store of the host, if `api_of` made it.
         token: Bearer token. If the server requires none, any token shows that the request does not
             come from a page.
     """
@@ -72,6 +73,7 @@ class Api:
     def __init__(self, url: str, fake: FakeModel, token: str = "-") -> None:  # noqa: S107 - of a test
         self.url = f"{url}/v1"
         self.fake = fake
+        self.store: Any = None
         self._session = requests.Session()
         self._session.headers["authorization"] = f"Bearer {token}"
 
@@ -117,8 +119,14 @@ class Api:
 
     def run(self, thread: str, assistant: str, **fields: Any) -> dict[str, Any]:
         """Start a run and return it when it has ended or waits for its client."""
-        run = self.post(f"/threads/{thread}/runs", {"assistant_id": assistant, **fields})
-        return self.ended(run)
+        return self.ended(self.begin(thread, assistant, **fields))
+
+    def begin(self, thread: str, assistant: str, **fields: Any) -> dict[str, Any]:
+        """Start a run and return it as it is then."""
+        run: dict[str, Any] = self.post(
+            f"/threads/{thread}/runs", {"assistant_id": assistant, **fields}
+        )
+        return run
 
     def submit(self, run: Mapping[str, Any], **outputs: str) -> dict[str, Any]:
         """Submit outputs by the ids of their calls and return the run when it has ended again."""
@@ -185,6 +193,7 @@ def api_of(
     host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **given})
     with RouteServer(host, user=user) as server:
         api = Api(server.url, fake)
+        api.store = host.store
         try:
             yield api
         finally:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
+import pytest
 from genai_feature_research.assistant import Assistant
 
 from genai_host import Host
@@ -208,6 +209,11 @@ class Scene:
         asked = [heard.messages for heard in self.model.prompts]
         texts = ["\n\n".join(message.text for message in each) for each in asked]
         return [text for text in texts if "queries for a search engine" not in text]
+
+
+@pytest.fixture
+def scene(make_host: Callable[..., Host]) -> Scene:
+    return Scene(make_host)
 
 
 def entries(*texts: str, size: int = 64) -> list[dict[str, Any]]:
