@@ -70,6 +70,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names no proxy."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
 def script(home: Path) -> Callable[..., None]:
     """Configures an instance `script` of the mock that says these replies."""
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import attrs
 import pytest
 from attrs import frozen
+from garbage import finite_json
 from hypothesis import given
 from hypothesis import strategies as st
 from message_schema import message_schema
@@ -42,16 +43,7 @@ from genai_host.errors import GenaiError, RateLimited, ValidationError
 
 DEEP = 100_000
 
-json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-extras = st.none() | st.dictionaries(st.text(), st.dictionaries(st.text(), json_values))
+extras = st.none() | st.dictionaries(st.text(), st.dictionaries(st.text(), finite_json))
 texts = st.builds(Text, st.text(), extra=extras)
 images = st.builds(Image, st.binary(min_size=1), st.text()) | st.builds(
     Image, url=st.text(min_size=1)
@@ -61,12 +53,12 @@ parts: st.SearchStrategy[Part] = st.one_of(
     images,
     st.builds(File, st.binary(min_size=1), st.text(), st.text()),
     st.builds(File, url=st.text(min_size=1), name=st.text()),
-    st.builds(ToolCall, st.text(), st.text(), st.dictionaries(st.text(), json_values), st.text()),
+    st.builds(ToolCall, st.text(), st.text(), st.dictionaries(st.text(), finite_json), st.text()),
     st.builds(
         ToolResult, st.text(), st.text(), st.lists(texts | images, max_size=3), st.booleans()
     ),
     st.builds(Reasoning, st.text()),
-    st.builds(VendorPart, st.text(), json_values),
+    st.builds(VendorPart, st.text(), finite_json),
 )
 messages = st.builds(
     Message, st.sampled_from(ROLES), st.lists(parts, max_size=4), name=st.text(), extra=extras
@@ -132,7 +124,7 @@ def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
         messages,
         st.sampled_from(["stop", "length", "tool_calls", "content_filter", "other"]),
         st.builds(Usage, st.integers(), st.integers(), st.integers(), st.integers()),
-        json_values,
+        finite_json,
         st.text(),
         st.none() | st.builds(RouteInfo, st.text(), st.text(), st.text()),
         st.floats(0, allow_nan=False, allow_infinity=False),
@@ -144,29 +136,23 @@ def test_a_completion_survives_json(completion: Completion) -> None:
     assert codec.from_json(written, Completion) == completion
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (Text("hi"), {"type": "text", "text": "hi"}),
-        (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
-        (Image(url="http://x"), {"type": "image", "url": "http://x"}),
-        (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
-        (ToolResult("1"), {"type": "tool_result", "id": "1"}),
-        (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
-        (Usage(), {}),
-        (Usage(output_tokens=2), {"output_tokens": 2}),
-        (Delta("a"), {"text": "a"}),
-        (
-            Delta(tool_call=ToolCall("1", "f")),
-            {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}},
-        ),
-        (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
-        (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
-        (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
-        (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize(("value", "written"), [
+    (Text("hi"), {"type": "text", "text": "hi"}),
+    (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
+    (Image(url="http://x"), {"type": "image", "url": "http://x"}),
+    (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
+    (ToolResult("1"), {"type": "tool_result", "id": "1"}),
+    (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
+    (Usage(), {}),
+    (Usage(output_tokens=2), {"output_tokens": 2}),
+    (Delta("a"), {"text": "a"}),
+    (Delta(tool_call=ToolCall("1", "f")),
+     {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}),
+    (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
+    (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
+    (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
+    (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
     found = usual_codec().to_json(value)
     assert found == written
@@ -245,42 +231,31 @@ def test_a_part_of_a_plugin_that_cannot_be_read_is_refused_before_its_first_valu
         Codec((*PARTS, Broken))
 
 
+UNFIT: dict[Any, list[Any]] = {
+    int: [3.7, 3.0, True, "3"],
+    bool: [1, "no"],
+    str: [None, 5],
+    float: [True, "1", 10**400],
+    bytes: ["Y", 5, "é"],
+    list[str]: ["abc", {"a": 1}],
+    tuple[str, ...]: ["abc"],
+    Sequence[str]: ["abc"],
+    frozenset[str]: ["abc", {"a": 1}],
+    set[str]: ["abc"],
+    list: ["abc"],
+    tuple[str, str]: ["ab", ["a"]],
+    dict[str, int]: [[["a", 1]]],
+    Mapping[str, int]: ["ab"],
+    Literal["red"]: ["blue", ["red"]],
+    Colour: ["blue", []],
+    Usage: ["x", [["input", 1]], {"in": 1}],
+    Text: [{"type": "image", "url": "x"}],
+    GenaiError: [{"code": 1, "message": "x"}, {"code": "x", "message": 1}],
+}
 STRICT: Sequence[tuple[Any, Any, str]] = [
-    (3.7, int, "$"),
-    (3.0, int, "$"),
-    (True, int, "$"),
-    ("3", int, "$"),
-    (1, bool, "$"),
-    ("no", bool, "$"),
-    (None, str, "$"),
-    (5, str, "$"),
-    (True, float, "$"),
-    ("1", float, "$"),
-    (10**400, float, "$"),
-    ("Y", bytes, "$"),
-    (5, bytes, "$"),
-    ("é", bytes, "$"),
-    ("abc", list[str], "$"),
-    ("abc", tuple[str, ...], "$"),
-    ("abc", Sequence[str], "$"),
-    ("abc", frozenset[str], "$"),
-    ("abc", set[str], "$"),
-    ("abc", list, "$"),
-    ("ab", tuple[str, str], "$"),
-    (["a"], tuple[str, str], "$"),
-    ({"a": 1}, list[str], "$"),
-    ({"a": 1}, frozenset[str], "$"),
-    ([["a", 1]], dict[str, int], "$"),
-    ("ab", Mapping[str, int], "$"),
+    *((value, form, "$") for form, values in UNFIT.items() for value in values),
     ([1, 2, "x"], list[int], "$[2]"),
     ({"a": "x"}, dict[str, int], "$['a']"),
-    ("blue", Literal["red"], "$"),
-    (["red"], Literal["red"], "$"),
-    ("blue", Colour, "$"),
-    ([], Colour, "$"),
-    ("x", Usage, "$"),
-    ([["input", 1]], Usage, "$"),
-    ({"in": 1}, Usage, "$"),
     ({"input_tokens": 1.5}, Usage, "$.input_tokens"),
     ({}, RouteInfo, "$.model"),
     ({"id": "x", "capabilities": "stream"}, ListedModel, "$.capabilities"),
@@ -295,13 +270,10 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     ({"role": "user", "content": [{"type": "text"}]}, Message, "$.content[0].text"),
     ({"role": "user", "content": [{"type": "text", "text": None}]}, Message, "$.content[0].text"),
     ({"role": "user", "content": [{"type": "image"}]}, Message, "$.content[0]"),
-    ({"type": "image", "url": "x"}, Text, "$"),
     ({"type": "tool_result", "id": "1", "content": "x"}, Part, "$.content"),
     ({"type": "tool_result", "id": "1", "content": [{"type": "file"}]}, Part, "$.content[0]"),
     ({"type": "tool_call", "id": "1", "name": "x", "arguments": [1]}, Part, "$.arguments"),
     ({"tool_call": {"type": "text", "text": "x"}}, Delta, "$.tool_call"),
-    ({"code": 1, "message": "x"}, GenaiError, "$"),
-    ({"code": "x", "message": 1}, GenaiError, "$"),
 ]  # fmt: skip
 
 
@@ -314,15 +286,11 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
     assert not caught.value.message.startswith("unknown error")
 
 
-@pytest.mark.parametrize(
-    ("data", "form", "message"),
-    [
-        (1.5, int | str, "expected an integer or a string, not a number"),
-        ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
-        (5, str | None, "expected a string, not an integer"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("data", "form", "message"), [
+    (1.5, int | str, "expected an integer or a string, not a number"),
+    ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
+    (5, str | None, "expected a string, not an integer"),
+], ids=repr)  # fmt: skip
 def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         usual_codec().from_json(data, form)
@@ -342,7 +310,7 @@ FORMS = [
 ]
 
 
-@given(data=json_values, form=st.sampled_from(FORMS))
+@given(data=finite_json, form=st.sampled_from(FORMS))
 def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
     try:
         usual_codec().from_json(data, form)
@@ -432,22 +400,18 @@ def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("x", int),
-        ("", int),
-        ("5.5", int),
-        ("yes", bool),
-        ("a,b", list[str]),
-        ("null", list[str]),
-        ("NaN", int),
-        ("1" * 5000, int),
-        ("[" * DEEP, list[int]),
-        ("[" * DEEP + "]" * DEEP, list[int]),
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+@pytest.mark.parametrize(("text", "form"), [
+    ("x", int),
+    ("", int),
+    ("5.5", int),
+    ("yes", bool),
+    ("a,b", list[str]),
+    ("null", list[str]),
+    ("NaN", int),
+    ("1" * 5000, int),
+    ("[" * DEEP, list[int]),
+    ("[" * DEEP + "]" * DEEP, list[int]),
+], ids=lambda value: repr(value)[:20])  # fmt: skip
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
     with pytest.raises(ValidationError):
         usual_codec().from_text(text, form)

@@ -45,19 +45,18 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 from genai_host_testing import InlinePlugin, ManualClock
-from genai_host_testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
+from genai_host_testing.fake_service import FakeService, json_reply, reply, stream_reply
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.part
 
 KEY = "sk-canary-7d31"
-CHAT = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
-CHUNK = {"choices": [{"delta": {"content": "hello"}, "finish_reason": "stop"}]}
 
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([json_reply(CHAT)]) as made:
+    with FakeService([chat("hello")]) as made:
         yield made
 
 
@@ -68,30 +67,28 @@ def services(tmp_path: Path) -> Iterator[Services]:
     transport.close()
 
 
+def models_of(host: Host) -> list[ListedModel]:
+    return list(host.instances["acme"].provider.list_models(Cancellation()))
+
+
 def asks(path: str = "/chat", model_id: str = "m", **fields: Any) -> ProviderRequest:
     return ProviderRequest(
         "chat", "openai-chat", model_id, {"model": model_id}, path=path, **fields
     )
 
 
-def test_a_provider_says_how_further_streams_are_read(
-    service: FakeService, services: Services
-) -> None:
+def test_a_provider_says_how_streams_are_read(service: FakeService, services: Services) -> None:
     class Provider(HttpProvider):
         framings = {"application/x-words": _read_words}
 
     service.replies = [stream_reply([b"one t", b"wo"], content_type="application/x-words")]
-    provider = Provider(services, service.url)
-    found = provider.stream(asks(), Cancellation())
+    found = Provider(services, service.url).stream(asks(), Cancellation())
     assert not isinstance(found, ProviderReply)
     assert [event.data for event in found] == [b"one", b"two"]
 
 
 def _read_words(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
     return (StreamEvent(word) for word in b"".join(blocks).split())
-
-
-# a vendor in a few lines
 
 
 def acme(service: FakeService, **options: Any) -> InlinePlugin:
@@ -112,12 +109,12 @@ def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 def test_a_vendor_in_a_few_lines_answers(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [chat("hello", streamed=streamed)]
+    conversation = host.open("chat", provider="acme")
     if streamed:
-        service.replies = [sse_reply([json.dumps(CHUNK).encode(), b"[DONE]"])]
-        events = host.open("chat", provider="acme").stream("hi")
-        assert "".join(event.text for event in events) == "hello"
+        assert "".join(event.text for event in conversation.stream("hi")) == "hello"
     else:
-        assert host.open("chat", provider="acme").say("hi").text == "hello"
+        assert conversation.say("hi").text == "hello"
     (sent,) = service.requests
     assert sent.json().get("stream", False) is streamed
     assert (sent.method, sent.path) == ("POST", "/v1/chat/completions")
@@ -154,42 +151,39 @@ def test_a_key_may_be_sent_in_another_way(
 
 
 def test_its_models_are_listed(host: Host, service: FakeService) -> None:
-    service.replies = [
-        json_reply({"data": [{"id": "a"}, {"id": "b", "context_length": 9}, {"id": "c",
-                    "max_model_len": 8, "context_length": None}]})
-    ]  # fmt: skip
-    provider = host.instances["acme"].provider
-    assert provider.list_models(Cancellation()) == [
-        ListedModel("a"), ListedModel("b", window=9), ListedModel("c", window=8),
-    ]  # fmt: skip
+    c = {"id": "c", "max_model_len": 8, "context_length": None}
+    service.replies = [json_reply({"data": [{"id": "a"}, {"id": "b", "context_length": 9}, c]})]
+    listed = [ListedModel("a"), ListedModel("b", window=9), ListedModel("c", window=8)]
+    assert models_of(host) == listed
     (sent,) = service.requests
     assert (sent.method, sent.path, sent.body) == ("GET", "/v1/models", b"")
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_vendor_without_a_list_lists_nothing(make_host: MakeHost, service: FakeService) -> None:
-    provider = make_host(acme=acme(service)).instances["acme"].provider
-    assert list(provider.list_models(Cancellation())) == []
+    assert models_of(make_host(acme=acme(service))) == []
     assert not service.requests
 
 
-def test_a_refused_key_is_told_with_what_the_service_says(host: Host, service: FakeService) -> None:
-    service.replies = [json_reply({"detail": "no such key"}, 401)]
-    with pytest.raises(AuthenticationFailed, match="refused the key: no such key"):
-        list(host.instances["acme"].provider.list_models(Cancellation()))
+PAGE = b"<html><title>Sign in %s</title></html>" % KEY.encode()
 
 
-def test_a_page_in_place_of_the_list_of_models_is_named(host: Host, service: FakeService) -> None:
-    service.replies = [reply(b"<html><title>Sign in %s</title></html>" % KEY.encode())]
-    with pytest.raises(MalformedReply, match=r"a page of HTML, not JSON: Sign in \*") as caught:
-        list(host.instances["acme"].provider.list_models(Cancellation()))
-    assert "base_url" in caught.value.hint
+@pytest.mark.parametrize(("answer", "kind", "told"), [
+    (json_reply({"detail": "no such key"}, 401), AuthenticationFailed, "the key: no such key"),
+    (json_reply({}, 503), ServiceUnavailable, "503"),
+    (reply(PAGE), MalformedReply, r"a page of HTML, not JSON: Sign in \*"),
+], ids=["401", "503", "html"])  # fmt: skip
+def test_a_list_that_fails_says_why(
+    host: Host, service: FakeService, answer: Any, kind: type[GenaiError], told: str
+) -> None:
+    service.replies = [answer]
+    with pytest.raises(kind, match=told) as caught:
+        models_of(host)
+    assert ("base_url" in caught.value.hint) is (kind is MalformedReply)
 
 
 @pytest.mark.parametrize("status", [200, 400])
-def test_an_error_that_quotes_a_reply_has_no_part_of_the_key(
-    host: Host, service: FakeService, status: int
-) -> None:
+def test_an_error_has_no_part_of_the_key(host: Host, service: FakeService, status: int) -> None:
     """Whatever is cut off of it."""
     for length in range(930, 1001, 7):
         service.replies = [reply(b"x" * length + KEY.encode(), status)]
@@ -220,37 +214,13 @@ def test_what_is_no_list_of_models_is_malformed(data: Any) -> None:
         listed_models(data)
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (json_reply({}, 401), AuthenticationFailed),
-        (json_reply({}, 503), ServiceUnavailable),
-        (reply(b"<html>"), MalformedReply),
-    ],
-    ids=["401", "503", "html"],
-)
-def test_a_list_that_fails_says_why(
-    host: Host, service: FakeService, answer: Any, kind: type[GenaiError]
-) -> None:
-    service.replies = [answer]
-    with pytest.raises(kind):
-        host.instances["acme"].provider.list_models(Cancellation())
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (json_reply({}, 401), AuthenticationFailed),
-        (json_reply({}, 502), ServiceUnavailable),
-        (json_reply({}, 503), ServiceUnavailable),
-        (json_reply({"data": []}), None),
-        (json_reply({}, 403), None),
-        (json_reply({}, 404), None),
-        (json_reply({}, 500), None),
-        (reply(b"<html>"), None),
-    ],
-    ids=["401", "502", "503", "200", "403", "404", "500", "html"],
-)
+@pytest.mark.parametrize(("answer", "kind"), [
+    *((json_reply({}, each), None) for each in (200, 403, 404, 500)),
+    (json_reply({}, 401), AuthenticationFailed),
+    (json_reply({}, 502), ServiceUnavailable),
+    (json_reply({}, 503), ServiceUnavailable),
+    (reply(b"<html>"), None),
+], ids=["200", "403", "404", "500", "401", "502", "503", "html"])  # fmt: skip
 def test_a_service_that_answers_can_be_reached_unless_it_refuses_the_key(
     host: Host, service: FakeService, answer: Any, kind: type[GenaiError] | None
 ) -> None:
@@ -260,28 +230,19 @@ def test_a_service_that_answers_can_be_reached_unless_it_refuses_the_key(
     assert [sent.path for sent in service.requests] == ["/v1/models"]
 
 
-def test_a_service_without_a_list_is_asked_at_its_address(
-    services: Services, service: FakeService
-) -> None:
+def test_a_service_without_a_list_is_asked_itself(services: Services, service: FakeService) -> None:
     assert HttpProvider(services, f"{service.url}/v1").probe(Cancellation()) == {}
     assert [(sent.method, sent.path) for sent in service.requests] == [("GET", "/v1")]
 
 
-# addresses
-
-
-@pytest.mark.parametrize(
-    ("base_url", "request_", "address"),
-    [
-        ("http://x/v1", asks("/chat"), "http://x/v1/chat"),
-        (" http://x/v1/ ", asks("/chat"), "http://x/v1/chat"),
-        ("http://x", asks("/d/{model}/chat", "a/b c:1"), "http://x/d/a%2Fb%20c%3A1/chat"),
-        ("http://x", asks("/chat", ".."), "http://x/chat"),
-        ("http://x", asks(query={"v": "a b", "w": "1"}), "http://x/chat?v=a+b&w=1"),
-        ("http://[::1]:8080", asks(), "http://[::1]:8080/chat"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("base_url", "request_", "address"), [
+    ("http://x/v1", asks("/chat"), "http://x/v1/chat"),
+    (" http://x/v1/ ", asks("/chat"), "http://x/v1/chat"),
+    ("http://x", asks("/d/{model}/chat", "a/b c:1"), "http://x/d/a%2Fb%20c%3A1/chat"),
+    ("http://x", asks("/chat", ".."), "http://x/chat"),
+    ("http://x", asks(query={"v": "a b", "w": "1"}), "http://x/chat?v=a+b&w=1"),
+    ("http://[::1]:8080", asks(), "http://[::1]:8080/chat"),
+], ids=repr)  # fmt: skip
 def test_an_address_is_made(
     services: Services, base_url: str, request_: ProviderRequest, address: str
 ) -> None:
@@ -310,24 +271,18 @@ def test_an_address_that_is_not_known_yet_is_missing(services: Services) -> None
     assert HttpProvider(services, "http://x").unavailable_reason() is None
 
 
-def test_addresses_are_forgotten_before_they_are_too_many(
-    services: Services, service: FakeService
-) -> None:
+def test_addresses_are_forgotten_in_the_end(services: Services, service: FakeService) -> None:
     provider = HttpProvider(services, service.url)
     for number in range(600):
         provider._outgoing(asks("/d/{model}", str(number)))
     assert len(provider._addresses) <= 256
 
 
-# headers
-
-
-def test_the_headers_of_a_request_come_before_those_of_the_provider(
-    services: Services, service: FakeService
-) -> None:
+def test_headers_of_a_request_come_first(services: Services, service: FakeService) -> None:
     provider = HttpProvider(services, service.url, {"x-a": "1", "x-b": "1"})
     provider.send(asks(headers={"x-b": "2"}), Cancellation())
-    assert (service.requests[0].headers["x-a"], service.requests[0].headers["x-b"]) == ("1", "2")
+    (sent,) = service.requests
+    assert (sent.headers["x-a"], sent.headers["x-b"]) == ("1", "2")
 
 
 @pytest.mark.parametrize("headers", [{"x y": "1"}, {"": "1"}, {"x": "a\r\nb: c"}, {"x": "é"}])
@@ -368,9 +323,6 @@ def test_a_request_may_be_signed(services: Services, service: FakeService) -> No
     assert ProviderType("signed", NoSettings, Signed).open is Signed
 
 
-# keys
-
-
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 def test_a_key_that_a_service_repeats_is_not_shown(
     host: Host, service: FakeService, status: int, caplog: pytest.LogCaptureFixture
@@ -398,34 +350,23 @@ def test_a_key_in_an_exception_of_a_provider_is_not_shown(
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize(("status", "shown"), [(200, KEY), (400, "***")])
-def test_only_the_key_in_an_error_is_redacted(
-    services: Services, service: FakeService, status: int, shown: str
+@pytest.mark.parametrize(("status", "key", "said", "shown"), [
+    pytest.param(200, KEY, KEY, KEY, id="no error"),
+    pytest.param(400, KEY, KEY, "***", id="an error"),
+    pytest.param(400, "no", "nothing", "nothing", id="a short key"),
+    pytest.param(400, "nothing", "nothing", "nothing", id="of seven characters"),
+    pytest.param(400, "nothings", "nothings", "***", id="of eight characters"),
+])  # fmt: skip
+def test_only_a_long_key_in_an_error_is_redacted(
+    services: Services, service: FakeService, status: int, key: str, said: str, shown: str
 ) -> None:
-    service.replies = [json_reply({"text": KEY}, status)]
-    provider = HttpProvider(services, service.url, key=Secret(KEY))
+    service.replies = [json_reply({"text": said}, status)]
+    provider = HttpProvider(services, service.url, key=Secret(key))
     assert json.loads(provider.send(asks(), Cancellation()).body) == {"text": shown}
 
 
-@pytest.mark.parametrize(
-    ("key", "body"),
-    [
-        ("no", b'{"error": "nothing"}'),
-        ("nothing", b'{"error": "nothing"}'),
-        ('nothing"', b'{"error": "***}'),  # of eight characters
-    ],
-)
-def test_a_short_key_is_left_in_what_a_service_says(
-    services: Services, service: FakeService, key: str, body: bytes
-) -> None:
-    service.replies = [json_reply({"error": "nothing"}, 400)]
-    provider = HttpProvider(services, service.url, key=Secret(key))
-    assert provider.send(asks(), Cancellation()).body == body
-
-
 def test_what_a_model_says_is_left_as_it_is(host: Host, service: FakeService) -> None:
-    said = {"choices": [{"message": {"content": KEY}, "finish_reason": "stop"}]}
-    service.replies = [json_reply(said)]
+    service.replies = [chat(KEY)]
     assert host.open("chat", "m@acme").say(Message("user", "hi")).text == KEY
 
 

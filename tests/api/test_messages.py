@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from typing import Any
+from unittest import mock
 
 import attrs
 import pytest
@@ -26,6 +27,10 @@ from genai_host.api import (
     ToolResult,
     Usage,
     VendorPart,
+    joined_extra,
+    merged_extra,
+    unknown_fields,
+    with_extra,
 )
 from genai_host.api.messages import PARTS, ROLES
 from genai_host.errors import ValidationError
@@ -41,25 +46,17 @@ class Poll(Part):
     question: str
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("hi", (Text("hi"),)),
-        ("", (Text(""),)),
-        (PICTURE, (PICTURE,)),
-        (["What is this?", PICTURE], (Text("What is this?"), PICTURE)),
-        ([], ()),
-        (("a", "b"), (Text("a"), Text("b"))),
-        (Poll("why?"), (Poll("why?"),)),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("content", "parts"), [
+    ("hi", (Text("hi"),)),
+    ("", (Text(""),)),
+    (PICTURE, (PICTURE,)),
+    (["What is this?", PICTURE], (Text("What is this?"), PICTURE)),
+    ([], ()),
+    (("a", "b"), (Text("a"), Text("b"))),
+    (Poll("why?"), (Poll("why?"),)),
+], ids=repr)  # fmt: skip
 def test_content_is_written_in_short(content: Any, parts: tuple[Part, ...]) -> None:
     assert Message("user", content).content == parts
-
-
-def test_content_may_be_made_as_it_is_taken() -> None:
-    assert Message("user", (text for text in "ab")).content == (Text("a"), Text("b"))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -75,11 +72,9 @@ def test_another_role_is_refused(role: Any) -> None:
     assert "system, user, assistant, tool" in caught.value.message
 
 
-@pytest.mark.parametrize(
-    "content",
-    [None, 5, True, Text, [None], [5], [["hi"]], ["hi", b"bytes"], b"bytes", {"type": "text"}],
-    ids=repr,
-)
+@pytest.mark.parametrize("content", [
+    None, 5, True, Text, [None], [5], [["hi"]], ["hi", b"bytes"], b"bytes", {"type": "text"},
+], ids=repr)  # fmt: skip
 def test_what_is_no_part_is_refused(content: Any) -> None:
     with pytest.raises(ValidationError) as caught:
         Message("user", content)
@@ -90,6 +85,7 @@ def test_the_text_is_that_of_the_text_parts() -> None:
     call = ToolCall("1", "look")
     message = Message("assistant", [Reasoning("hm"), "a", PICTURE, "b", call, ToolResult("1", "c")])
     assert message.text == "ab"
+    assert Message("user", (text for text in "ab")).content == (Text("a"), Text("b"))
     assert message.tool_calls == (call,)
     assert Message("user", PICTURE).text == ""
     assert Message("user", "x").tool_calls == ()
@@ -118,25 +114,19 @@ def test_bytes_are_not_shown() -> None:
     assert "<6 bytes>" in repr(message)
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("ok", (Text("ok"),)),
-        (PICTURE, (PICTURE,)),
-        (["a", PICTURE], (Text("a"), PICTURE)),
-        ((), ()),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("content", "parts"), [
+    ("ok", (Text("ok"),)),
+    (PICTURE, (PICTURE,)),
+    (["a", PICTURE], (Text("a"), PICTURE)),
+    ((), ()),
+], ids=repr)  # fmt: skip
 def test_a_result_holds_text_and_pictures(content: Any, parts: tuple[Part, ...]) -> None:
     assert ToolResult("1", content=content).content == parts
 
 
-@pytest.mark.parametrize(
-    "content",
-    [ToolCall("1", "x"), [File(b"x")], Reasoning("x"), Poll("x"), [5], [None], None, {"a": 1}],
-    ids=repr,
-)
+@pytest.mark.parametrize("content", [
+    ToolCall("1", "x"), [File(b"x")], Reasoning("x"), Poll("x"), [5], [None], None, {"a": 1},
+], ids=repr)  # fmt: skip
 def test_a_result_holds_nothing_else(content: Any) -> None:
     with pytest.raises(ValidationError):
         ToolResult("1", content=content)
@@ -146,6 +136,8 @@ def test_parts_have_the_defaults_that_they_promise() -> None:
     assert ToolCall("1", "x") == ToolCall("1", "x", {}, malformed="")
     assert ToolResult("1") == ToolResult("1", "", (), error=False)
     assert (File(b"x").media_type, File(b"x").name) == ("", "")
+    data = {"signature": ["x", None, 1.5]}
+    assert VendorPart("vendor", data).data is data
 
 
 def test_each_part_has_a_tag_of_its_own() -> None:
@@ -159,49 +151,26 @@ def test_what_was_said_does_not_change(value: Any) -> None:
         setattr(value, attrs.fields(type(value))[0].name, "other")
 
 
-def test_a_message_remembers_what_was_made_of_it() -> None:
-    made: list[str] = []
-
-    def shout(message: Message) -> str:
-        made.append(message.text)
-        return message.text.upper()
-
+@pytest.mark.parametrize("result", ["HI", None])
+def test_a_message_remembers_what_was_made_of_it(result: str | None) -> None:
+    make = mock.Mock(return_value=result)
     message = Message("user", "hi")
-    assert message.remember("shout", shout) == "HI"
-    assert message.remember("shout", shout) == "HI"
-    assert message.remember(("shout", 2), shout) == "HI"
-    assert made == ["hi", "hi"]
-
-
-def test_none_is_remembered_like_anything_else() -> None:
-    made: list[str] = []
-
-    def make(message: Message) -> None:
-        made.append(message.text)
-
-    message = Message("user", "hi")
-    message.remember("key", make)
-    message.remember("key", make)
-    assert made == ["hi"]
+    for key in ("shout", "shout", ("shout", 2)):
+        assert message.remember(key, make) == result
+    assert make.mock_calls == [mock.call(message)] * 2
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    nothing: dict[str, str] = {}
-    message = Message("user", "hi")
+    message, make = Message("user", "hi"), mock.Mock(side_effect=[KeyError("missing"), "made"])
     with pytest.raises(KeyError):
-        message.remember("key", lambda _: nothing["missing"])
-    assert message.remember("key", lambda each: each.text) == "hi"
+        message.remember("key", make)
+    assert message.remember("key", make) == "made"
 
 
-def test_a_changed_copy_has_forgotten() -> None:
-    message = Message("user", "hi")
+def test_what_is_remembered_makes_no_difference_and_a_changed_copy_forgets_it() -> None:
+    message, other = Message("user", "hi"), Message("user", "hi")
     message.remember("text", lambda each: each.text)
     assert evolve(message, content="ho").remember("text", lambda each: each.text) == "ho"
-
-
-def test_what_is_remembered_makes_no_difference() -> None:
-    message, other = Message("user", "hi"), Message("user", "hi")
-    message.remember("key", lambda _: 1)
     assert message == other
     assert hash(message) == hash(other)
     assert repr(message) == repr(other)
@@ -224,21 +193,14 @@ def test_a_call_writes_each_message_once_for_each_form() -> None:
     assert written == ["a", "b", "c", "a", "b", "c"]
 
 
-def test_an_opaque_part_keeps_what_it_is_given() -> None:
-    data = {"signature": ["x", None, 1.5]}
-    assert VendorPart("vendor", data).data is data
-
-
 counts = st.builds(Usage, *[st.integers(0, 10**9)] * 4)
 
 
 @given(used=st.lists(counts, max_size=5))
 def test_usage_adds_up(used: list[Usage]) -> None:
     total = sum(used, Usage())
-    assert total.input_tokens == sum(each.input_tokens for each in used)
-    assert total.output_tokens == sum(each.output_tokens for each in used)
-    assert total.cached_tokens == sum(each.cached_tokens for each in used)
-    assert total.reasoning_tokens == sum(each.reasoning_tokens for each in used)
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+        assert getattr(total, name) == sum(getattr(each, name) for each in used)
     assert total.total == total.input_tokens + total.output_tokens
 
 
@@ -262,25 +224,60 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
             checker.check(wrong)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        Text("a"),
-        Reasoning("a"),
-        Image(b"x", "a"),
-        Image(url="a"),
-        File(b"x", "a", "a"),
-        File(url="a"),
-        ToolCall("a", "a"),
-        ToolCall("a", "a", malformed="a"),
-        ToolResult("a", "a"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("part", [
+    Text("a"), Reasoning("a"), Image(b"x", "a"), Image(url="a"), File(b"x", "a", "a"),
+    File(url="a"), ToolCall("a", "a"), ToolCall("a", "a", malformed="a"), ToolResult("a", "a"),
+], ids=repr)  # fmt: skip
 def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
     for name in [each.name for each in attrs.fields(type(part)) if getattr(part, each.name) == "a"]:
-        mended: dict[str, Any] = {name: "a\ud800"}
-        assert getattr(evolve(part, **mended), name) == "a\ufffd"
-        wrong: dict[str, Any] = {name: 1}
+        change: Any = evolve
+        assert getattr(change(part, **{name: "a\ud800"}), name) == "a\ufffd"
         with pytest.raises(TypeError):
-            evolve(part, **wrong)
+            change(part, **{name: 1})
+
+
+@pytest.mark.parametrize(("extra", "expected"), [
+    (None, {"a": 1, "b": {"c": 2}}),
+    ({"other": {"x": 1}}, {"a": 1, "b": {"c": 2}}),
+    ({"mine": {"a": 3, "x": 1}}, {"a": 1, "b": {"c": 2}, "x": 1}),
+    ({"mine": {"b": {"c": 3, "x": 1}}}, {"a": 1, "b": {"c": 2, "x": 1}}),
+    ({"mine": {"b": 1}}, {"a": 1, "b": {"c": 2}}),
+])  # fmt: skip
+def test_extra_fields_are_added_to_what_is_written(extra: Any, expected: Any) -> None:
+    written = {"a": 1, "b": {"c": 2}}
+    assert with_extra(written, Text("hi", extra=extra), "mine") == expected
+    assert written == {"a": 1, "b": {"c": 2}}
+
+
+def test_extra_fields_of_several_messages() -> None:
+    one, other = ({"mine": {"a": 1}}, {"mine": {"a": 2, "b": 3}})
+    messages = [Message("user", "hi", extra=extra) for extra in (None, one, other)]
+    assert joined_extra(*messages) == {"mine": {"a": 1, "b": 3}}
+    assert joined_extra(messages[0]) is None
+    assert merged_extra(one, other) == {"mine": {"a": 1, "b": 3}}
+
+
+def test_extra_fields_of_a_reply() -> None:
+    reply: dict[str, Any] = {"a": 1, "new": 0, "none": None, "empty": [], "text": ""}
+    assert unknown_fields(reply, {"a"}) == {"new": 0}
+    assert unknown_fields(reply, reply.keys()) == {}
+
+
+def test_a_plain_text_has_no_extra_fields() -> None:
+    assert Message("user", "hi").plain_text == "hi"
+    extra = {"mine": {"a": 1}}
+    for message in (
+        Message("user", "hi", extra=extra),
+        Message("user", "hi", name="ann"),
+        Message("user", Text("hi", extra=extra)),
+        Message("user", ["hi", "ho"]),
+    ):
+        assert message.plain_text is None
+
+
+def test_extra_fields_are_json() -> None:
+    assert Text("hi", extra={}).extra is None
+    assert Text("hi", extra={"mine": {"a": "\ud800"}}).extra == {"mine": {"a": "\ufffd"}}
+    with pytest.raises(ValidationError):
+        Text("hi", extra={"mine": {"a": float("nan")}})
+    assert hash(Text("hi", extra={"mine": {"a": []}})) == hash(Text("hi"))

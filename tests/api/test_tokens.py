@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,9 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError
 from genai_host_testing import InlinePlugin, ManualClock
-from genai_host_testing.fake_service import FakeService, Reply, json_reply, sse_reply
+from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
-
-CHAT = json_reply({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})
+from genai_host_testing.services.openai import chat
 
 
 class Source:
@@ -56,13 +56,13 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
     return token.get(limits or Cancellation()).reveal()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "kept"), [(3600, 3540), (120, 60), (100, 50), (1, 0.5)], ids=str
-)
+@pytest.mark.parametrize(("seconds", "kept", "options"), [
+    (3600, 3540, {}), (120, 60, {}), (100, 50, {}), (1, 0.5, {}), (100, 90, {"early": 10}),
+], ids=str)  # fmt: skip
 def test_it_is_got_again_shortly_before_it_expires(
-    clock: ManualClock, seconds: float, kept: float
+    clock: ManualClock, seconds: float, kept: float, options: Any
 ) -> None:
-    token = CachedToken(Source(seconds), clock)
+    token = CachedToken(Source(seconds), clock, **options)
     assert shown(token) == "access-1"
     clock.advance(kept - 0.25)
     assert shown(token) == "access-1"
@@ -82,15 +82,6 @@ def test_one_whose_end_is_not_known_is_kept(clock: ManualClock) -> None:
 def test_one_that_has_expired_already_is_used_once(clock: ManualClock) -> None:
     token = CachedToken(Source(-5), clock)
     assert [shown(token), shown(token)] == ["access-1", "access-2"]
-
-
-def test_how_early_can_be_chosen(clock: ManualClock) -> None:
-    token = CachedToken(Source(100), clock, early=10)
-    shown(token)
-    clock.advance(89)
-    assert shown(token) == "access-1"
-    clock.advance(1)
-    assert shown(token) == "access-2"
 
 
 def test_one_that_is_refused_is_got_anew_once(clock: ManualClock) -> None:
@@ -193,7 +184,7 @@ class TestInAProvider:
 
     @pytest.fixture
     def service(self) -> Iterator[FakeService]:
-        with FakeService([CHAT]) as made:
+        with FakeService([chat("hello")]) as made:
             yield made
 
     @pytest.fixture
@@ -222,27 +213,23 @@ class TestInAProvider:
         assert self.sent(service) == ["<access-1>", "<access-1>", "<access-2>", "<access-2>"]
 
     @pytest.mark.parametrize("act", ["say", "stream", "list"])
-    def test_one_that_is_refused_is_got_anew(
-        self, host: Host, service: FakeService, act: str
-    ) -> None:
+    def test_a_refused_one_is_got_anew(self, host: Host, service: FakeService, act: str) -> None:
+        conversation = host.open("chat", "acme/m")
         good: dict[str, tuple[Reply, Callable[[], object]]] = {
-            "say": (CHAT, lambda: host.open("chat", "acme/m").say("hi").text),
+            "say": (chat("hello"), lambda: conversation.say("hi").text),
             "stream": (
-                sse_reply([b'{"choices":[{"delta":{"content":"hello"}}]}',
-                           b'{"choices":[{"delta":{},"finish_reason":"stop"}]}', b"[DONE]"]),
-                lambda: "".join(e.text for e in host.open("chat", "acme/m").stream("hi")),
+                chat("hello", streamed=True),
+                lambda: "".join(each.text for each in conversation.stream("hi")),
             ),
             "list": (json_reply("hello"), lambda: _provider(host).get("/x", Cancellation())),
-        }  # fmt: skip
+        }
         reply, do = good[act]
         service.replies = [json_reply({}, 401), reply]
         assert [do(), do()] == ["hello", "hello"]
         assert self.sent(service) == ["<access-1>", "<access-2>", "<access-2>"]
 
     def test_once(self, host: Host, service: FakeService) -> None:
-        service.replies = [
-            json_reply({"error": f"no: access-{n}"}, 401) for n in (1, 2, 2, 3)
-        ]  # fmt: skip
+        service.replies = [json_reply({"error": f"no: access-{n}"}, 401) for n in (1, 2, 2, 3)]
         for _ in range(2):
             with pytest.raises(AuthenticationFailed, match=r"no: \*\*\*"):
                 host.open("chat", "acme/m").say("hi")
@@ -266,13 +253,9 @@ class TestInAProvider:
         assert caught.value.provider == "acme"
         assert not service.requests
 
-    def test_one_that_cannot_be_sent_is_not_shown(
-        self, host: Host, service: FakeService, source: Source
-    ) -> None:
-        provider = _provider(host)
-        provider._token = CachedToken(
-            lambda limits: AccessToken(Secret("token\nX: y")), ManualClock()
-        )
+    def test_one_that_cannot_be_sent_is_not_shown(self, host: Host, service: FakeService) -> None:
+        wrong = AccessToken(Secret("token\nX: y"))
+        _provider(host)._token = CachedToken(lambda limits: wrong, ManualClock())
         with pytest.raises(GenaiError, match="contains invalid characters") as caught:
             host.open("chat", "acme/m").say("hi")
         assert "token\n" not in str(caught.value)

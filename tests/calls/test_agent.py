@@ -67,24 +67,26 @@ def stage(make_host: Callable[..., Host]) -> Callable[..., Host]:
     return make
 
 
+def other(host: Host, reply: Any) -> None:
+    """The model at a third instance, which gives this reply."""
+    host.instances.add("other", "mock", {"replies": [reply]}, {"m": "m"})
+
+
 def sent(host: Host, provider: str) -> list[dict[str, Any]]:
     found = host.instances[provider].provider
     assert isinstance(found, MockProvider)
     return list(found.requests)
 
 
-@pytest.mark.parametrize(
-    ("lacks", "fields", "said", "expected"),
-    [
-        (set(), {}, "hi", "poor"),
-        ({"tools"}, {}, "hi", "poor"),
-        ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
-        ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
-        ({"images"}, {}, "hi", "poor"),
-        ({"images"}, {}, Image(b"x", "image/png"), "rich"),
-        ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
-    ],
-)
+@pytest.mark.parametrize(("lacks", "fields", "said", "expected"), [
+    (set(), {}, "hi", "poor"),
+    ({"tools"}, {}, "hi", "poor"),
+    ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
+    ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
+    ({"images"}, {}, "hi", "poor"),
+    ({"images"}, {}, Image(b"x", "image/png"), "rich"),
+    ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
+])  # fmt: skip
 def test_the_best_route_that_can_do_it_is_taken(
     stage: Any, lacks: set[str], fields: Any, said: Any, expected: str
 ) -> None:
@@ -125,9 +127,7 @@ def test_a_route_held_to_the_schema_is_better_than_one_asked_in_words(stage: Any
 @pytest.mark.parametrize(
     "reply", ['{"n": 1}', ' {"n": 1}\n', '```json\n{"n": 1}\n```', '```\n{"n": 1}\n```\n']
 )
-def test_without_a_mode_for_it_json_is_asked_for_in_words(
-    make_host: Callable[..., Host], reply: str
-) -> None:
+def test_without_a_mode_json_is_asked_in_words(make_host: Callable[..., Host], reply: str) -> None:
     plugin = InlinePlugin(
         models=[Model("m", ["plain"], at={"mock": "m"})], features=[asking(schema=SCHEMA)]
     )
@@ -146,7 +146,7 @@ def test_without_a_mode_for_it_json_is_asked_for_in_words(
 def test_what_is_not_the_json_that_was_asked_for_is_an_error(stage: Any, reply: str) -> None:
     host = stage({"schema"}, asking(schema=SCHEMA))
     host.instances.remove("poor")
-    host.instances.add("other", "mock", {"replies": [reply]}, {"m": "m"})
+    other(host, reply)
     with pytest.raises(OutputValidationError) as caught:
         host.open("asking", "m@other").say("hi")
     assert caught.value.detail == reply
@@ -154,8 +154,7 @@ def test_what_is_not_the_json_that_was_asked_for_is_an_error(stage: Any, reply: 
 
 def test_an_answer_that_was_cut_says_what_to_do(stage: Any) -> None:
     host = stage(set(), asking(schema=SCHEMA))
-    cut = {"text": '{"n": ', "finish": "length"}
-    host.instances.add("other", "mock", {"replies": [cut]}, {"m": "m"})
+    other(host, {"text": '{"n": ', "finish": "length"})
     with pytest.raises(OutputValidationError) as caught:
         host.open("asking", "m@other").say("hi")
     assert "max_tokens" in caught.value.hint
@@ -164,8 +163,7 @@ def test_an_answer_that_was_cut_says_what_to_do(stage: Any) -> None:
 
 def test_a_model_that_asks_for_a_tool_need_not_give_json(stage: Any) -> None:
     host = stage(set(), asking(schema=SCHEMA, tools=[TOOL]))
-    call = {"tool_calls": [{"id": "1", "name": "look"}]}
-    host.instances.add("other", "mock", {"replies": [call]}, {"m": "m"})
+    other(host, {"tool_calls": [{"id": "1", "name": "look"}]})
     assert host.open("asking", "m@other").say("hi").data is None
 
 

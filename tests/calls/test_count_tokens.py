@@ -28,6 +28,7 @@ from genai_host.dialects.plain import PlainCount
 from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
 from genai_host_testing import FakeModel, InlinePlugin, replay_from_every_entry
 from genai_host_testing.fake_service import HANG
+from genai_host_testing.suites.base import in_background
 
 
 def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -54,7 +55,7 @@ def host(make_host: Callable[..., Host], fake: FakeModel) -> Host:
     return make_host(fake=fake, plugin=InlinePlugin(features=[feature]))
 
 
-def test_a_feature_asks_for_it(host: Host) -> None:
+def test_a_feature_asks_for_it_and_it_is_replayed(host: Host) -> None:
     conversation = host.open("counting", "fake")
     first = conversation.say("one two")
     assert first.text == "1 heard of 2"
@@ -63,11 +64,6 @@ def test_a_feature_asks_for_it(host: Host) -> None:
     assert detail.title == "count of tokens by fake@fake"
     assert (detail.data["tokens"], detail.data["messages"]) == (2, 1)
     assert (first.cost.known, first.cost.dollars) == (1, 0)  # the answer has no price
-
-
-def test_it_is_replayed_from_the_record(host: Host) -> None:
-    conversation = host.open("counting", "fake")
-    conversation.say("one two")
     assert isinstance(conversation.record, InMemoryRecord)
     assert replay_from_every_entry(host, conversation.record) > 2
 
@@ -93,23 +89,11 @@ def test_parameters_are_checked_as_those_of_a_call_are(host: Host) -> None:
 
 
 def test_it_ends_with_the_host(host: Host, fake: FakeModel) -> None:
-    import threading
-
     fake.faults[0] = HANG
-    errors: list[BaseException] = []
-
-    def count() -> None:
-        try:
-            host.count_tokens("one", model="fake")
-        except ConversationClosed as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=count)
-    thread.start()
+    counting = in_background(lambda: host.count_tokens("one", model="fake"))
     assert fake.hanging.wait(30)
     host.close()
-    thread.join(30)
-    assert len(errors) == 1
+    assert isinstance(counting.exception(30), ConversationClosed)
 
 
 CALL = ChatCall(
@@ -122,21 +106,16 @@ CALL = ChatCall(
 )
 
 
-def body(dialect: Any, call: ChatCall = CALL) -> Any:
-    return json.loads(dialect.prepare_request(call).data())
+def body(dialect: Any) -> Any:
+    return json.loads(dialect.prepare_request(CALL).data())
 
 
-def test_anthropic_is_asked_with_what_takes_tokens() -> None:
-    asked = body(AnthropicCount())
-    whole = body(AnthropicCount.of())
-    assert whole.keys() - asked.keys() == {"max_tokens"}
-    assert asked == {name: whole[name] for name in asked}
-
-
-def test_openai_is_asked_with_what_takes_tokens() -> None:
-    asked = body(OpenAICount())
-    whole = body(OpenAICount.of())
-    assert whole.keys() - asked.keys() == {"store"}
+@pytest.mark.parametrize(
+    ("dialect", "left_out"), [(AnthropicCount, "max_tokens"), (OpenAICount, "store")]
+)
+def test_services_are_asked_with_what_takes_tokens(dialect: Any, left_out: str) -> None:
+    asked, whole = body(dialect()), body(dialect.of())
+    assert whole.keys() - asked.keys() == {left_out}
     assert asked == {name: whole[name] for name in asked}
 
 

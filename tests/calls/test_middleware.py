@@ -30,17 +30,12 @@ class Noted:
         self._notes.append((error, route, report))
 
 
-@pytest.mark.parametrize(
-    ("raised", "reported"),
-    [
-        (None, None),
-        (ServiceUnavailable("down"), ServiceUnavailable("down")),
-        (GeneratorExit(), Cancelled("abandoned")),
-    ],
-)
-def test_it_learns_how_an_attempt_ends(
-    raised: BaseException | None, reported: GenaiError | None
-) -> None:
+@pytest.mark.parametrize(("raised", "reported"), [
+    (None, None),
+    (ServiceUnavailable("down"), ServiceUnavailable("down")),
+    (GeneratorExit(), Cancelled("abandoned")),
+])  # fmt: skip
+def test_it_learns_of_the_end(raised: BaseException | None, reported: GenaiError | None) -> None:
     notes: list[Any] = []
     report = CallRecord()
     with (

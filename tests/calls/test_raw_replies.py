@@ -16,9 +16,7 @@ from genai_host_testing import ManualClock
 HEAD = "--- 2026-01-01T00:00:00+00:00 m@p "
 
 
-def test_replies_are_added_after_a_line_with_time_and_model(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+def test_replies_are_added_with_time_and_model(tmp_path: Path, clock: ManualClock) -> None:
     named = tmp_path / "a" / "b" / "x.txt"
     for text in ("one", "two\nlines"):
         replies = RawReplies(str(named), "0a0a0a0a", clock)

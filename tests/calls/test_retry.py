@@ -88,11 +88,37 @@ def attempt(service: Service, *providers: str, patience: RetryPolicy = NO_WAIT) 
         return error
 
 
+DOWN, SHUT = ServiceUnavailable("down"), CircuitOpen("shut", retry_after=9)
+
+
 class TestHowOften:
-    def test_what_succeeds_is_called_once(self) -> None:
-        service = Service(a=["yes"])
-        assert attempt(service, "a") == "yes"
-        assert service.calls == ["a"]
+    @pytest.mark.parametrize(("routes", "outcomes", "expected", "calls"), [
+        pytest.param("a", {"a": ["yes"]}, "yes", "a", id="what succeeds is called once"),
+        pytest.param("a", {"a": [DOWN]}, DOWN, "aaa", id="three times a route"),
+        pytest.param(
+            "abc", {each: [ServiceUnavailable(each)] for each in "abc"}, ServiceUnavailable("b"),
+            "aaabbb", id="six calls in all, and the last error is told",
+        ),
+        pytest.param(
+            "aab", {"a": [DOWN], "b": ["yes"]}, "yes", "aaab",
+            id="the next route is one at another provider",
+        ),
+        pytest.param(
+            "abb", {"a": [DOWN], "b": [UnsupportedPart("x"), "yes"]}, "yes", "aaabb",
+            id="another dialect there may be asked",
+        ),
+        pytest.param(
+            "ab", {"a": [SHUT], "b": [DOWN, "yes"]}, "yes", "abb", id="an open circuit is no call"
+        ),
+        pytest.param("a", {"a": [SHUT]}, SHUT, "a", id="nor is one of the last route"),
+        *(pytest.param("ab", {"a": [each], "b": ["never"]}, each, "a", id=f"no pass: {each!r}")
+          for each in (BadRequest("x", status=400), AuthenticationFailed("x", status=401),
+                       ContextOverflow("x", status=400), Cancelled("x"))),
+    ])  # fmt: skip
+    def test_calls(self, routes: str, outcomes: Any, expected: Any, calls: str) -> None:
+        service = Service(**outcomes)
+        assert attempt(service, *routes) == expected
+        assert "".join(service.calls) == calls
 
     def test_what_may_pass_is_tried_again(self, caplog: pytest.LogCaptureFixture) -> None:
         service = Service(a=[ServiceUnavailable("1"), IncompleteReply("2"), "yes"])
@@ -106,30 +132,6 @@ class TestHowOften:
             "m@a failed (3): trying m@b",
         ]
 
-    def test_three_times_a_route_and_six_calls_in_all(self) -> None:
-        down = {name: [ServiceUnavailable(name)] for name in "abc"}
-        alone = Service(**down)
-        assert attempt(alone, "a") == ServiceUnavailable("a")
-        assert alone.calls == ["a"] * 3
-        chain = Service(**down)
-        assert attempt(chain, "a", "b", "c") == ServiceUnavailable("b")
-        assert chain.calls == ["a"] * 3 + ["b"] * 3
-
-    @pytest.mark.parametrize(
-        "error",
-        [
-            BadRequest("x", status=400),
-            AuthenticationFailed("x", status=401),
-            ContextOverflow("x", status=400),
-            Cancelled("x"),
-        ],
-        ids=repr,
-    )
-    def test_what_will_not_pass_is_called_once(self, error: GenaiError) -> None:
-        service = Service(a=[error], b=["never"])
-        assert attempt(service, "a", "b") is error
-        assert service.calls == ["a"]
-
     def test_a_refused_key_leads_on_to_another_provider_if_that_is_asked_for(self) -> None:
         service = Service(a=[AuthenticationFailed("no")], b=["yes"])
         patience = RetryPolicy(failover_on_auth_error=True, jitter=lambda _: 0.0)
@@ -138,45 +140,26 @@ class TestHowOften:
         refusing = Service(a=[AuthenticationFailed("no")])
         assert isinstance(attempt(refusing, "a", patience=patience), AuthenticationFailed)
 
-    def test_the_next_route_is_one_at_another_provider(self) -> None:
-        service = Service(a=[ServiceUnavailable("x")], b=["yes"])
-        assert attempt(service, "a", "a", "b") == "yes"
-        assert service.calls == ["a", "a", "a", "b"]
-
     @pytest.mark.parametrize(
         "error", [InvalidParameter("x", parameter="p", valid=["q"]), UnsupportedPart("x")], ids=repr
     )
     def test_a_way_that_cannot_be_asked_is_left_out(self, error: GenaiError) -> None:
         """Unless it is the first: then nothing has failed before."""
-        service = Service(a=[ServiceUnavailable("down")], b=[error], c=["yes"])
+        service = Service(a=[DOWN], b=[error], c=["yes"])
         assert attempt(service, "a", "b", "c") == "yes"
-        assert attempt(service, "a", "b") == ServiceUnavailable("down")
+        assert attempt(service, "a", "b") == DOWN
         assert attempt(service, "b", "c") is error
-
-    def test_another_dialect_there_may_be_asked(self) -> None:
-        service = Service(a=[ServiceUnavailable("down")], b=[UnsupportedPart("x"), "yes"])
-        assert attempt(service, "a", "b", "b") == "yes"
-
-    def test_an_open_circuit_is_no_call(self) -> None:
-        service = Service(a=[CircuitOpen("x")], b=[ServiceUnavailable("1"), "yes"])
-        assert attempt(service, "a", "b") == "yes"
-        assert service.calls == ["a", "b", "b"]
-        assert attempt(Service(a=[CircuitOpen("x", retry_after=9)]), "a").retry_after == 9
 
     def test_an_open_circuit_of_the_last_route_can_be_waited_for(self) -> None:
         patience = RetryPolicy(wait_for_circuit=True, jitter=lambda _: 0.0)
-        service = Service(
-            a=[CircuitOpen("x")], b=[CircuitOpen("x"), ServiceUnavailable("1"), "yes"]
-        )
+        soon = CircuitOpen("x")
+        service = Service(a=[soon], b=[soon, DOWN, "yes"])
         assert attempt(service, "a", "b", patience=patience) == "yes"
         assert service.calls == ["a", "b", "b", "b"]
-        shut = Service(a=[CircuitOpen("x")])
-        assert attempt(shut, "a", patience=patience) == CircuitOpen("x")
+        shut = Service(a=[soon])
+        assert attempt(shut, "a", patience=patience) == soon
         assert shut.calls == ["a"] * 3
-
-    def test_an_open_circuit_that_is_not_waited_for_is_no_attempt(self) -> None:
-        patience = RetryPolicy(wait_for_circuit=True, jitter=lambda _: 0.0)
-        service = Service(**{each: [CircuitOpen("x")] for each in "abcdefgh"}, i=["yes"])
+        service = Service(**{each: [soon] for each in "abcdefgh"}, i=["yes"])
         assert attempt(service, *"abcdefghi", patience=patience) == "yes"
 
 
@@ -298,27 +281,19 @@ def test_what_an_attempt_cost(
 
 
 def test_item_9_waits_of_a_second_or_more_are_told_if_that_is_asked_for(clock: ManualClock) -> None:
-    busy = RateLimited("slow down", retry_after=30.0)
-    soon = RateLimited("slow down", retry_after=0.5)
-    long = RateLimited("slow down", retry_after=1.0)
-    for error, told in (
-        (busy, [RetryWait(30.0, "a", "slow down")]),
-        (long, [RetryWait(1.0, "a", "slow down")]),
-        (soon, []),
-    ):
+    busy, long, soon = (RateLimited("slow down", retry_after=each) for each in (30.0, 1.0, 0.5))
+    for error, told in ((busy, [30.0]), (long, [1.0]), (soon, [])):
+        seconds = error.retry_after or 0
         for waits in (True, False):
             service = Service(a=[error, "yes"])
-            pieces = Retry(clock).stream(
-                routes("a"),
-                Cancellation(),
-                service.whole,
-                StepTrace(waits=True) if waits else StepTrace(),
-            )
+            trace = StepTrace(waits=True) if waits else StepTrace()
+            pieces = Retry(clock).stream(routes("a"), Cancellation(), service.whole, trace)
             with ThreadPoolExecutor(1) as pool:
                 found = pool.submit(list, pieces)
-                clock.wait_for_alarm_in(error.retry_after or 0)
-                clock.advance(error.retry_after or 0)
-                assert found.result(30) == (told if waits else [])
+                clock.wait_for_alarm_in(seconds)
+                clock.advance(seconds)
+                expected = [RetryWait(each, "a", "slow down") for each in told if waits]
+                assert found.result(30) == expected
 
 
 def test_item_9_a_turn_tells_of_its_waits(make_host: MakeHost, clock: ManualClock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -54,6 +54,7 @@ from genai_host.plugins.observers import CallRecord
 from genai_host.plugins.watchdog import Watchdog, Watched
 from genai_host.providers.instances import ProviderInstances
 from genai_host_testing import InlinePlugin, ManualClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 
 class Wire(Dialect[ChatCall, Completion]):
@@ -68,15 +69,12 @@ class Wire(Dialect[ChatCall, Completion]):
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         if call.messages[-1].text == "break dialect":
             raise LookupError("dialect broke")
-        body = {
-            "model": call.model_id,
-            "variant": dict(call.variant),
-            "parameters": dict(call.parameters),
-            "secret": "dropped",
-        }
+        variant, parameters = dict(call.variant), dict(call.parameters)
+        body = {"variant": variant, "parameters": parameters, "secret": "dropped"}
         return ProviderRequest(
-            "chat", self.name, call.model_id, body, call.stream, {"x-beta": "on"}
-        )
+            "chat", self.name, call.model_id, {"model": call.model_id, **body}, call.stream,
+            {"x-beta": "on"},
+        )  # fmt: skip
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         if reply.body == b"deep":
@@ -122,7 +120,7 @@ class Echo(Provider):
 
 
 @pytest.fixture
-def host(make_host: Callable[..., Host]) -> Host:
+def host(make_host: MakeHost) -> Host:
     plugin = InlinePlugin(
         providers=[ProviderType("echo", NoSettings, Echo)],
         dialects=[Wire()],
@@ -152,6 +150,48 @@ def say(host: Host, text: str = "hi", **parameters: Any) -> dict[str, Any]:
     return sent
 
 
+class _Stream:
+    """Events, and whether the stream was closed."""
+
+    def __init__(self, events: Iterable[StreamEvent]) -> None:
+        self._events = events
+        self.closed = 0
+
+    def __iter__(self) -> Any:
+        yield from self._events
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def streaming(host: Host, *events: Any) -> _Stream:
+    """Let the mock stream events of its plain format, given as they are or as JSON."""
+    mocked: Any = host.instances["mock"].provider
+    stream = _Stream(
+        each if isinstance(each, StreamEvent) else StreamEvent(json.dumps(each).encode())
+        for each in events
+    )
+    mocked.stream = lambda request, limits: stream
+    return stream
+
+
+def replying(host: Host, reply: ProviderReply) -> None:
+    """Let the mock give a whole reply."""
+    mocked: Any = host.instances["mock"].provider
+    mocked.send = lambda request, limits: reply
+
+
+def said(content: Any, finish: str = "stop") -> dict[str, Any]:
+    return {"message": {"role": "assistant", "content": content}, "finish": finish}
+
+
+A = {"delta": {"text": "a"}}
+
+
+def pieces_of(host: Host) -> list[Delta]:
+    return list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+
+
 def test_no_field_of_a_result_is_lost() -> None:
     """`Route` and `Driver` create these anew, with each field."""
     assert (len(fields(Completion)), len(fields(Answer))) == (10, 8)
@@ -176,6 +216,13 @@ def test_the_variant_is_merged_from_all_who_have_a_say(host: Host) -> None:
 
 
 class TestParameters:
+    @pytest.fixture
+    def open_host(self, host: Host) -> Host:
+        """A host whose provider takes `extra_body`."""
+        host.instances["echo"].provider.extra_body = {}
+        host.refresh()
+        return host
+
     def test_what_suits_the_model_is_used_where_nobody_sets_others(self, host: Host) -> None:
         assert say(host)["parameters"] == {"temperature": 0.1, "max_tokens": 5}
         assert say(host, temperature=1)["parameters"] == {"temperature": 1, "max_tokens": 5}
@@ -190,40 +237,26 @@ class TestParameters:
         assert told["chat_template_kwargs"] == {"enable_thinking": False}
         assert told["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
 
-    @pytest.mark.parametrize(
-        ("extra", "place"),
-        [
-            ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
-            ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
-            ({"parameters": 1}, "extra_body.parameters cannot be set"),
-            ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
-        ],
-    )
-    def test_what_the_host_writes_itself_is_not_overridden(
-        self, host: Host, extra: dict[str, Any], place: str
-    ) -> None:
-        host.instances["echo"].provider.extra_body = {}
-        host.refresh()
+    @pytest.mark.parametrize(("extra", "place"), [
+        ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
+        ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
+        ({"parameters": 1}, "extra_body.parameters cannot be set"),
+        ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
+    ])  # fmt: skip
+    def test_what_the_host_writes_is_kept(self, open_host: Host, extra: Any, place: str) -> None:
         with pytest.raises(InvalidParameter, match=place):
-            say(host, extra_body=extra)
+            say(open_host, extra_body=extra)
 
-    @pytest.mark.parametrize(
-        ("extra", "why"),
-        [
-            ({"model": "x", "messages": []}, "extra_body cannot set messages, model: the host"),
-            ({"stream": True}, "extra_body cannot set stream: the host"),
-            ({"tools": []}, "extra_body cannot set tools: the host"),
-            ([1], "expected an object"),
-            ({"a": float("nan")}, "not JSON"),
-        ],
-    )
-    def test_what_is_the_hosts_to_write_is_refused_before_a_call(
-        self, host: Host, extra: Any, why: str
-    ) -> None:
-        host.instances["echo"].provider.extra_body = {}
-        host.refresh()
+    @pytest.mark.parametrize(("extra", "why"), [
+        ({"model": "x", "messages": []}, "extra_body cannot set messages, model: the host"),
+        ({"stream": True}, "extra_body cannot set stream: the host"),
+        ({"tools": []}, "extra_body cannot set tools: the host"),
+        ([1], "expected an object"),
+        ({"a": float("nan")}, "not JSON"),
+    ])  # fmt: skip
+    def test_its_fields_are_refused_early(self, open_host: Host, extra: Any, why: str) -> None:
         with pytest.raises(InvalidParameter, match=why):
-            host.open("chat", "m", parameters={"extra_body": extra})
+            open_host.open("chat", "m", parameters={"extra_body": extra})
 
     def test_the_hint_for_a_bad_value_describes_the_parameter(self, host: Host) -> None:
         with pytest.raises(InvalidParameter) as caught:
@@ -233,11 +266,9 @@ class TestParameters:
             host.open("chat", "m", parameters={"min_p": "x"})
         assert caught.value.hint == ""
 
-    def test_an_unknown_name_is_refused_with_how_it_is_sent_all_the_same(self, host: Host) -> None:
-        host.instances["echo"].provider.extra_body = {}
-        host.refresh()
+    def test_an_unknown_name_is_refused_with_how_it_can_be_sent(self, open_host: Host) -> None:
         with pytest.raises(InvalidParameter) as caught:
-            host.open("chat", "m", parameters={"temprature": 1})
+            open_host.open("chat", "m", parameters={"temprature": 1})
         assert caught.value.hint == (
             "did you mean temperature? To send it unchanged to the service: extra_body.temprature"
         )
@@ -274,26 +305,23 @@ class TestParameters:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("reply", "kind", "message"),
-        [
-            (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
-            (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
-            (ProviderReply(b"", 300), BadRequest, "status 300"),
-            (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
-            (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
-            (ProviderReply(b"", 404), BadRequest, "status 404"),
-            (ProviderReply(b"", 408), ServiceUnavailable, "status 408"),
-            (ProviderReply(b"", 422), BadRequest, "status 422"),
-            (ProviderReply(b"", 429), RateLimited, "status 429"),
-            (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
-            (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
-            (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
-            (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
-            (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
-            (ProviderReply(b"odd"), PluginError, "dialect wire returned a int"),
-        ],
-    )
+    @pytest.mark.parametrize(("reply", "kind", "message"), [
+        (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
+        (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
+        (ProviderReply(b"", 300), BadRequest, "status 300"),
+        (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
+        (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
+        (ProviderReply(b"", 404), BadRequest, "status 404"),
+        (ProviderReply(b"", 408), ServiceUnavailable, "status 408"),
+        (ProviderReply(b"", 422), BadRequest, "status 422"),
+        (ProviderReply(b"", 429), RateLimited, "status 429"),
+        (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
+        (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
+        (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
+        (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
+        (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
+        (ProviderReply(b"odd"), PluginError, "dialect wire returned a int"),
+    ])  # fmt: skip
     def test_provider_then_dialect_then_status_explain_a_failure(
         self, host: Host, reply: ProviderReply, kind: type[GenaiError], message: str
     ) -> None:
@@ -303,33 +331,23 @@ class TestErrors:
         assert type(caught.value) is kind
         assert (caught.value.model, caught.value.provider) == ("m", "echo")
 
-    @pytest.mark.parametrize(
-        ("headers", "seconds"),
-        [
-            ({}, None),
-            ({"Retry-After": "5"}, 5.0),
-            ({"retry-after": "-1"}, 0.0),
-            ({"retry-after": "inf"}, None),
-            ({"retry-after": "soon"}, None),
-            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
-            ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
-            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0000"}, None),
-            ({"retry-after": "5", "retry-after-ms": "1500"}, 1.5),
-            ({"retry-after": "5", "retry-after-ms": "x"}, 5.0),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("headers", "seconds"), [
+        ({}, None),
+        ({"Retry-After": "5"}, 5.0),
+        ({"retry-after": "-1"}, 0.0),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
+        ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0000"}, None),
+        ({"retry-after": "5", "retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "5", "retry-after-ms": "x"}, 5.0),
+    ], ids=str)  # fmt: skip
     def test_the_wait_that_a_service_requests_is_read(
-        self,
-        make_host: Callable[..., Host],
-        clock: ManualClock,
-        headers: dict[str, str],
-        seconds: float | None,
+        self, make_host: MakeHost, clock: ManualClock, headers: Any, seconds: float | None
     ) -> None:
         host = make_host(clock=clock, patience=RetryPolicy(max_attempts=1))
-        mock = host.instances["mock"].provider
-        reply = ProviderReply(b"", 429, headers)
-        mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+        replying(host, ProviderReply(b"", 429, headers))
         with pytest.raises(RateLimited) as caught:
             host.open("chat", "mock").say("x")
         assert caught.value.retry_after == seconds
@@ -346,27 +364,10 @@ class TestErrors:
             say(host, "break dialect")
 
 
-class _Stream:
-    """Events, and whether the stream was closed."""
-
-    def __init__(self, events: Iterable[StreamEvent]) -> None:
-        self._events = events
-        self.closed = 0
-
-    def __iter__(self) -> Any:
-        yield from self._events
-
-    def close(self) -> None:
-        self.closed += 1
-
-
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
     """Here of the plain dialect, by a provider that streams what it is set to."""
-    end = StreamEvent(b'{"end": {"message": {"role": "assistant", "content": "a b"}}}')
-    stream = _Stream([StreamEvent(b'{"delta": {"text": "a"}}'), *([end] if complete else [])])
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: stream  # type: ignore[method-assign]
+    stream = streaming(host, A, *([{"end": said("a b")}] if complete else []))
     conversation = host.open("chat", "mock")
     if complete:
         assert [event.text for event in conversation.stream("x") if event.text] == ["a"]
@@ -376,9 +377,7 @@ def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
     assert stream.closed
 
 
-def test_a_close_that_fails_when_a_call_is_cancelled_is_logged(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_close_that_fails_late_is_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     """It runs in another thread, which could not raise the error anywhere."""
     closing = threading.Event()
 
@@ -390,10 +389,8 @@ def test_a_close_that_fails_when_a_call_is_cancelled_is_logged(
         closing.set()
         raise RuntimeError("it is stuck")
 
-    stream = _Stream(events())
-    stream.close = close  # type: ignore[method-assign]
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: stream  # type: ignore[method-assign]
+    stream: Any = streaming(host)
+    stream._events, stream.close = events(), close
     conversation = host.open("chat", "mock")
     caplog.set_level("DEBUG", "genai_host.calls.route")
     with pytest.raises(GenaiError):
@@ -409,18 +406,15 @@ def test_a_close_that_fails_when_a_call_is_cancelled_is_logged(
     assert "it is stuck" in caplog.text
 
 
-def test_the_time_until_the_first_chunk_is_reported(
-    make_host: Callable[..., Host], clock: ManualClock
-) -> None:
+def test_the_time_to_the_first_chunk_is_reported(make_host: MakeHost, clock: ManualClock) -> None:
     def events() -> Iterator[StreamEvent]:
         for text in ("a", "b"):
             clock.advance(1.0)
             yield StreamEvent(b'{"delta": {"text": "%s"}}' % text.encode())
-        yield StreamEvent(b'{"end": {"message": {"role": "assistant", "content": "ab"}}}')
+        yield StreamEvent(json.dumps({"end": said("ab")}).encode())
 
     host = make_host(clock=clock)
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: _Stream(events())  # type: ignore[method-assign]
+    streaming(host)._events = events()
     [route] = host.open("chat", "mock")._log.agents.main.routes
     report = CallRecord()
     call = ChatCall(model_id="", messages=[Message("user", "x")], stream=True)
@@ -428,9 +422,7 @@ def test_the_time_until_the_first_chunk_is_reported(
     assert report.first == 1.0
 
 
-def test_only_a_provider_may_wait_until_the_call_is_cancelled(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_provider_may_wait_for_a_cancel(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog reports other code that does not return, and a stuck `close`."""
     watched: list[tuple[str, str, bool]] = []
     watch = Watchdog.watch
@@ -452,9 +444,7 @@ def test_only_a_provider_may_wait_until_the_call_is_cancelled(
         ("dialect", "finish", False),
     ]
     watched.clear()
-    monkeypatch.setattr(
-        host.instances["mock"].provider, "send", lambda request, limits: ProviderReply(b"", 400)
-    )
+    replying(host, ProviderReply(b"", 400))
     with pytest.raises(BadRequest):
         conversation.say("x")
     assert [each for each in watched if each[0] in ("dialect", "provider")] == [
@@ -467,24 +457,18 @@ def test_only_a_provider_may_wait_until_the_call_is_cancelled(
 
 def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) -> None:
     def events() -> Iterator[StreamEvent]:
-        yield StreamEvent(b'{"delta": {"text": "a"}}')
+        yield StreamEvent(json.dumps(A).encode())
         raise ServiceUnavailable("it is down", retryable=False)
 
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: _Stream(events())  # type: ignore[method-assign]
+    streaming(host)._events = events()
     with pytest.raises(ServiceUnavailable, match="it is down"):
-        list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+        pieces_of(host)
 
 
 @pytest.mark.parametrize("form", [b"data: %s\n\n", b"%s\n"])
 def test_a_stream_that_was_not_requested_is_read(host: Host, form: bytes) -> None:
-    body = (
-        b'{"delta": {"text": "a"}}',
-        b'{"end": {"message": {"role": "assistant", "content": "a"}}}',
-    )
-    reply = ProviderReply(b"".join(form % each for each in body))
-    mock = host.instances["mock"].provider
-    mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+    lines = [form % json.dumps(each).encode() for each in (A, {"end": said("a")})]
+    replying(host, ProviderReply(b"".join(lines)))
     assert host.open("chat", "mock").say("x").text == "a"
 
 
@@ -535,31 +519,23 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     """A service may send the answer in one event, or omit the end event of a call."""
     call = {"type": "tool_call", "id": "1", "name": "f", "arguments": {"a": 1}}
     other = {**call, "arguments": {"a": 2}}
-    said = [{"type": "text", "text": "a"}, call, other]
-    end = {"end": {"message": {"role": "assistant", "content": said}, "finish": "tool_calls"}}
-    events = [
-        StreamEvent(b""),
-        StreamEvent(b"ping", "ping"),
-        StreamEvent(b"null"),
-        StreamEvent(json.dumps(end).encode()),
-    ]
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: _Stream(events)  # type: ignore[method-assign]
-    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
+    end = {"end": said([{"type": "text", "text": "a"}, call, other], "tool_calls")}
+    streaming(host, StreamEvent(b""), StreamEvent(b"ping", "ping"), None, end)
+    pieces = pieces_of(host)
     assert "".join(each.text for each in pieces) == "a"
     calls = [each.tool_call for each in pieces if each.tool_call]
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
     assert len({call.id for call in calls}) == 2
 
 
+F = {"type": "tool_call", "id": "1", "name": "f"}
+G = {"type": "tool_call", "id": "1", "name": "g"}
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_calls_of_a_whole_reply_have_ids_of_their_own(host: Host, same: bool) -> None:
-    call = {"type": "tool_call", "id": "1", "name": "f"}
-    other = call if same else {**call, "name": "g"}
-    message = {"message": {"role": "assistant", "content": [call, other]}}
-    reply = ProviderReply(json.dumps({**message, "finish": "tool_calls"}).encode())
-    mock = host.instances["mock"].provider
-    mock.send = lambda request, limits: reply  # type: ignore[method-assign]
+    reply = said([F, F if same else G], "tool_calls")
+    replying(host, ProviderReply(json.dumps(reply).encode()))
     [route] = host.open("chat", "mock")._log.agents.main.routes
     made = ChatCall(model_id="", messages=[Message("user", "x")])
     result = drained(route.stream(made, Cancellation()))
@@ -614,27 +590,12 @@ def test_calls_that_were_not_streamed_are_found_by_their_content(
     assert len(found) == len(pieces)
 
 
-def test_the_call_that_was_not_streamed_is_given(host: Host) -> None:
-    call = {"type": "tool_call", "id": "1", "name": "f"}
-    other = {"type": "tool_call", "id": "1", "name": "g"}
-    end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
-    events = [{"delta": {"tool_call": other}}, {"end": end}]
-    stream = [StreamEvent(json.dumps(each).encode()) for each in events]
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
-    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
-    calls = [each.tool_call for each in pieces if each.tool_call]
-    assert [(call.id, call.name) for call in calls] == [("1", "g"), ("call_1", "f")]
-
-
-def test_a_call_is_given_once_with_an_id_of_its_own(host: Host) -> None:
-    call = {"type": "tool_call", "id": "1", "name": "f"}
-    other = {"type": "tool_call", "id": "1", "name": "g"}
-    end = {"message": {"role": "assistant", "content": [call, other]}, "finish": "tool_calls"}
-    events: list[dict[str, Any]] = [{"delta": {"tool_call": each}} for each in (call, other)]
-    stream = [StreamEvent(json.dumps(each).encode()) for each in (*events, {"end": end})]
-    mock = host.instances["mock"].provider
-    mock.stream = lambda request, limits: _Stream(stream)  # type: ignore[method-assign]
-    pieces = list(host.prompt(Prompt([Message("user", "x")]), model="mock"))
-    calls = [each.tool_call for each in pieces if each.tool_call]
-    assert [(call.id, call.name) for call in calls] == [("1", "f"), ("call_1", "g")]
+@pytest.mark.parametrize(("streamed", "found"), [
+    pytest.param([G], [("1", "g"), ("call_1", "f")], id="the call that was not streamed"),
+    pytest.param([F, G], [("1", "f"), ("call_1", "g")], id="each once"),
+])  # fmt: skip
+def test_calls_are_given_with_ids_of_their_own(host: Host, streamed: Any, found: Any) -> None:
+    events = [{"delta": {"tool_call": each}} for each in streamed]
+    streaming(host, *events, {"end": said([F, G], "tool_calls")})
+    calls = [each.tool_call for each in pieces_of(host) if each.tool_call]
+    assert [(call.id, call.name) for call in calls] == found

@@ -41,6 +41,9 @@ SERVICE = http_provider("service", "https://service.invalid/v1", {"openai-chat":
 PATIENT = {"connect_timeout": 60, "first_token_timeout": 300, "read_timeout": 300, "proxy": ""}
 
 
+Run = Callable[[Callable[[int], bool]], Counter[str]]
+
+
 class Cancels:
     """When the service, amid its reply to a call, has it cancelled."""
 
@@ -187,11 +190,9 @@ def services(cancels: Cancels) -> Iterator[tuple[FakeService, FakeService, trust
 
 @pytest.fixture
 def run(
-    make_host: MakeHost,
-    cancels: Cancels,
-    services: tuple[FakeService, FakeService, trustme.CA],
+    make_host: MakeHost, cancels: Cancels, services: tuple[FakeService, FakeService, trustme.CA],
     tmp_path: Path,
-) -> Callable[[Callable[[int], bool]], Counter[str]]:
+) -> Run:  # fmt: skip
     """Lets callers call until it is enough for each, and looks at what they leave behind."""
     plain, secure, authority = services
     file = tmp_path / "ca.pem"
@@ -233,7 +234,7 @@ def run(
     return run
 
 
-def test_what_is_cancelled_ends_alone(run: Callable[[Callable[[int], bool]], Counter[str]]) -> None:
+def test_what_is_cancelled_ends_alone(run: Run) -> None:
     ended = run(lambda calls: calls >= 15)
     assert ended["answered"]
     assert ended["cancelled"]
@@ -242,7 +243,7 @@ def test_what_is_cancelled_ends_alone(run: Callable[[Callable[[int], bool]], Cou
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 180)
 def test_what_is_cancelled_ends_alone_for_long(
-    run: Callable[[Callable[[int], bool]], Counter[str]],
+    run: Run,
 ) -> None:
     end = time.monotonic() + SECONDS
     ended = run(lambda _: time.monotonic() >= end)

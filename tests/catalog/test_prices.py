@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -89,44 +90,36 @@ class TestPackagedPrices:
     def price(self, seller: str, model: str, *usage: int, at: datetime = NOW) -> float | None:
         return PackagedPrices().price(seller, model, Usage(*usage), at)
 
-    def test_what_comes_from_the_cache_has_its_own_price(self) -> None:
-        expected = (600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6
-        assert self.price("openai", "gpt-4o", 1000, 100, 400) == pytest.approx(expected)
-
-    def test_what_is_put_into_the_cache_has_its_own_price(self) -> None:
-        expected = (300 * 3 + 200 * 0.3 + 400 * 3.75 + 100 * 6 + 100 * 15) / 1e6
-        usage = (1000, 100, 200, 0, 500, 100)
-        assert self.price("anthropic", "claude-sonnet-4-0", *usage) == pytest.approx(expected)
-
-    def test_reasoning_is_a_part_of_the_output(self) -> None:
-        spent = self.price("openai", "gpt-5", 1000, 100, 0, 80)
-        assert spent == self.price("openai", "gpt-5", 1000, 100)
+    @pytest.mark.parametrize(("seller", "model", "usage", "dollars"), [
+        pytest.param(
+            "openai", "gpt-4o", (1000, 100, 400), (600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6,
+            id="what comes from the cache has a price of its own",
+        ),
+        pytest.param(
+            "anthropic", "claude-sonnet-4-0", (1000, 100, 200, 0, 500, 100),
+            (300 * 3 + 200 * 0.3 + 400 * 3.75 + 100 * 6 + 100 * 15) / 1e6,
+            id="and what is put into the cache",
+        ),
+        pytest.param(
+            "openai", "gpt-5", (1000, 100, 0, 80), 0.00225, id="reasoning is a part of the output"
+        ),
+        pytest.param("openai", "gpt-5", (1000, 100), 0.00225, id="so without it"),
+        pytest.param("https://api.openai.com/v1", "gpt-4o", (1000,), 0.0025, id="an address"),
+        ("https://gateway.example/v1", "gpt-4o", (1000, 100), None),
+        ("http://localhost:8000/v1", "gpt-4o", (1000, 100), None),
+        ("nobody-of-that-name", "gpt-4o", (1000, 100), None),
+        ("openai", "no-model-of-that-name", (1000, 100), None),
+        pytest.param("openai", "whisper-1", (1000,), None, id="no price of tokens is not free"),
+        ("openai", "text-embedding-3-small", (1000, 100), None),
+        ("openai", "text-embedding-3-small", (1000,), 0.00002),
+    ])  # fmt: skip
+    def test_a_price(self, seller: str, model: str, usage: Any, dollars: float | None) -> None:
+        assert self.price(seller, model, *usage) == (dollars and pytest.approx(dollars))
 
     def test_the_price_is_that_of_the_time(self) -> None:
         before = datetime(2025, 6, 1, tzinfo=UTC)
         assert self.price("openai", "o3", 1000, at=before) == pytest.approx(0.010)
         assert self.price("openai", "o3", 1000) == pytest.approx(0.002)
-
-    def test_a_service_is_found_by_its_address(self) -> None:
-        found = self.price("https://api.openai.com/v1", "gpt-4o", 1000)
-        assert found == self.price("openai", "gpt-4o", 1000)
-
-    @pytest.mark.parametrize(
-        ("seller", "model"),
-        [
-            ("https://gateway.example/v1", "gpt-4o"),
-            ("http://localhost:8000/v1", "gpt-4o"),
-            ("nobody-of-that-name", "gpt-4o"),
-            ("openai", "no-model-of-that-name"),
-        ],
-    )
-    def test_who_or_what_is_not_in_it_has_no_price(self, seller: str, model: str) -> None:
-        assert self.price(seller, model, 1000, 100) is None
-
-    def test_tokens_that_have_no_price_do_not_cost_nothing(self) -> None:
-        assert self.price("openai", "whisper-1", 1000) is None
-        assert self.price("openai", "text-embedding-3-small", 1000, 100) is None
-        assert self.price("openai", "text-embedding-3-small", 1000) == pytest.approx(0.00002)
 
     def test_usage_that_makes_no_sense_has_no_price(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level("INFO", "genai_host"):
@@ -146,8 +139,6 @@ class TestPackagedPrices:
 
 def run(script: str) -> None:
     """Run it in a process of its own."""
-    import textwrap
-
     begin = """
         import sys
         from datetime import datetime, timezone
@@ -203,9 +194,8 @@ class TestCaps:
 
     @pytest.mark.parametrize("most", [2.2, 0.01])
     def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
-        host = scripted(make_host, said(), said())
         with pytest.raises(LimitExceeded, match=r"cost 2\.2 of") as caught:
-            self.cost(host, most)
+            self.cost(scripted(make_host, said(), said()), most)
         assert caught.value.limit == "cost"
 
     @pytest.mark.parametrize("most", [2.3, None])
@@ -213,9 +203,8 @@ class TestCaps:
         assert self.cost(scripted(make_host, said(), said()), most) == Cost(4.4, known=2)
 
     def test_what_is_not_known_is_not_free(self, make_host: MakeHost) -> None:
-        host = scripted(make_host, said(), said(), prices=Table({}))
         with pytest.raises(LimitExceeded, match="the cost of a call is unknown") as caught:
-            self.cost(host, 100)
+            self.cost(scripted(make_host, said(), said(), prices=Table({})), 100)
         assert caught.value.limit == "cost"
         assert "round trips" in caught.value.hint
 
@@ -244,9 +233,8 @@ class TestCalls:
         clock.advance(3600)
         host = scripted(make_host, said(), prices=table, clock=clock)
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
-        seller, model, usage, at = table.asked[0]
-        assert (seller, model, usage) == ("acme", "m", Usage(1000, 100))
-        assert at == datetime(2026, 1, 1, 1, tzinfo=UTC)
+        at = datetime(2026, 1, 1, 1, tzinfo=UTC)
+        assert table.asked[0] == ("acme", "m", Usage(1000, 100), at)
 
     def test_a_deployment_has_the_price_of_its_model(self, make_host: MakeHost) -> None:
         table = Table({("acme", "mock"): 1.0})
@@ -256,13 +244,15 @@ class TestCalls:
         assert host.open("chat", "mock@mine").say("hi").cost.dollars == pytest.approx(1.1)
         assert [model for _, model, _, _ in table.asked] == ["my-deployment", "mock"]
 
-    @pytest.mark.parametrize("seller", ["", "another"])
-    def test_it_is_unknown_where_nobody_says(self, make_host: MakeHost, seller: str) -> None:
-        host = scripted(make_host, said(), seller=seller)
-        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
-
-    def test_no_usage_is_not_no_cost(self, make_host: MakeHost) -> None:
-        host = scripted(make_host, said(input=0, output=0))
+    @pytest.mark.parametrize(("reply", "given"), [
+        pytest.param(said(), {"seller": ""}, id="nobody says"),
+        pytest.param(said(), {"seller": "another"}, id="another sells it"),
+        pytest.param(said(input=0, output=0), {}, id="no usage"),
+        *(pytest.param(said(), {"prices": Table({("acme", "m"): each})}, id=f"no amount: {each}")
+          for each in (float("nan"), float("inf"), -1.0)),
+    ])  # fmt: skip
+    def test_it_may_be_unknown(self, make_host: MakeHost, reply: Any, given: Any) -> None:
+        host = scripted(make_host, reply, **given)
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
 
     def test_what_is_free_costs_nothing(self, make_host: MakeHost) -> None:
@@ -271,14 +261,7 @@ class TestCalls:
         assert host.open("chat", "script/m").say("hi").cost == Cost(0.0, known=1)
         assert table.asked == []
 
-    @pytest.mark.parametrize("dollars", [float("nan"), float("inf"), -1.0])
-    def test_what_is_no_amount_is_unknown(self, make_host: MakeHost, dollars: float) -> None:
-        host = scripted(make_host, said(), prices=Table({("acme", "m"): dollars}))
-        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
-
-    def test_a_table_that_breaks_breaks_no_answer(
-        self, make_host: MakeHost, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_broken_table(self, make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
         class Broken:
             def price(self, *_: object) -> float | None:
                 raise RuntimeError("no such shelf")
@@ -294,13 +277,9 @@ class TestCalls:
             return Answer("done")
 
         roles: Mapping[str, Operation] = {"embed": "embed", "moderate": "moderate"}
-        feature = Feature("both", NoSettings, respond, roles)
-        fake = FakeModel()
-        host = make_host(
-            prices=Table({("acme", "m"): 1.0}), fake=fake, both=InlinePlugin(features=[feature])
-        )
-        settings = {"priced_as": "acme"}
-        host.instances.add("sold", "mock", settings, models={"mock-embed": "m"})
+        both = InlinePlugin(features=[Feature("both", NoSettings, respond, roles)])
+        host = make_host(prices=Table({("acme", "m"): 1.0}), fake=FakeModel(), both=both)
+        host.instances.add("sold", "mock", {"priced_as": "acme"}, models={"mock-embed": "m"})
         models = {"embed": "mock-embed@sold", "moderate": "fake-moderate"}
         answer = host.open("both", models=models).say("hi")
         assert answer.cost == Cost(0.003, known=1, unknown=1)
@@ -315,18 +294,14 @@ class TestCalls:
         hurried = host.open("chat", "script/m", parameters={"seed": 1})
         assert hurried.say("hi").cost == Cost(unknown=1)
 
-    def test_one_whose_reply_is_kept_has_it_as_well(
-        self, make_host: MakeHost, tmp_path: Path
-    ) -> None:
+    def test_one_whose_reply_is_kept_has_it(self, make_host: MakeHost, tmp_path: Path) -> None:
         host = scripted(make_host, said())
         settings = {"keep_raw_engine_responses": True, "raw_engine_responses": str(tmp_path)}
         answer = host.open("chat-model", "script/m", settings=settings).say("hi")
         assert answer.cost == Cost(2.2, known=1)
 
     @pytest.mark.part
-    def test_a_service_over_http_is_known_by_its_address(
-        self, make_host: MakeHost, service: FakeService
-    ) -> None:
+    def test_services_are_known_by_address(self, make_host: MakeHost, service: FakeService) -> None:
         acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": DialectEndpoint()})
         table = Table({(f"{service.url}/v1", "m"): 1.0})
         usage = {"prompt_tokens": 900, "completion_tokens": 100}
@@ -349,21 +324,15 @@ class TestFailures:
         assert answer.cost == Cost(2.2, known=1, unknown=1)
 
     @pytest.mark.part
-    def test_of_an_error_amid_a_stream_it_is_unknown(
-        self, make_host: MakeHost, service: FakeService
-    ) -> None:
+    def test_errors_amid_a_stream(self, make_host: MakeHost, service: FakeService) -> None:
         """Whatever was written before has its price."""
         acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": DialectEndpoint()})
         begun = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
         failed = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
         events = [json.dumps(each).encode() for each in (begun, failed)]
         service.replies.extend([stream_reply(events), json_reply({}, 400)])
-        host = make_host(
-            prices=Table({}),
-            acme=InlinePlugin(providers=[acme]),
-            twice=TWICE,
-            patience=RetryPolicy(1),
-        )
+        plugins = {"acme": InlinePlugin(providers=[acme]), "twice": TWICE}
+        host = make_host(prices=Table({}), patience=RetryPolicy(1), **plugins)
         *_, last = host.open("twice", "acme/m").stream("hi")
         assert last.answer is not None
         assert last.answer.cost == Cost(unknown=1)
@@ -409,9 +378,7 @@ def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None
 
 
 class TestStore:
-    def test_what_a_conversation_cost_stays_as_it_was(
-        self, make_host: MakeHost, make_store: MakeStore
-    ) -> None:
+    def test_a_conversations_cost_stays(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
         replies = [said(), {"status": 400}, {"text": "a b", "fault": "cut", "pieces": 1}, said()]
         host = scripted(make_host, *replies, store=store)
@@ -430,9 +397,7 @@ class TestStore:
         assert store.summary(id).cost == Cost()
 
     @pytest.mark.parametrize("cost", [-1, 10**400, True, "1"])
-    def test_what_comes_from_elsewhere_is_looked_at(
-        self, make_host: MakeHost, store: Store, cost: Any
-    ) -> None:
+    def test_imported_costs_are_checked(self, make_host: MakeHost, store: Store, cost: Any) -> None:
         host = scripted(make_host, said(), store=store)
         conversation = host.open("chat", "script/m")
         conversation.say("hi")
@@ -451,20 +416,15 @@ class TestCommandLine:
 
         return configure
 
-    def test_details_have_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
+    def test_details_and_json_have_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
         sold(said())
         code, _, err = terminal("ask", "-m", "script/gpt-4o", "hi", "--details")
         assert code == 0
         assert err.endswith("tokens: 1000 in, 100 out\ncost: $0.0035\n")
-
-    def test_json_has_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
-        sold(said(), {"text": "a b", "fault": "cut", "pieces": 1})
         _, out, _ = terminal("ask", "-m", "script/gpt-4o", "hi", "--json")
         assert json.loads(out)["cost"] == {"dollars": 0.0035, "known": 1, "unknown": 0}
 
-    def test_conversations_have_the_sum(
-        self, terminal: Terminal, sold: Callable[..., None]
-    ) -> None:
+    def test_conversations_have_a_sum(self, terminal: Terminal, sold: Callable[..., None]) -> None:
         broken = {"text": "a b", "fault": "cut", "pieces": 1}
         sold(said(), broken)
         terminal("ask", "-m", "script/gpt-4o", "hi")
@@ -488,13 +448,10 @@ class TestCommandLine:
         assert "cost" not in terminal("conversations", "show", "last", "--details")[1]
 
 
-@pytest.mark.parametrize(
-    ("dollars", "text"),
-    [
-        (0.0, "0"), (12.5, "12.5000"), (0.01, "0.0100"), (0.0035, "0.0035"),
-        (0.000012345, "0.0000123"), (1e-9, "0.000000001"), (0.009999, "0.01"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dollars", "text"), [
+    (0.0, "0"), (12.5, "12.5000"), (0.01, "0.0100"), (0.0035, "0.0035"), (0.000012345, "0.0000123"),
+    (1e-9, "0.000000001"), (0.009999, "0.01"),
+])  # fmt: skip
 def test_amounts_can_be_read(dollars: float, text: str) -> None:
     assert dollars_text(dollars) == text
 

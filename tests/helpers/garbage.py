@@ -37,6 +37,16 @@ def json_values(keys: Iterable[str]) -> st.SearchStrategy[Any]:
     )
 
 
+finite_json: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+"""Any JSON that Python writes and reads again."""
 cuts = st.lists(st.integers(0, 1_000), max_size=4)
 """Positions at which `cut` splits a value."""
 

@@ -42,6 +42,17 @@ def load(site: Path, config: Config | None = None) -> Plugins:
     return Plugins(InstalledPlugins(index(site), on_trial="none"), config or Config())
 
 
+def broken_of(**plugins: object) -> BrokenPlugin:
+    """The one of these that is broken."""
+    [broken] = Plugins(StaticPlugins(plugins), Config()).broken
+    return broken
+
+
+def good(site: Path, *names: str, more: str = "") -> None:
+    for name in names:
+        make_distribution(site, name, files={f"{name}.py": _GOOD + more})
+
+
 def with_bundled(site: Path) -> None:
     """The working plugins whose names the broken ones take."""
     for name, module in (
@@ -53,7 +64,7 @@ def with_bundled(site: Path) -> None:
 
 
 def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path) -> None:
-    make_distribution(site, "good", files={"good.py": _GOOD})
+    good(site, "good")
     plugins = load(site)
     [result] = plugins.results
     assert isinstance(result, LoadedPlugin)
@@ -65,7 +76,7 @@ def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path)
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: Fault) -> None:
     with_bundled(site)
-    make_distribution(site, "good", files={"good.py": _GOOD})
+    good(site, "good")
     broken.install(site)
     plugins = load(site)
     [result] = plugins.broken
@@ -73,16 +84,13 @@ def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: Faul
     assert broken.reason in result.reason
     assert "\n" not in result.line()
     assert broken.name in result.line()
-    assert (
-        "plugins disable" in result.fix
-        or "genai-host upgrade" in result.fix
-        or "mark" in result.fix
-    )
+    fixes = ("plugins disable", "genai-host upgrade", "mark")
+    assert any(each in result.fix for each in fixes)
     working = {r.found.name for r in plugins.results if isinstance(r, LoadedPlugin)}
     assert working == {"good", "mock", "chat"}
 
 
-def test_nothing_of_a_broken_plugin_is_registered(site: Path) -> None:
+def test_nothing_of_a_broken_plugin_is_registered_and_its_outcome_is_kept(site: Path) -> None:
     with_bundled(site)
     for broken in BROKEN:
         broken.install(site)
@@ -93,20 +101,13 @@ def test_nothing_of_a_broken_plugin_is_registered(site: Path) -> None:
     assert sorted(declared) == ["chat", "chat-model", "mock", "mock", "mock-embed"]
     assert not registry.offerings
     assert not registry.commands
-    assert not [
-        impl
-        for impl in plugins.manager.hook.genai_models.get_hookimpls()
-        if "zz" in impl.plugin_name
-    ]
-
-
-def test_every_kind_of_duplicate_says_which_to_disable(site: Path) -> None:
-    with_bundled(site)
-    for broken in BROKEN:
-        if "duplicate" in broken.name:
-            broken.install(site)
-    for result in load(site).broken:
-        assert "genai-host plugins disable" in result.fix
+    hooks = plugins.manager.hook.genai_models.get_hookimpls()
+    assert not [each for each in hooks if "zz" in each.plugin_name]
+    kept = [outcome.status for outcome in index(site).outcomes().values()]
+    assert (kept.count("broken"), kept.count("loaded")) == (len(BROKEN), 2)
+    duplicates = [each for each in plugins.broken if "duplicate" in each.found.distribution]
+    assert duplicates
+    assert all("genai-host plugins disable" in each.fix for each in duplicates)
 
 
 def test_two_entry_points_that_name_one_module_are_one_plugin(site: Path) -> None:
@@ -160,7 +161,7 @@ def test_a_disabled_plugin_is_not_imported(site: Path, name: str) -> None:
 
 
 def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
-    make_distribution(site, "good", files={"good.py": _GOOD})
+    good(site, "good")
     make_distribution(site, "other", files={"other.py": "raise RuntimeError"})
     results = {r.found.name: r for r in load(site, Config(allowlist=["good"])).results}
     assert isinstance(results["good"], LoadedPlugin)
@@ -171,8 +172,7 @@ def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
 
 def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) -> None:
     """Not that of `sys.path`, and the loser is told who has it."""
-    for name in ("zeta", "alpha"):
-        make_distribution(site, name, files={f"{name}.py": _GOOD})
+    good(site, "zeta", "alpha")
     [broken] = load(site).broken
     assert broken.found.name == "zeta"
     assert "already declared by alpha" in broken.reason
@@ -181,9 +181,8 @@ def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) 
 def test_of_two_claims_to_a_name_who_declares_more_keeps_it(site: Path) -> None:
     """A distribution with one model does not take down one with many."""
     many = "".join(f"    yield Model('many-{number}', ['plain'])\n" for number in range(9))
-    make_distribution(site, "zeta", files={"zeta.py": _GOOD + many})
-    for name in ("aaa", "squat"):
-        make_distribution(site, name, files={f"{name}.py": _GOOD})
+    good(site, "zeta", more=many)
+    good(site, "aaa", "squat")
     plugins = load(site)
     assert [broken.found.name for broken in plugins.broken] == ["aaa", "squat"]
     for broken in plugins.broken:
@@ -196,10 +195,9 @@ def test_of_two_claims_to_a_name_who_declares_more_keeps_it(site: Path) -> None:
 def test_who_is_refused_takes_no_name_from_others(site: Path) -> None:
     """It is refused for one name; its other names are free."""
     one = "\n    yield Model('{0}', ['plain'])\n"
-    make_distribution(site, "big", files={"big.py": _GOOD + one.format("b") + one.format("c")})
-    make_distribution(site, "mid", files={"mid.py": _GOOD + one.format("free")})
-    small = _GOOD.replace("good", "free")
-    make_distribution(site, "small", files={"small.py": small})
+    good(site, "big", more=one.format("b") + one.format("c"))
+    good(site, "mid", more=one.format("free"))
+    make_distribution(site, "small", files={"small.py": _GOOD.replace("good", "free")})
     plugins = load(site)
     assert [broken.found.name for broken in plugins.broken] == ["mid"]
     assert plugins.registry.owner("model", "free") == "small"
@@ -207,8 +205,7 @@ def test_who_is_refused_takes_no_name_from_others(site: Path) -> None:
 
 def test_what_is_declared_stands_in_the_order_of_distributions(site: Path) -> None:
     """Though who declares more is first to get its names."""
-    two = "\n    yield Model('more', ['plain'])\n"
-    make_distribution(site, "zeta", files={"zeta.py": _GOOD + two})
+    good(site, "zeta", more="\n    yield Model('more', ['plain'])\n")
     make_distribution(site, "alpha", files={"alpha.py": _GOOD.replace("good", "first")})
     assert list(load(site).registry.models) == ["first", "good", "more"]
 
@@ -234,7 +231,7 @@ def test_an_object_may_be_a_plugin(site: Path) -> None:
 
 
 def test_outcomes_are_remembered_for_who_lists_without_loading(site: Path) -> None:
-    make_distribution(site, "good", files={"good.py": _GOOD})
+    good(site, "good")
     make_distribution(site, "bad", files={"bad.py": "1 / 0"})
     load(site)
     looked_at = index(site)
@@ -251,7 +248,7 @@ def test_the_trace_of_a_broken_plugin_is_kept() -> None:
         def genai_models(self) -> list[Model]:
             raise LookupError("deep inside")
 
-    [broken] = Plugins(StaticPlugins({"bad": Bad()}), Config()).broken
+    broken = broken_of(bad=Bad())
     assert "deep inside" in broken.trace
     assert "Traceback" in broken.trace
 
@@ -263,35 +260,26 @@ def test_what_a_plugin_says_of_the_configuration_keeps_its_place_and_its_hint() 
             what = "/a/acme.json:3: there is no such model"
             raise ConfigurationError(what, file="/a/acme.json", line=3, hint="correct it")
 
-    [broken] = Plugins(StaticPlugins({"acme": Plugin()}), Config()).broken
-    assert broken.line() == (
-        "plugin acme (given) is broken: /a/acme.json:3: there is no such model"
-    )
+    broken = broken_of(acme=Plugin())
+    assert broken.line() == "plugin acme (given) is broken: /a/acme.json:3: there is no such model"
     assert broken.fix == "correct it"
 
 
 def test_a_plugin_may_declare_nothing_twice() -> None:
     twice = InlinePlugin(models=[Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])])
-    [broken] = Plugins(StaticPlugins({"twice": twice}), Config()).broken
-    assert "declares the model 'a' twice" in broken.reason
+    assert "declares the model 'a' twice" in broken_of(twice=twice).reason
 
 
 def test_no_plugin_may_take_a_command_of_the_host() -> None:
     plugin = InlinePlugin(commands=[Command("doctor", "mine", "x:y")])
-    [broken] = Plugins(StaticPlugins({"p": plugin}), Config()).broken
-    assert "already declared by genai-host" in broken.reason
+    assert "already declared by genai-host" in broken_of(p=plugin).reason
 
 
 def test_results_of_every_kind_are_told_apart() -> None:
     good, bad = InlinePlugin(models=[Model("m", ["plain"])]), object()
-    plugins = Plugins(
-        StaticPlugins({"good": good, "bad": bad, "off": good}), Config(disabled=["off"])
-    )
-    assert [type(result) for result in plugins.results] == [
-        LoadedPlugin,
-        BrokenPlugin,
-        BlockedPlugin,
-    ]
+    given = StaticPlugins({"good": good, "bad": bad, "off": good})
+    results = Plugins(given, Config(disabled=["off"])).results
+    assert [type(result) for result in results] == [LoadedPlugin, BrokenPlugin, BlockedPlugin]
 
 
 def test_plugins_that_change_their_mind_are_broken_alone() -> None:
@@ -325,27 +313,21 @@ class _Muted(Dialect):  # type: ignore[type-arg]  # never called: only its data 
     prepare_request = extract_result = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("name", 5),
-        ("operation", "speak"),
-        ("operation", ["chat"]),
-        ("endpoint", None),
-        ("capabilities", ["stream"]),
-        ("capabilities", {1}),
-        ("parameters", None),
-        ("parameters", {"temperature": 1}),
-        ("variant", None),
-        ("variant", {1: 2}),
-    ],
-)
-def test_what_a_dialect_says_of_itself_is_looked_at_when_it_is_loaded(
-    name: str, value: object
-) -> None:
+@pytest.mark.parametrize(("name", "value"), [
+    ("name", 5),
+    ("operation", "speak"),
+    ("operation", ["chat"]),
+    ("endpoint", None),
+    ("capabilities", ["stream"]),
+    ("capabilities", {1}),
+    ("parameters", None),
+    ("parameters", {"temperature": 1}),
+    ("variant", None),
+    ("variant", {1: 2}),
+])  # fmt: skip
+def test_what_a_dialect_says_of_itself_is_checked(name: str, value: object) -> None:
     wrong = type("Wrong", (_Muted,), {name: value})()
-    [broken] = Plugins(StaticPlugins({"p": InlinePlugin(dialects=[wrong])}), Config()).broken
-    assert f"{name} must be" in broken.reason
+    assert f"{name} must be" in broken_of(p=InlinePlugin(dialects=[wrong])).reason
 
 
 def test_a_dialect_may_say_it_with_any_set_and_any_mapping() -> None:
@@ -358,8 +340,7 @@ def test_a_dialect_without_a_name_is_broken() -> None:
     class Nameless(Dialect):  # type: ignore[type-arg]
         prepare_request = extract_result = None  # type: ignore[assignment]
 
-    [broken] = Plugins(StaticPlugins({"p": InlinePlugin(dialects=[Nameless()])}), Config()).broken
-    assert "has no attribute 'name'" in broken.reason
+    assert "has no attribute 'name'" in broken_of(p=InlinePlugin(dialects=[Nameless()])).reason
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\x1b[2J", "a\n", "x" * 201, 5, None])
@@ -374,16 +355,6 @@ def test_a_malformed_name_of_a_model_is_refused(name: Any) -> None:
         ("genai_models", lambda: Model("m", ["plain"], aliases=[name])),
         ("genai_offerings", lambda: Offering(name, "mock", "id")),
     ):
-        [broken] = Plugins(StaticPlugins({"p": Declares(hook, make)}), Config()).broken
+        broken = broken_of(p=Declares(hook, make))
         assert "is not a valid name for a model" in broken.reason or "string" in broken.reason
         assert len(broken.reason) <= 300
-
-
-def test_an_outcome_can_always_be_remembered(site: Path) -> None:
-    """Whatever a plugin raises: the index is JSON."""
-    with_bundled(site)
-    for broken in BROKEN:
-        broken.install(site)
-    load(site)
-    kept = [outcome.status for outcome in index(site).outcomes().values()]
-    assert (kept.count("broken"), kept.count("loaded")) == (len(BROKEN), 2)

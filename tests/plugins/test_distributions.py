@@ -18,13 +18,6 @@ from genai_host.plugins.installer import installed_sources
 from genai_host_testing import make_distribution
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    return folder
-
-
 def index(*path: Path) -> PluginIndex:
     return PluginIndex([str(each) for each in path], str(path[0].parent / "index"))
 
@@ -73,9 +66,7 @@ class TestArchives:
         assert look(file) == ["one 1.0", "two 1.0"]
 
     @pytest.mark.parametrize("content", [b"", b"PK", b"no archive"])
-    def test_a_file_that_is_no_archive_hides_nothing(
-        self, site: Path, tmp_path: Path, content: bytes
-    ) -> None:
+    def test_no_archive_hides_nothing(self, site: Path, tmp_path: Path, content: bytes) -> None:
         make_distribution(site, "one")
         file = tmp_path / "odd.whl"
         file.write_bytes(content)
@@ -88,7 +79,6 @@ class TestArchives:
         data[: len(data) // 2] = bytes(len(data) // 2)  # its list of contents is at the end
         file.write_bytes(data)
         other = tmp_path / "other"
-        other.mkdir()
         make_distribution(other, "one")
         assert "one 1.0" in look(file, other)
 
@@ -104,22 +94,16 @@ _EMPTY: dict[str, bytes] = {}
 
 class TestLeftovers:
     @pytest.mark.parametrize("version", ["0.0.1", "0.9", "2.0", "9.9.9"])
-    @pytest.mark.parametrize(
-        "files",
-        [
-            _EMPTY,
-            {"METADATA": b""},
-            {"RECORD": b"one.py,,\n"},
-            {"entry_points.txt": b"[genai_host]\none = gone\n"},
-            {"METADATA": b"Name: one\nVersion: 3.0\n"},
-            {"METADATA": b"Name: one\nVersion: 3.0\n", "entry_points.txt": b""},
-            {"METADATA": b"\xff\xfe\x00", "RECORD": b"\xff"},
-        ],
-        ids=str,
-    )
-    def test_what_an_interrupted_installer_left_hides_no_plugin(
-        self, site: Path, version: str, files: dict[str, bytes]
-    ) -> None:
+    @pytest.mark.parametrize("files", [
+        _EMPTY,
+        {"METADATA": b""},
+        {"RECORD": b"one.py,,\n"},
+        {"entry_points.txt": b"[genai_host]\none = gone\n"},
+        {"METADATA": b"Name: one\nVersion: 3.0\n"},
+        {"METADATA": b"Name: one\nVersion: 3.0\n", "entry_points.txt": b""},
+        {"METADATA": b"\xff\xfe\x00", "RECORD": b"\xff"},
+    ], ids=str)  # fmt: skip
+    def test_they_hide_no_plugin(self, site: Path, version: str, files: dict[str, bytes]) -> None:
         """Whatever comes first depends on the file system."""
         good = make_distribution(site, "one")
         left = site / f"one-{version}.dist-info"
@@ -161,18 +145,11 @@ class TestLeftovers:
         for version in ("1.9", "1.10", "1.2"):
             make_distribution(site, "one", version=version)
         assert look(site) == ["one 1.10"]
-        left = index(site).leftovers()
-        assert {os.path.basename(each.folder) for each in left} == {
-            "one-1.9.dist-info",
-            "one-1.2.dist-info",
-        }
-        assert {each.reason for each in left} == {
-            "one-1.10.dist-info belongs to the same distribution"
-        }
+        reason = "one-1.10.dist-info belongs to the same distribution"
+        left = {os.path.basename(each.folder): each.reason for each in index(site).leftovers()}
+        assert left == dict.fromkeys(("one-1.9.dist-info", "one-1.2.dist-info"), reason)
 
-    def test_a_folder_that_may_not_be_read_is_a_leftover(
-        self, site: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unreadable_folder_is_one(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make_distribution(site, "one")
         denied = make_distribution(site, "two")
         ask = os.stat
@@ -219,37 +196,27 @@ class TestEntryPoints:
     def test_a_malformed_row_hides_no_other(self, site: Path) -> None:
         rows = "[genai_host]\na = one\nodd row\nb = one:plugin\nc = one:\n= one\nd = one:x y\n"
         found = self.points(site, rows)
-        assert {name: value for name, (value, fault) in found.items() if not fault} == {
-            "a": "one",
-            "b": "one:plugin",
-        }
+        values = {name: value for name, (value, fault) in found.items() if not fault}
+        assert values == {"a": "one", "b": "one:plugin"}
         faults = {name: fault for name, (_, fault) in found.items() if fault}
         assert set(faults) == {"one", "c", "d"}
         assert faults["c"] == "entry_points.txt, line 5: invalid entry point 'c = one:'"
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "[console_scripts]\nodd row\n\n[genai_host]\na = one\n",
-            "[genai_host]\na = one\n[odd\nodd row\n",
-            "# odd\n; odd\n\n[genai_host]\n# odd\n;odd\n  a=one  \n",
-            "\ufeff[genai_host]\r\na = one\r\n",
-            b"[console_scripts]\n\xff = x\n[genai_host]\na = one\n",
-        ],
-    )
-    def test_what_is_wrong_elsewhere_in_the_file_breaks_no_plugin(
-        self, site: Path, text: str | bytes
-    ) -> None:
+    @pytest.mark.parametrize("text", [
+        "[console_scripts]\nodd row\n\n[genai_host]\na = one\n",
+        "[genai_host]\na = one\n[odd\nodd row\n",
+        "# odd\n; odd\n\n[genai_host]\n# odd\n;odd\n  a=one  \n",
+        "\ufeff[genai_host]\r\na = one\r\n",
+        b"[console_scripts]\n\xff = x\n[genai_host]\na = one\n",
+    ])  # fmt: skip
+    def test_what_is_wrong_elsewhere_breaks_no_plugin(self, site: Path, text: str | bytes) -> None:
         assert self.points(site, text) == {"a": ("one", "")}
 
     @pytest.mark.parametrize(
         "value",
         ["here", "here [x]", "here[x, y]", "here:plugin", "here : plugin [x]", "here:plugin[x]"],
     )
-    def test_extras_are_no_part_of_a_name(
-        self, site: Path, monkeypatch: pytest.MonkeyPatch, value: str
-    ) -> None:
-        monkeypatch.syspath_prepend(str(site))
+    def test_extras_are_no_part_of_a_name(self, site: Path, value: str) -> None:
         source = "import sys\nplugin = sys.modules[__name__]\n"
         make_distribution(site, "one", entry_points={"a": value}, files={"here.py": source})
         there = index(site)
@@ -274,10 +241,7 @@ def test_a_finder_that_fails_hides_nothing(site: Path, monkeypatch: pytest.Monke
     assert look(site) == ["one 1.0"]
 
 
-def test_installed_distributions_are_those_that_are_whole(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(site))
+def test_installed_distributions_are_those_that_are_whole(site: Path) -> None:
     good = make_distribution(site, "one", version="2.0")
     shutil.copytree(good, site / "~ne-1.0.dist-info")
     (site / "one-9.0.dist-info").mkdir()

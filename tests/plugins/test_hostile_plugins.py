@@ -9,18 +9,15 @@ from typing import Any
 
 import attrs
 import pytest
+from stand_ins import UnaskedProvider
 
 from genai_host import Host
 from genai_host.api import (
     Cancellation,
-    CancelToken,
-    DialectEndpoint,
     Model,
     NoSettings,
     Offering,
     Provider,
-    ProviderReply,
-    ProviderRequest,
     ProviderType,
     Services,
     Tool,
@@ -31,50 +28,33 @@ from genai_host.errors import NoRoute
 from genai_host_testing import InlinePlugin
 
 
-class _Speaker(Provider):
-    serves = {"plain": DialectEndpoint()}
-
-    def __init__(self, settings: Any, services: Services) -> None:
-        pass
-
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        raise NotImplementedError
-
-    stream = send
-
-
 def _raise(*_: Any) -> Any:
     raise RuntimeError("oh")
 
 
 def _open(**said: Any) -> Callable[[Any, Services], Provider]:
-    return type("Odd", (_Speaker,), said)
+    return type("Odd", (UnaskedProvider,), said)
 
 
-@pytest.mark.parametrize(
-    "open",
-    [
-        _open(serves=["plain"]),
-        _open(serves={"plain": None}),
-        _open(serves=property(_raise)),
-        _open(default_models=["mock"]),
-        _open(default_models={"chat": "mock@mock"}),
-        _open(default_models={"chat": object()}),
-        _open(missing=lambda self: ["a", "b"]),
-        _open(missing=_raise),
-        _open(missing_models=lambda self: ["mock"]),
-        _open(preparation=_raise),
-        _open(preparation=lambda self, id: "soon"),
-        _open(call_limits=["first_token_timeout"]),
-        _open(call_limits={"first_token_timeout": "soon"}),
-        _open(__init__=_raise),
-        lambda settings, services: None,
-        lambda: None,
-    ],
-)
-def test_the_others_run_and_it_says_why_it_does_not(
-    make_host: Callable[..., Host], open: Any
-) -> None:
+@pytest.mark.parametrize("open", [
+    _open(serves=["plain"]),
+    _open(serves={"plain": None}),
+    _open(serves=property(_raise)),
+    _open(default_models=["mock"]),
+    _open(default_models={"chat": "mock@mock"}),
+    _open(default_models={"chat": object()}),
+    _open(unavailable_reason=lambda self: ["a", "b"]),
+    _open(unavailable_reason=_raise),
+    _open(unavailable_models=lambda self: ["mock"]),
+    _open(preparation=_raise),
+    _open(preparation=lambda self, id: "soon"),
+    _open(call_limits=["first_token_timeout"]),
+    _open(call_limits={"first_token_timeout": "soon"}),
+    _open(__init__=_raise),
+    lambda settings, services: None,
+    lambda: None,
+])  # fmt: skip
+def test_the_others_run_and_it_says_why_not(make_host: Callable[..., Host], open: Any) -> None:
     odd = InlinePlugin(
         providers=[ProviderType("odd", NoSettings, open)],
         models=[Model("own", ["plain"], at={"odd": "o"})],

@@ -17,21 +17,17 @@ from genai_host_testing import make_distribution
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+def new_index(cache: Path, *path: Path) -> PluginIndex:
+    """That of a new process."""
+    return PluginIndex([str(each) for each in path], str(cache))
+
+
 def look(cache: Path, *path: Path) -> list[str]:
-    """What a new process would see."""
-    index = PluginIndex([str(each) for each in path], str(cache))
-    return [f"{found.name} {found.version}" for found in index.plugins()]
+    return [f"{found.name} {found.version}" for found in new_index(cache, *path).plugins()]
 
 
 def settle(*folders: Path) -> None:
@@ -80,9 +76,7 @@ class TestChanges:
             make_distribution(site, "one", entry_points={point: "one"})
             assert look(cache, site) == [f"{point} 1.0"]
 
-    def test_a_change_that_leaves_no_mark_on_the_folder_is_seen(
-        self, site: Path, cache: Path
-    ) -> None:
+    def test_a_change_without_a_mark_on_the_folder_is_seen(self, site: Path, cache: Path) -> None:
         """Two changes within one tick of the file system's clock look like one."""
         make_distribution(site, "one")
         assert look(cache, site) == ["one 1.0"]
@@ -93,7 +87,6 @@ class TestChanges:
 
     def test_a_changed_path_is_seen(self, site: Path, cache: Path, tmp_path: Path) -> None:
         other = tmp_path / "other"
-        other.mkdir()
         make_distribution(site, "one")
         make_distribution(other, "two")
         settle(site, other)
@@ -118,7 +111,6 @@ class TestChanges:
     def test_a_folder_that_appears_is_seen(self, cache: Path, tmp_path: Path) -> None:
         later = tmp_path / "later"
         assert look(cache, later) == []
-        later.mkdir()
         make_distribution(later, "one")
         assert look(cache, later) == ["one 1.0"]
 
@@ -141,9 +133,7 @@ class TestWarm:
         ]
         assert [each.stdout.split() for each in seen] == [["1", "True"], ["1", "False"]]
 
-    def test_distributions_without_plugins_cost_no_look_at_their_files(
-        self, site: Path, cache: Path
-    ) -> None:
+    def test_distributions_without_plugins_are_not_looked_at(self, site: Path, cache: Path) -> None:
         for number in range(20):
             make_distribution(site, f"other{number}", entry_points={}, files={})
         for info in site.glob("*.dist-info"):
@@ -159,7 +149,7 @@ class TestWarm:
 class TestReading:
     def test_what_is_known_of_a_plugin(self, site: Path, cache: Path) -> None:
         make_distribution(site, "My.Dist", version="2.1", entry_points={"p": "pkg.mod:obj"})
-        [found] = PluginIndex([str(site)], str(cache)).plugins()
+        [found] = new_index(cache, site).plugins()
         assert (found.name, found.value) == ("p", "pkg.mod:obj")
         assert (found.distribution, found.version) == ("My.Dist", "2.1")
         assert len(found.record) == 64
@@ -168,15 +158,12 @@ class TestReading:
         keys = []
         for text in ("x = 1", "x = 2"):
             make_distribution(site, "one", files={"one.py": text})
-            [found] = PluginIndex([str(site)], str(cache)).plugins()
+            [found] = new_index(cache, site).plugins()
             keys.append(found.key)
         assert keys[0] != keys[1]
 
-    def test_of_two_builds_of_one_distribution_the_first_on_the_path_counts(
-        self, site: Path, cache: Path, tmp_path: Path
-    ) -> None:
+    def test_of_two_builds_the_first_counts(self, site: Path, cache: Path, tmp_path: Path) -> None:
         user = tmp_path / "user"
-        user.mkdir()
         make_distribution(user, "One_Dist", version="2.0", entry_points={"p": "a"})
         make_distribution(site, "one-dist", version="1.0", entry_points={"p": "a"})
         assert look(cache, user, site) == ["p 2.0"]
@@ -191,13 +178,10 @@ class TestReading:
         assert look(cache, site) == ["one 1.0"]
 
     @pytest.mark.parametrize("raw", [b"[genai_host]\nnonsense\n", b"\xff[genai_host]\nx = y\n"])
-    def test_entry_points_that_cannot_be_read_are_a_plugin_that_is_unreadable(
-        self, site: Path, cache: Path, raw: bytes
-    ) -> None:
-        info = make_distribution(site, "odd")
-        (info / "entry_points.txt").write_bytes(raw)
+    def test_odd_entry_points_are_unreadable(self, site: Path, cache: Path, raw: bytes) -> None:
+        (make_distribution(site, "odd") / "entry_points.txt").write_bytes(raw)
         make_distribution(site, "one")
-        odd, one = PluginIndex([str(site)], str(cache)).plugins()
+        odd, one = new_index(cache, site).plugins()
         assert odd.name == "odd"
         assert odd.unreadable
         assert not one.unreadable
@@ -205,26 +189,20 @@ class TestReading:
     @pytest.mark.parametrize(
         "raw", ["[genai_host]\n", "[console_scripts]\nx = genai_host_tool:main\n"]
     )
-    def test_a_distribution_that_only_names_the_group_has_no_plugin(
-        self, site: Path, cache: Path, raw: str
-    ) -> None:
-        info = make_distribution(site, "other")
-        (info / "entry_points.txt").write_text(raw)
+    def test_one_that_only_names_the_group(self, site: Path, cache: Path, raw: str) -> None:
+        (make_distribution(site, "other") / "entry_points.txt").write_text(raw)
         assert look(cache, site) == []
 
     def test_a_missing_name_in_metadata_is_survived(self, site: Path, cache: Path) -> None:
-        info = make_distribution(site, "odd")
-        (info / "METADATA").write_text("Metadata-Version: 2.1\n")
-        [found] = PluginIndex([str(site)], str(cache)).plugins()
+        (make_distribution(site, "odd") / "METADATA").write_text("Metadata-Version: 2.1\n")
+        [found] = new_index(cache, site).plugins()
         assert found.name == "odd"
 
 
 class TestFile:
-    @pytest.mark.parametrize(
-        "content",
-        ["", "{", "[]", '{"form": 0}', '{"form": 1}', "null", "\0", "[" * 100_000],
-        ids=lambda content: content[:12],
-    )
+    @pytest.mark.parametrize("content", [
+        "", "{", "[]", '{"form": 0}', '{"form": 1}', "null", "\0", "[" * 100_000,
+    ], ids=lambda content: content[:12])  # fmt: skip
     def test_a_damaged_index_is_made_again(self, site: Path, cache: Path, content: str) -> None:
         make_distribution(site, "one")
         look(cache, site)
@@ -232,40 +210,36 @@ class TestFile:
         file.write_text(content)
         assert look(cache, site) == ["one 1.0"]
 
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"path": None},
-            {"scanned": "yesterday"},
-            {"stamps": []},
-            {"stamps": {}},
-            {"stamps": {"\0": [1, 2, 3]}},
-            {"stamps": {"x": 1}},
-            {"stamps": {"x": ["1", 2, 3]}},
-            {"plugins": None},
-            {"plugins": {"a": "b"}},
-            {"plugins": [["one", "one", "one"]]},
-            {"plugins": [["one", "one", "one", "1.0", "", 5]]},
-            {"plugins": [None]},
-            {"outcomes": []},
-            {"outcomes": {"x": "loaded"}},
-            {"outcomes": {"x": ["loaded"]}},
-            {"outcomes": {"x": ["odd", "", "", {}, [], False]}},
-            {"outcomes": {"x": ["loaded", 1, "", {}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", None, {}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", [], [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {"models": "abc"}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {"models": [1]}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, [["only-a-name"]], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, ["ab"], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, 5, False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, []]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, [], 1]}},
-            {"leftovers": None},
-            {"leftovers": [["only-a-folder"]]},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("changed", [
+        {"path": None},
+        {"scanned": "yesterday"},
+        {"stamps": []},
+        {"stamps": {}},
+        {"stamps": {"\0": [1, 2, 3]}},
+        {"stamps": {"x": 1}},
+        {"stamps": {"x": ["1", 2, 3]}},
+        {"plugins": None},
+        {"plugins": {"a": "b"}},
+        {"plugins": [["one", "one", "one"]]},
+        {"plugins": [["one", "one", "one", "1.0", "", 5]]},
+        {"plugins": [None]},
+        {"outcomes": []},
+        {"outcomes": {"x": "loaded"}},
+        {"outcomes": {"x": ["loaded"]}},
+        {"outcomes": {"x": ["odd", "", "", {}, [], False]}},
+        {"outcomes": {"x": ["loaded", 1, "", {}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", None, {}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", [], [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {"models": "abc"}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {"models": [1]}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, [["only-a-name"]], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, ["ab"], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, 5, False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, []]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, [], 1]}},
+        {"leftovers": None},
+        {"leftovers": [["only-a-folder"]]},
+    ], ids=str)  # fmt: skip
     def test_an_index_of_another_shape_is_made_again(
         self, site: Path, cache: Path, changed: dict[str, object]
     ) -> None:
@@ -275,11 +249,11 @@ class TestFile:
         [file] = cache.iterdir()
         whole = json.loads(file.read_text())
         file.write_text(json.dumps({**whole, **changed}))
-        index = PluginIndex([str(site)], str(cache))
+        index = new_index(cache, site)
         assert [found.name for found in index.plugins()] == ["one"]
         assert index.outcomes() == {}
         index.remember({index.plugins()[0].key: LoadResult("loaded")})
-        assert PluginIndex([str(site)], str(cache)).outcomes()
+        assert new_index(cache, site).outcomes()
         for name in set(whole) - {"scanned", "outcomes"}:
             assert json.loads(file.read_text())[name] == whole[name]
 
@@ -292,9 +266,7 @@ class TestFile:
             file.write_text(json.dumps({key: each for key, each in whole.items() if key != name}))
             assert look(cache, site) == ["one 1.0"]
 
-    def test_a_cache_that_cannot_be_written_costs_time_only(
-        self, site: Path, tmp_path: Path
-    ) -> None:
+    def test_a_read_only_cache_costs_time_only(self, site: Path, tmp_path: Path) -> None:
         make_distribution(site, "one")
         nowhere = tmp_path / "file"
         nowhere.write_text("")
@@ -321,33 +293,28 @@ class TestFile:
 class TestOutcomes:
     def test_outcomes_are_kept_for_the_build_they_are_of(self, site: Path, cache: Path) -> None:
         make_distribution(site, "one")
-        index = PluginIndex([str(site)], str(cache))
+        index = new_index(cache, site)
         [found] = index.plugins()
         outcome = LoadResult("broken", "why", "how", {"models": ["m"]}, [("do", "help", "x:y")])
         index.remember({found.key: outcome})
-        again = PluginIndex([str(site)], str(cache))
-        assert again.outcomes()[found.key].reason == "why"
+        assert new_index(cache, site).outcomes()[found.key].reason == "why"
         make_distribution(site, "one", files={"one.py": "x = 2"})
-        changed = PluginIndex([str(site)], str(cache))
+        changed = new_index(cache, site)
         [found] = changed.plugins()
         assert found.key not in changed.outcomes()
 
-    def test_outcomes_survive_another_install_and_go_with_their_plugin(
-        self, site: Path, cache: Path
-    ) -> None:
+    def test_outcomes_survive_other_installs_and_go_later(self, site: Path, cache: Path) -> None:
         info = make_distribution(site, "one")
-        index = PluginIndex([str(site)], str(cache))
+        index = new_index(cache, site)
         [one] = index.plugins()
         index.remember({one.key: LoadResult("loaded")})
         make_distribution(site, "two")
-        index = PluginIndex([str(site)], str(cache))
-        assert index.outcomes()[one.key].status == "loaded"
+        assert new_index(cache, site).outcomes()[one.key].status == "loaded"
         shutil.rmtree(info)
-        index = PluginIndex([str(site)], str(cache))
-        index.remember({})
-        assert one.key not in PluginIndex([str(site)], str(cache)).outcomes()
+        new_index(cache, site).remember({})
+        assert one.key not in new_index(cache, site).outcomes()
 
     def test_what_is_not_installed_is_not_remembered(self, site: Path, cache: Path) -> None:
-        index = PluginIndex([str(site)], str(cache))
+        index = new_index(cache, site)
         index.remember({InstalledPlugin("x", "y", "z").key: LoadResult("loaded")})
         assert index.outcomes() == {}

@@ -46,141 +46,173 @@ from genai_host_testing.internal.servers import served
 from genai_host_testing.services.openai import chat
 
 
-class Watching(InlinePlugin):
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[tuple[str, RouteInfo]] = []
-        self.ended: list[dict[str, Any]] = []
+def hooked(hook: Callable[..., Any], **options: Any) -> InlinePlugin:
+    """A plugin with one hook."""
+    plugin = InlinePlugin()
+    setattr(plugin, hook.__name__, hookimpl(**options)(hook))
+    return plugin
+
+
+class Hearing(InlinePlugin):
+    """Hears all of it: what was told, in its order, with what of it a test looks at."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(**declared)
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.ended = threading.Event()  # a request has
+
+    def of(self, what: str) -> list[dict[str, Any]]:
+        return [news for name, news in self.heard if name == what]
+
+    def note(self, what: str, **about: Any) -> None:
+        self.heard.append((what, about))
 
     @hookimpl
-    def genai_on_call_start(self, id: str, route: RouteInfo) -> None:
-        self.started.append((id, route))
+    def genai_on_turn_start(self, id: str, feature: str, conversation: str, model: str) -> None:
+        self.note("turn start", id=id, feature=feature, conversation=conversation, model=model)
+
+    @hookimpl
+    def genai_on_turn_end(self, id: str, turn: Any, answer: Any, error: Any) -> None:
+        self.note("turn end", id=id, said=turn.message.text, answer=answer, error=error)
+
+    @hookimpl
+    def genai_on_call_start(self, id: str, parent: str, route: RouteInfo, call: Call) -> None:
+        self.note("call start", id=id, parent=parent, route=route, call=call)
 
     @hookimpl
     def genai_on_call_end(
-        self, id: str, result: object, error: Exception | None, seconds: float
+        self, id: str, first_token_seconds: float | None, result: Any, error: Any, seconds: float
     ) -> None:
-        self.ended.append({"id": id, "result": result, "error": error, "seconds": seconds})
+        about = {"result": result, "error": error, "seconds": seconds}
+        self.note("call end", id=id, first=first_token_seconds, **about)
+
+    @hookimpl
+    def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:
+        AMBIENT.set(id)
+        self.note("tool start", id=id, parent=parent, name=call.name)
+
+    @hookimpl
+    def genai_on_tool_end(self, id: str, output: ToolOutput | None, error: Any) -> None:
+        self.note("tool end", id=id, output=output, error=error)
+
+    @hookimpl
+    def genai_on_request_start(self, id: str, request: RouteRequest, route: str) -> None:
+        thread = threading.get_ident()
+        self.note("request start", id=id, path=request.path, route=route, thread=thread)
+
+    @hookimpl
+    def genai_on_request_end(self, id: str, route: str, status: int, seconds: float) -> None:
+        thread = threading.get_ident()
+        self.note("request end", id=id, route=route, status=status, thread=thread)
+        self.ended.set()
+
+    @hookimpl
+    def genai_on_close(self) -> None:
+        self.note("close")
 
 
 @pytest.fixture
-def watching() -> Watching:
-    return Watching()
+def hearing() -> Hearing:
+    return Hearing()
 
 
 @pytest.fixture
-def host(make_host: Callable[..., Host], watching: Watching) -> Host:
-    return make_host(watching=watching)
+def host(make_host: MakeHost, hearing: Hearing) -> Host:
+    return make_host(hearing=hearing)
 
 
-def test_a_call_is_told_when_it_starts_and_when_it_ends(host: Host, watching: Watching) -> None:
+def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, hearing: Hearing) -> None:
     host.open("chat", "mock").say("hi")
-    [(id, route)] = watching.started
-    [end] = watching.ended
-    assert route == RouteInfo("mock", "mock", "plain")
-    assert end["id"] == id
-    assert isinstance(end["result"], Completion)
-    assert end["result"].text == "hi"
-    assert end["error"] is None
-    assert end["seconds"] >= 0
+    assert [name for name, _ in hearing.heard] == [
+        "turn start", "call start", "call end", "turn end",
+    ]  # fmt: skip
+    [start], [end] = hearing.of("turn start"), hearing.of("turn end")
+    assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
+    assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
+    [begun], [ended] = hearing.of("call start"), hearing.of("call end")
+    assert begun["parent"] == start["id"] != begun["id"] == ended["id"]
+    assert begun["route"] == RouteInfo("mock", "mock", "plain")
+    assert isinstance(begun["call"], ChatCall)
+    assert isinstance(ended["result"], Completion)
+    assert (ended["result"].text, ended["error"]) == ("hi", None)
+    assert ended["seconds"] >= 0
 
 
-def test_each_call_has_an_id_of_its_own(host: Host, watching: Watching) -> None:
+def test_each_call_has_an_id_of_its_own(host: Host, hearing: Hearing) -> None:
     conversation = host.open("chat", "mock")
     for _ in range(3):
         conversation.say("hi")
-    assert len({id for id, _ in watching.started}) == 3
+    assert len({each["id"] for each in hearing.of("call start")}) == 3
 
 
-def test_a_failed_call_is_told_with_its_error(host: Host, watching: Watching) -> None:
-    host.instances.add("script", "mock", {"replies": [{"status": 429}]})
-    with pytest.raises(RateLimited):
+@pytest.mark.parametrize(("status", "kind"), [(429, RateLimited), (401, AuthenticationFailed)])
+def test_a_failure_is_told(host: Host, hearing: Hearing, status: int, kind: Any) -> None:
+    host.instances.add("script", "mock", {"replies": [{"status": status}]})
+    with pytest.raises(kind) as caught:
         host.open("chat", provider="script").say("hi")
-    [end] = watching.ended
-    assert isinstance(end["error"], RateLimited)
-    assert end["result"] is None
+    [call], [turn] = hearing.of("call end"), hearing.of("turn end")
+    assert isinstance(call["error"], kind)
+    assert call["result"] is None
+    assert turn["error"] is caught.value
+    assert turn["answer"] is None
 
 
-def test_an_abandoned_call_is_told_as_cancelled(host: Host, watching: Watching) -> None:
+def test_what_is_abandoned_is_told_as_cancelled(host: Host, hearing: Hearing) -> None:
     stream = host.open("chat", "mock").stream("a b c")
     next(stream)
     stream.close()
-    assert watching.ended[0]["error"] == Cancelled("abandoned")
+    for what in ("call end", "turn end"):
+        assert hearing.of(what)[0]["error"] == Cancelled("abandoned")
 
 
-def test_who_asks_for_less_is_told_less(make_host: Callable[..., Host]) -> None:
-    class Curt(InlinePlugin):
-        heard = 0
+def test_who_asks_for_less_is_told_less(make_host: MakeHost) -> None:
+    heard: list[float] = []
 
-        @hookimpl
-        def genai_on_call_end(self, seconds: float) -> None:
-            self.heard += 1
+    def genai_on_call_end(seconds: float) -> None:
+        heard.append(seconds)
 
-    curt = Curt()
-    make_host(curt=curt).open("chat", "mock").say("hi")
-    assert curt.heard == 1
+    make_host(curt=hooked(genai_on_call_end)).open("chat", "mock").say("hi")
+    assert len(heard) == 1
 
 
-def test_an_observer_that_breaks_does_not_break_the_call(
-    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
-) -> None:
-    class Broken(InlinePlugin):
-        @hookimpl
-        def genai_on_call_start(self) -> None:
-            raise RuntimeError("broken observer")
-
-    assert make_host(broken=Broken()).open("chat", "mock").say("hi").text == "hi"
-    assert "plugin broken raised in genai_on_call_start" in caplog.text
-
-
-class Named(InlinePlugin):
+def plain(name: str, heard: list[str], **options: Any) -> InlinePlugin:
     """Writes down when it is called, in a list that several share."""
 
-    def __init__(self, name: str, heard: list[str]) -> None:
-        super().__init__()
-        self.name = name
-        self.heard = heard
+    def genai_on_call_start() -> None:
+        heard.append(name)
+
+    return hooked(genai_on_call_start, **options)
 
 
-class Plain(Named):
-    @hookimpl
-    def genai_on_call_start(self) -> None:
-        self.heard.append(self.name)
-
-
-class First(Named):
-    @hookimpl(tryfirst=True)
-    def genai_on_call_start(self) -> None:
-        self.heard.append(self.name)
-
-
-class Last(Named):
-    @hookimpl(trylast=True)
-    def genai_on_call_start(self) -> None:
-        self.heard.append(self.name)
-
-
-class Wrapper(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self, id: str) -> Generator[None, Any, Any]:
-        self.heard.append(f"before {self.name}")
+def wrapper(name: str, heard: list[str]) -> InlinePlugin:
+    def genai_on_call_start(id: str) -> Generator[None, Any, Any]:
+        heard.append(f"before {name}")
         result = yield
-        self.heard.append(f"after {self.name} {bool(id)}")
+        heard.append(f"after {name} {bool(id)}")
         return result
 
+    return hooked(genai_on_call_start, wrapper=True)
 
-class OldWrapper(Named):
-    @hookimpl(hookwrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, None]:
-        self.heard.append(f"before {self.name}")
+
+def old_wrapper(name: str, heard: list[str]) -> InlinePlugin:
+    def genai_on_call_start() -> Generator[None, Any, None]:
+        heard.append(f"before {name}")
         outcome = yield
-        self.heard.append(f"after {self.name} {outcome.get_result()}")
+        heard.append(f"after {name} {outcome.get_result()}")
+
+    return hooked(genai_on_call_start, hookwrapper=True)
 
 
-def test_observers_run_as_pluggy_runs_hooks(make_host: Callable[..., Host]) -> None:
+def test_observers_run_as_pluggy_runs_hooks(make_host: MakeHost) -> None:
     heard: list[str] = []
-    kinds = {"first": First, "b": Plain, "old": OldWrapper, "last": Last, "a": Plain, "w": Wrapper}
-    plugins = {name: kind(name, heard) for name, kind in kinds.items()}
+    plugins = {
+        "first": plain("first", heard, tryfirst=True),
+        "b": plain("b", heard),
+        "old": old_wrapper("old", heard),
+        "last": plain("last", heard, trylast=True),
+        "a": plain("a", heard),
+        "w": wrapper("w", heard),
+    }
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     for name, plugin in plugins.items():
@@ -195,161 +227,67 @@ def test_observers_run_as_pluggy_runs_hooks(make_host: Callable[..., Host]) -> N
     ]  # fmt: skip
 
 
-class BreaksBefore(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, Any]:
-        if self.name:
-            raise RuntimeError("broken before")
-        yield
+def _failing() -> Any:
+    raise RuntimeError("broken before")
 
 
-class BreaksAfter(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+class Breaking:
+    """Hooks that break, each in another way."""
+
+    @staticmethod
+    def plainly() -> None:
+        raise RuntimeError("broken")
+
+    @staticmethod
+    def before() -> Generator[None, Any, Any]:
+        yield from _failing()
+
+    @staticmethod
+    def after() -> Generator[None, Any, Any]:
         yield
         raise RuntimeError("broken after")
 
+    @staticmethod
+    def never_yields() -> Generator[None, Any, Any]:
+        yield from ()
 
-class BreaksAfterOld(Named):
-    @hookimpl(hookwrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, None]:
-        yield
-        raise RuntimeError("broken after")
-
-
-class NeverYields(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, Any]:
-        if not self.name:
-            yield
-
-
-class YieldsTwice(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+    @staticmethod
+    def yields_twice() -> Generator[None, Any, Any]:
         yield
         yield
 
-
-class CannotBeClosed(Named):
-    @hookimpl(wrapper=True)
-    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+    @staticmethod
+    def cannot_be_closed() -> Generator[None, Any, Any]:
         for _ in range(3):
             with contextlib.suppress(GeneratorExit):
                 yield
 
 
-@pytest.mark.parametrize(
-    "kind", [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice, CannotBeClosed]
-)
-def test_a_wrapper_that_breaks_breaks_neither_the_call_nor_other_observers(
-    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture, kind: type[Named]
+@pytest.mark.parametrize(("hook", "options"), [
+    (Breaking.plainly, {}),
+    (Breaking.before, {"wrapper": True}),
+    (Breaking.after, {"wrapper": True}),
+    (Breaking.after, {"hookwrapper": True}),
+    (Breaking.never_yields, {"wrapper": True}),
+    (Breaking.yields_twice, {"wrapper": True}),
+    (Breaking.cannot_be_closed, {"wrapper": True}),
+])  # fmt: skip
+def test_one_that_breaks_breaks_neither_the_call_nor_other_observers(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, hook: Any, options: Any
 ) -> None:
+    broken: Any = InlinePlugin()
+    broken.genai_on_call_start = hookimpl(**options)(hook)
     heard: list[str] = []
-    others = {"one": Plain("one", heard), "two": Wrapper("two", heard)}
-    host = make_host(one=others["one"], broken=kind("broken", heard), two=others["two"])
+    host = make_host(one=plain("one", heard), broken=broken, two=wrapper("two", heard))
     assert host.open("chat", "mock").say("hi").text == "hi"
     assert heard == ["before two", "one", "after two True"]
     assert "plugin broken raised in genai_on_call_start" in caplog.text
 
 
-class Hearing(InlinePlugin):
-    """Hears all of it: what was told, in its order, with what of it a test looks at."""
-
-    def __init__(self, **declared: Any) -> None:
-        super().__init__(**declared)
-        self.heard: list[tuple[str, dict[str, Any]]] = []
-        self.ended = threading.Event()  # a request has
-
-    def of(self, what: str) -> list[dict[str, Any]]:
-        return [news for name, news in self.heard if name == what]
-
-    @hookimpl
-    def genai_on_turn_start(self, id: str, feature: str, conversation: str, model: str) -> None:
-        about = {"id": id, "feature": feature, "conversation": conversation, "model": model}
-        self.heard.append(("turn start", about))
-
-    @hookimpl
-    def genai_on_turn_end(self, id: str, turn: Any, answer: Any, error: Any) -> None:
-        about = {"id": id, "said": turn.message.text, "answer": answer, "error": error}
-        self.heard.append(("turn end", about))
-
-    @hookimpl
-    def genai_on_call_start(self, id: str, parent: str, call: Call) -> None:
-        self.heard.append(("call start", {"id": id, "parent": parent, "call": call}))
-
-    @hookimpl
-    def genai_on_call_end(
-        self, id: str, parent: str, first_token_seconds: float | None, error: Any
-    ) -> None:
-        about = {"id": id, "parent": parent, "first": first_token_seconds, "error": error}
-        self.heard.append(("call end", about))
-
-    @hookimpl
-    def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:
-        AMBIENT.set(id)
-        self.heard.append(("tool start", {"id": id, "parent": parent, "name": call.name}))
-
-    @hookimpl
-    def genai_on_tool_end(self, id: str, output: ToolOutput | None, error: Any) -> None:
-        self.heard.append(("tool end", {"id": id, "output": output, "error": error}))
-
-    @hookimpl
-    def genai_on_request_start(self, id: str, request: RouteRequest, route: str) -> None:
-        about = {"id": id, "path": request.path, "route": route, "thread": threading.get_ident()}
-        self.heard.append(("request start", about))
-
-    @hookimpl
-    def genai_on_request_end(self, id: str, route: str, status: int, seconds: float) -> None:
-        about = {"id": id, "route": route, "status": status, "thread": threading.get_ident()}
-        self.heard.append(("request end", about))
-        self.ended.set()
-
-    @hookimpl
-    def genai_on_close(self) -> None:
-        self.heard.append(("close", {}))
-
-
 AMBIENT: ContextVar[str] = ContextVar("ambient", default="")
 
 
-def test_a_turn_is_told_and_is_the_parent_of_its_calls(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    make_host(hearing=hearing).open("chat", "mock").say("hi")
-    assert [name for name, _ in hearing.heard] == [
-        "turn start",
-        "call start",
-        "call end",
-        "turn end",
-    ]
-    [start], [end] = hearing.of("turn start"), hearing.of("turn end")
-    [call] = hearing.of("call start")
-    assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
-    assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
-    assert call["parent"] == start["id"] != call["id"]
-    assert isinstance(call["call"], ChatCall)
-
-
-def test_a_turn_that_fails_is_told_with_its_error(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    host = make_host(hearing=hearing)
-    host.instances.add("script", "mock", {"replies": [{"status": 401}]})
-    with pytest.raises(AuthenticationFailed) as caught:
-        host.open("chat", provider="script").say("hi")
-    [end] = hearing.of("turn end")
-    assert end["error"] is caught.value
-    assert end["answer"] is None
-
-
-def test_an_abandoned_turn_is_told_as_cancelled(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    stream = make_host(hearing=hearing).open("chat", "mock").stream("a b c")
-    next(stream)
-    stream.close()
-    assert hearing.of("turn end")[0]["error"] == Cancelled("abandoned")
-
-
-def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: Callable[..., Host]) -> None:
+def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from All([Prompt([turn.message]) for _ in range(4)])
         return Answer("done")
@@ -364,17 +302,13 @@ def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: Callable[.
     assert sorted(parents) == sorted(turns * 4)
 
 
-def test_a_call_outside_of_turns_has_no_parent(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    for _ in make_host(hearing=hearing).prompt(Prompt([Message("user", "hi")]), model="mock"):
-        pass
+def test_a_call_outside_of_turns_has_no_parent(host: Host, hearing: Hearing) -> None:
+    list(host.prompt(Prompt([Message("user", "hi")]), model="mock"))
     assert [each["parent"] for each in hearing.of("call start")] == [""]
 
 
 @pytest.mark.part
-def test_what_a_plugin_adds_to_the_headers_is_sent(
-    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_headers_are_sent(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f10")
 
     class Adding(InlinePlugin):
@@ -399,71 +333,48 @@ def test_what_a_plugin_adds_to_the_headers_is_sent(
     assert (request.headers["x-call"], request.headers["x-provider"]) == (adding.id, "openai")
 
 
-class Adds(Named):
-    @hookimpl
-    def genai_call_headers(self) -> Any:
-        return {"x-who": self.name, f"x-{self.name}": 1}
+def adds(headers: Any) -> InlinePlugin:
+    def genai_call_headers() -> Any:
+        return headers
+
+    return hooked(genai_call_headers)
 
 
-class AddsJunk(Named):
-    @hookimpl
-    def genai_call_headers(self) -> Any:
-        return 7
+def gives(change: Callable[[Any], Any]) -> InlinePlugin:
+    """A wrapper that changes the headers of all."""
 
+    def genai_call_headers() -> Generator[None, Any, Any]:
+        return change((yield))
 
-class GivesJunk(Named):
-    @hookimpl(wrapper=True)
-    def genai_call_headers(self) -> Generator[None, Any, Any]:
-        yield
-        return 7
-
-
-class AddsAround(Named):
-    @hookimpl(wrapper=True)
-    def genai_call_headers(self) -> Generator[None, Any, Any]:
-        given = yield
-        return [{"x-around": len(given)}, *given]
+    return hooked(genai_call_headers, wrapper=True)
 
 
 ROUTE = RouteInfo("m", "p", "plain")
+OF_A = {"x-who": "a", "x-a": 1}
 
 
-def test_of_two_that_add_one_header_the_first_holds(make_host: Callable[..., Host]) -> None:
-    plugins = {name: Adds(name, []) for name in ("a", "b")}
-    observers = make_host(**plugins, around=AddsAround("around", [])).observers
-    assert observers.headers("x", ROUTE) == {
+def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None:
+    around = gives(lambda given: [{"x-around": len(given)}, *given])
+    host = make_host(a=adds(OF_A), b=adds({"x-who": "b", "x-b": 1}), around=around)
+    assert host.observers.headers("x", ROUTE) == {
         "x-who": "b", "x-a": "1", "x-b": "1", "x-around": "2",
     }  # fmt: skip
 
 
-def test_headers_that_are_none_are_logged_and_left_out(
-    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("odd", "headers", "told"), [
+    (adds(7), {"x-who": "a", "x-a": "1"}, "plugin odd raised in genai_call_headers"),
+    (gives(lambda _: 7), {}, "genai_call_headers returned a int"),
+    (gives(lambda _: [[("authorization", "canary-8f10")]]), {}, "headers returned a list"),
+], ids=["one", "all", "pairs"])  # fmt: skip
+def test_headers_that_are_none_are_logged_without_what_they_hold(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, odd: Any, headers: Any, told: str
 ) -> None:
-    observers = make_host(a=Adds("a", []), junk=AddsJunk("junk", [])).observers
-    assert observers.headers("x", ROUTE) == {"x-who": "a", "x-a": "1"}
-    assert "plugin junk raised in genai_call_headers" in caplog.text
-    observers = make_host(a=Adds("a", []), junk=GivesJunk("junk", [])).observers
-    assert observers.headers("x", ROUTE) == {}
-    assert "genai_call_headers returned a int" in caplog.text
-
-
-def test_headers_that_are_none_are_not_logged_with_what_they_hold(
-    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
-) -> None:
-    class GivesPairs(Named):
-        @hookimpl(wrapper=True)
-        def genai_call_headers(self) -> Generator[None, Any, Any]:
-            yield
-            return [[("authorization", "canary-8f10")]]
-
-    assert make_host(odd=GivesPairs("odd", [])).observers.headers("x", ROUTE) == {}
-    assert "genai_call_headers returned a list" in caplog.text
+    assert make_host(a=adds(OF_A), odd=odd).observers.headers("x", ROUTE) == headers
+    assert told in caplog.text
     assert "canary-8f10" not in caplog.text
 
 
-def test_the_time_to_the_first_piece_is_told(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    host = make_host(hearing=hearing)
+def test_the_time_to_the_first_piece_is_told(host: Host, hearing: Hearing) -> None:
     host.open("chat", "mock").say("hi")
     list(host.open("chat", "mock").stream("hi there"))
     whole, streamed = hearing.of("call end")
@@ -472,7 +383,7 @@ def test_the_time_to_the_first_piece_is_told(make_host: Callable[..., Host]) -> 
 
 
 def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
-    make_host: Callable[..., Host],
+    make_host: MakeHost,
 ) -> None:
     inside: list[str] = []
 
@@ -492,9 +403,7 @@ def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
 
 
 @pytest.mark.part
-def test_a_request_is_told_in_the_thread_that_answers_it(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    host = make_host(hearing=hearing)
+def test_a_request_is_told_in_the_thread_that_answers_it(host: Host, hearing: Hearing) -> None:
     with served(host) as server:
         body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
         assert requests.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
@@ -514,16 +423,14 @@ def test_a_request_is_told_in_the_thread_that_answers_it(make_host: Callable[...
     assert begun[0]["thread"] == ended[0]["thread"]
 
 
-def test_the_end_of_the_host_is_told_once(make_host: Callable[..., Host]) -> None:
-    hearing = Hearing()
-    host = make_host(hearing=hearing)
+def test_the_end_of_the_host_is_told_once(host: Host, hearing: Hearing) -> None:
     host.open("chat", "mock").say("hi")
     host.close()
     host.close()
     assert len(hearing.of("close")) == 1
 
 
-def test_where_nobody_listens_nothing_is_made(make_host: Callable[..., Host]) -> None:
+def test_where_nobody_listens_nothing_is_made(make_host: MakeHost) -> None:
     with make_host().observers.tool("", ToolCall("1", "t"), ManualClock()) as watched:
         assert watched.id == ""
 
@@ -609,14 +516,11 @@ def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
         assert f"plugin slow has returned from {hook}" in caplog.text
 
 
-def test_hooks_that_return_are_not_watched_for_longer(
-    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hooks_that_return_are_not_watched(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    host = make_host(watching=Watching())
     host.observers = Observers(host.plugins.manager, Watchdog(clock))
     for _ in range(3):
         host.open("chat", "mock").say("hi")
         clock.advance(10.0)
-    assert "watching" not in caplog.text
+    assert "hearing" not in caplog.text
     assert clock.due_in() == []

@@ -26,6 +26,7 @@ def genai_models():
     {0}
     yield Model(__name__, ["plain"])
 """
+GOOD = _GOOD.format("pass")
 _EXITS_WITH_B = """
 import os, sys, threading, time
 def end():
@@ -39,6 +40,13 @@ import sys, threading
 if "a_late" in sys.modules:
     threading.Event().wait()
 """
+_LOADS = """
+import sys
+from genai_host.config import Config
+from genai_host.plugins.discovery import InstalledPlugins, Plugins
+from genai_host.plugins.index import PluginIndex
+Plugins(InstalledPlugins(PluginIndex([sys.argv[1]], sys.argv[2])), Config())
+"""
 _ENDS = "it ends the process while it is loaded (exit code {0})"
 _SUSPECT = "the process crashed or was killed while loading it the last time"
 _NEVER = "it takes longer than 1 s to load"
@@ -51,6 +59,11 @@ def install(site: Path, **sources: str) -> None:
 
 def index(site: Path) -> PluginIndex:
     return PluginIndex([str(site)], str(site.parent / "index"))
+
+
+def forget(site: Path, name: str) -> None:
+    there = index(site)
+    there.forget(found for found in there.plugins() if found.name == name)
 
 
 def load(site: Path) -> Plugins:
@@ -73,12 +86,12 @@ class TestTrial:
     def test_what_ends_the_process_is_named_and_the_others_pass(self, site: Path) -> None:
         install(
             site,
-            a_good=_GOOD.format("pass"),
+            a_good=GOOD,
             b_exit="import os; os._exit(3)",
             c_exit=_GOOD.format("import os; os._exit(0)"),
             d_crash="import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
             e_interrupt="raise KeyboardInterrupt",
-            f_good=_GOOD.format("pass"),
+            f_good=GOOD,
         )
         assert self.faults(site) == {
             "b_exit": _ENDS.format(3),
@@ -87,18 +100,15 @@ class TestTrial:
             "e_interrupt": "it raises KeyboardInterrupt when it is loaded",
         }
 
-    @pytest.mark.parametrize(
-        "source",
-        [
-            "while True: pass",
-            "import time\ntime.sleep(600)",
-            _GOOD.format("while True: pass"),
-            _GOOD.format("import threading; threading.Event().wait()"),
-            "import subprocess\nsubprocess.run(['sleep', '600'])",
-        ],
-    )
+    @pytest.mark.parametrize("source", [
+        "while True: pass",
+        "import time\ntime.sleep(600)",
+        _GOOD.format("while True: pass"),
+        _GOOD.format("import threading; threading.Event().wait()"),
+        "import subprocess\nsubprocess.run(['sleep', '600'])",
+    ])  # fmt: skip
     def test_what_never_ends_is_named_and_the_others_pass(self, site: Path, source: str) -> None:
-        install(site, a_good=_GOOD.format("pass"), b_slow=source, c_good=_GOOD.format("pass"))
+        install(site, a_good=GOOD, b_slow=source, c_good=GOOD)
         assert self.faults(site, 1) == {"b_slow": _NEVER}
 
     def test_what_this_process_can_tell_is_no_fault(self, site: Path) -> None:
@@ -117,76 +127,55 @@ class TestTrial:
 
     def test_who_is_to_blame_is_found_alone(self, site: Path) -> None:
         """The first ends the process while the second is loaded."""
-        install(
-            site,
-            a_late=_EXITS_WITH_B + _GOOD.format("pass"),
-            b_slow=_WAITER_FOR_A + _GOOD.format("pass"),
-            c_good=_GOOD.format("pass"),
-        )
+        install(site, a_late=_EXITS_WITH_B + GOOD, b_slow=_WAITER_FOR_A + GOOD, c_good=GOOD)
         assert self.faults(site) == {}
 
     def test_a_process_that_is_left_behind_keeps_no_one_waiting(self, site: Path) -> None:
         source = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {0!r}])\n"
         code = "import sys; sys.stdin.read()"
-        install(site, a_parent=source.format(code) + _GOOD.format("pass"))
+        install(site, a_parent=source.format(code) + GOOD)
         assert self.faults(site) == {}
 
 
 @pytest.mark.process
 class TestLoading:
-    def test_only_what_passed_is_imported_here(self, site: Path) -> None:
-        install(site, a_exit="import os; os._exit(3)", b_good=_GOOD.format("pass"))
+    def test_only_what_passed_is_imported_here_and_that_is_known_the_next_time(
+        self, site: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        install(site, a_exit="import os; os._exit(3)", b_good=GOOD)
         plugins = load(site)
         assert outcomes(plugins) == {"a_exit": _ENDS.format(3), "b_good": ""}
         [broken] = plugins.broken
         assert broken.line() == f"plugin a_exit (a_exit 1.0) is broken: {_ENDS.format(3)}"
         assert broken.fix.endswith("genai-host plugins check a_exit:a_exit")
         assert list(plugins.registry.models) == ["b_good"]
-
-    def test_what_ended_is_known_the_next_time(
-        self, site: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        install(site, a_exit="import os; os._exit(3)", b_good=_GOOD.format("pass"))
-        first = outcomes(load(site))
         monkeypatch.setattr(trial, "_run", None)
-        assert outcomes(load(site)) == first
+        assert outcomes(load(site)) == outcomes(plugins)
 
     def test_another_build_is_tried_again(self, site: Path) -> None:
         install(site, a_exit="import os; os._exit(3)")
         load(site)
-        install(site, a_exit=_GOOD.format("pass"))
+        install(site, a_exit=GOOD)
         assert outcomes(load(site)) == {"a_exit": ""}
 
     @pytest.mark.skipif(os.name != "posix", reason="signals")
-    def test_what_ends_this_process_is_left_out_the_next_time(
-        self, site: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_crashes_is_left_out(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It passed, and changed its mind."""
         crash = "__import__('os').kill(__import__('os').getpid(), 9)"
         install(
             site,
-            a_good=_GOOD.format("pass"),
+            a_good=GOOD,
             b_crash=_GOOD.format(f"'CRASHES' in __import__('os').environ and {crash}"),
         )
-        program = (
-            "import sys\n"
-            "from genai_host.config import Config\n"
-            "from genai_host.plugins.discovery import InstalledPlugins, Plugins\n"
-            "from genai_host.plugins.index import PluginIndex\n"
-            "index = PluginIndex([sys.argv[1]], sys.argv[2])\n"
-            "Plugins(InstalledPlugins(index), Config())\n"
-        )
-        command = [sys.executable, "-c", program, str(site), str(site.parent / "index")]
-        environ = {**os.environ, "PYTHONPATH": str(site)}
-        assert subprocess.run(command, env=environ, check=False).returncode == 0
-        environ["CRASHES"] = "1"
-        assert subprocess.run(command, env=environ, check=False).returncode == -9
-        assert subprocess.run(command, env=environ, check=False).returncode == 0
+        command = [sys.executable, "-c", _LOADS, str(site), str(site.parent / "index")]
+        usual = {**os.environ, "PYTHONPATH": str(site)}
+        crashing = {**usual, "CRASHES": "1"}
+        codes = [subprocess.run(command, env=each).returncode for each in (usual, *[crashing] * 2)]
+        assert codes == [0, -9, 0]
         plugins = load(site)
         assert outcomes(plugins) == {"a_good": "", "b_crash": _SUSPECT}
         assert plugins.broken[0].fix.endswith("genai-host plugins check b_crash:b_crash")
-        there = index(site)
-        there.forget(found for found in there.plugins() if found.name == "b_crash")
+        forget(site, "b_crash")
         assert outcomes(load(site)) == {"a_good": "", "b_crash": ""}
 
 
@@ -208,20 +197,14 @@ class TestWithoutProcesses:
         monkeypatch.setattr(trial, "try_plugins", run)
         return calls
 
-    def test_all_new_ones_are_tried_at_once_and_once(
-        self, site: Path, tried: list[list[str]]
-    ) -> None:
-        install(site, bad="1 / 0", good=_GOOD.format("pass"), other="1 / 0")
+    def test_what_is_new_is_tried_once(self, site: Path, tried: list[list[str]]) -> None:
+        install(site, bad="1 / 0", good=GOOD, other="1 / 0")
         reasons = [outcomes(load(site)) for _ in range(2)]
         assert tried == [["bad", "good", "other"]]
         assert reasons[0] == reasons[1]
         assert reasons[0]["bad"] == "it ends the process"
         assert "ZeroDivisionError" in reasons[0]["other"]
-
-    def test_only_what_is_new_is_tried(self, site: Path, tried: list[list[str]]) -> None:
-        install(site, good=_GOOD.format("pass"), bad="1 / 0")
-        load(site)
-        install(site, later=_GOOD.format("pass"))
+        install(site, later=GOOD)
         load(site)
         assert tried[1:] == [["later"]]
 
@@ -233,14 +216,12 @@ class TestWithoutProcesses:
         assert tried == []
 
     def test_what_is_disabled_is_not_tried(self, site: Path, tried: list[list[str]]) -> None:
-        install(site, good=_GOOD.format("pass"), bad="1 / 0")
+        install(site, good=GOOD, bad="1 / 0")
         plugins = Plugins(InstalledPlugins(index(site)), Config(disabled=["bad"]))
         assert tried == [["good"]]
         assert not plugins.broken
 
-    def test_what_ended_is_kept_before_anything_is_imported(
-        self, site: Path, tried: list[list[str]]
-    ) -> None:
+    def test_what_ended_is_kept_before_imports(self, site: Path, tried: list[list[str]]) -> None:
         install(site, bad="1 / 0", good="raise KeyboardInterrupt")
         with pytest.raises(KeyboardInterrupt):
             load(site)
@@ -253,29 +234,23 @@ class TestWithoutProcesses:
     ) -> None:
         nowhere = tmp_path / "file"
         nowhere.write_text("")
-        install(site, good=_GOOD.format("pass"))
+        install(site, good=GOOD)
         there = PluginIndex([str(site)], str(nowhere / "index"))
         assert not Plugins(InstalledPlugins(there), Config()).broken
         assert tried == []
         Plugins(InstalledPlugins(there, on_trial="all"), Config())
         assert tried == [["good"]]
 
-    def test_all_are_tried_again_but_those_that_are_left_out(
-        self, site: Path, tried: list[list[str]]
-    ) -> None:
-        install(site, bad="1 / 0", good=_GOOD.format("pass"))
+    def test_which_are_tried_again(self, site: Path, tried: list[list[str]]) -> None:
+        """All but those that are left out, and these once they are forgotten."""
+        install(site, bad="1 / 0", good=GOOD)
         load(site)
         plugins = Plugins(InstalledPlugins(index(site), on_trial="all"), Config())
         assert tried[1:] == [["good"]]
         assert [type(each) for each in plugins.results] == [BrokenPlugin, LoadedPlugin]
-
-    def test_what_is_forgotten_is_tried_again(self, site: Path, tried: list[list[str]]) -> None:
-        install(site, bad="1 / 0", good=_GOOD.format("pass"))
+        forget(site, "bad")
         load(site)
-        there = index(site)
-        there.forget(found for found in there.plugins() if found.name == "bad")
-        load(site)
-        assert tried[1:] == [["bad"]]
+        assert tried[2:] == [["bad"]]
 
     @pytest.mark.parametrize("executable", ["", None, "/not/there"])
     def test_where_no_other_python_can_be_started_they_are_loaded_here(
@@ -287,18 +262,16 @@ class TestWithoutProcesses:
         monkeypatch.setattr(trial, "has_interpreter", has_interpreter)
         monkeypatch.setattr("subprocess.Popen", fail)
         monkeypatch.setattr(sys, "executable", executable)
-        install(site, good=_GOOD.format("pass"), other="1 / 0")
+        install(site, good=GOOD, other="1 / 0")
         reasons = outcomes(load(site))
         assert reasons["good"] == ""
         assert "ZeroDivisionError" in reasons["other"]
 
-    def test_a_program_that_is_frozen_does_not_start_itself(
-        self, site: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_frozen_program_is_alone(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(trial, "has_interpreter", has_interpreter)
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr("subprocess.Popen", None)
-        install(site, good=_GOOD.format("pass"))
+        install(site, good=GOOD)
         assert outcomes(load(site)) == {"good": ""}
 
 
@@ -306,7 +279,7 @@ class TestMarks:
     @pytest.fixture(autouse=True)
     def known(self, site: Path) -> None:
         """What is loaded has passed before."""
-        install(site, one=_GOOD.format("pass"), two=_GOOD.format("pass"))
+        install(site, one=GOOD, two=GOOD)
         there = index(site)
         there.remember({found.key: LoadResult("loaded") for found in there.plugins()})
 
@@ -326,9 +299,7 @@ class TestMarks:
         assert self.marks(site) == []
 
     @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
-    def test_there_is_none_after_what_a_process_survives(
-        self, site: Path, error: type[BaseException]
-    ) -> None:
+    def test_there_is_none_after_an_error(self, site: Path, error: type[BaseException]) -> None:
         there = index(site)
         discovery = InstalledPlugins(there)
         [one, _] = there.plugins()
@@ -356,14 +327,10 @@ class TestMarks:
         assert self.marks(site) == []
 
     def test_one_of_another_environment_stays(self, site: Path, tmp_path: Path) -> None:
-        other = tmp_path / "other"
-        other.mkdir()
         self.leave(site, index(site).plugins()[0].key)
-        make_distribution(other, "three")
-        Plugins(
-            InstalledPlugins(PluginIndex([str(other)], str(site.parent / "index"))),
-            Config(disabled=["three"]),
-        )
+        make_distribution(tmp_path / "other", "three")
+        there = PluginIndex([str(tmp_path / "other")], str(site.parent / "index"))
+        Plugins(InstalledPlugins(there), Config(disabled=["three"]))
         assert len(self.marks(site)) == 1
 
     def test_an_interrupt_names_the_plugin(

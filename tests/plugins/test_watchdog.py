@@ -198,6 +198,17 @@ class SlowRoute:
         self.slow.called("close of the HTTP route")
 
 
+def watched_host(make_host: MakeHost, slow: Slow, clock: ManualClock) -> Host:
+    """A host in real time, whose watchdog has a clock of its own."""
+    host = make_host(slow=slow)
+    host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
+    return host
+
+
+def watchdog(clock: ManualClock | None = None) -> Watchdog:
+    return Watchdog(clock, lambda kind, name: "slow")
+
+
 WHERE = {
     "respond": "the feature slow-feature",
     "finally": "the feature slow-feature",
@@ -210,14 +221,10 @@ WHERE = {
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_code_that_hangs_is_named(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str
-) -> None:
+def test_hanging_code(make_host: MakeHost, caplog: pytest.LogCaptureFixture, where: str) -> None:
     slow, clock = Slow(where), ManualClock()
     with ThreadPoolExecutor(1) as pool:
-        host = make_host(slow=slow)
-        watchdog = Watchdog(clock, host.registry.owner)
-        host.observers = Observers(host.plugins.manager, watchdog)
+        host = watched_host(make_host, slow, clock)
 
         def ask() -> str:
             conversation = host.open("slow-feature", "slow-model")
@@ -251,10 +258,7 @@ def test_a_provider_may_wait_until_its_call_is_cancelled(
 ) -> None:
     slow, clock = Slow(where), ManualClock()
     with ThreadPoolExecutor(1) as pool:
-        host = make_host(slow=slow)
-        watchdog = Watchdog(clock, host.registry.owner)
-        host.observers = Observers(host.plugins.manager, watchdog)
-        conversation = host.open("slow-feature", "slow-model")
+        conversation = watched_host(make_host, slow, clock).open("slow-feature", "slow-model")
         ask = conversation.say if where == "send" else lambda text: list(conversation.stream(text))
         asked = pool.submit(ask, "hi")
         assert slow.hangs.wait(30)
@@ -288,15 +292,12 @@ CLOSES: dict[str, tuple[str, Callable[[Host], object]]] = {
     "close of the provider": ("close of the provider slow-provider", Host.close),
     "close of the source of tools": ("close of the source of tools slow-tools", Host.close),
     "genai_on_close": ("genai_on_close", Host.close),
-    "close of the HTTP route": (
-        "close of the HTTP route GET /slow",
-        lambda host: answered(host).close(),
-    ),
-    "shutdown": (
-        "shutdown of the executor slow-executor",
-        lambda host: host.open_executor("slow-executor", {}).shutdown(wait=False),
-    ),
-}
+    "close of the HTTP route":
+        ("close of the HTTP route GET /slow", lambda host: answered(host).close()),
+    "shutdown":
+        ("shutdown of the executor slow-executor",
+         lambda host: host.open_executor("slow-executor", {}).shutdown(wait=False)),
+}  # fmt: skip
 
 
 def answered(host: Host) -> HttpRoutes:
@@ -307,12 +308,9 @@ def answered(host: Host) -> HttpRoutes:
 
 @pytest.mark.parametrize("where", CLOSES)
 def test_code_that_hangs_at_its_end_does_not_keep_the_host_open(
-    make_host: MakeHost,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    where: str,
-) -> None:
+    make_host: MakeHost, clock: ManualClock, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, where: str,
+) -> None:  # fmt: skip
     """The given clock stands still."""
     monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
     slow = Slow(where)
@@ -320,24 +318,23 @@ def test_code_that_hangs_at_its_end_does_not_keep_the_host_open(
     host = make_host(slow=slow, clock=clock)
     host.open("slow-feature", "slow-model").say("hi")
     host.tools()
-    watchdog = host.observers.watchdog
+    watching = host.observers.watchdog
     try:
         close(host)
         assert f"plugin slow has not returned from {what} for 0 seconds" in caplog.text
-        assert "slow" in watchdog.hanging or where != "genai_on_close"
+        assert "slow" in watching.hanging or where != "genai_on_close"
         assert slow.hangs.wait(30)
     finally:
         slow.go_on.set()
     slow.thread.join(30)
-    assert "slow" not in watchdog.hanging or where != "genai_on_close"
+    assert "slow" not in watching.hanging or where != "genai_on_close"
 
 
 def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow, clock = Slow("close"), ManualClock()
-    host = make_host(slow=slow)
-    host.observers = Observers(host.plugins.manager, Watchdog(clock, host.registry.owner))
+    host = watched_host(make_host, slow, clock)
     events = host.open("slow-feature", "slow-model").stream("hi")
     next(each for each in events if each.kind == "delta")
     host.close()
@@ -362,7 +359,7 @@ def test_what_code_raises_that_hung_at_its_end_is_logged(
         raise OSError("too late")
 
     try:
-        Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", close)
+        watchdog().run("provider", "slow", "close", close)
         assert "has not returned from close of the provider slow" in caplog.text
         assert hangs.wait(30)
     finally:
@@ -380,7 +377,7 @@ def test_code_that_returned_just_after_the_timeout_is_not_logged(
             return False
 
     monkeypatch.setattr(concurrency, "new_event", TimedOut)
-    Watchdog(None, lambda kind, name: "slow").run("provider", "slow", "close", lambda: None)
+    watchdog().run("provider", "slow", "close", lambda: None)
     assert not caplog.records
 
 
@@ -390,7 +387,7 @@ def test_code_that_two_threads_find_hanging_is_logged_once(
     """One after its timeout in real time, and the other by its timer."""
     monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
     clock, go_on, other_looked = ManualClock(), threading.Event(), threading.Event()
-    watchdog = Watchdog(clock, lambda kind, name: "slow")
+    watching = watchdog(clock)
 
     class Lock:
         """The lock of the watchdog; a thread that has to wait for it has looked."""
@@ -429,23 +426,22 @@ def test_code_that_two_threads_find_hanging_is_logged_once(
         def hangs(self, value: bool) -> None:
             self.value = value
 
-    monkeypatch.setattr(watchdog, "_lock", Lock())
-    found = Found(watchdog, "provider", "slow", "close", "", None)
-    monkeypatch.setattr(watchdog, "watch", lambda *given, **named: found)
+    monkeypatch.setattr(watching, "_lock", Lock())
+    found = Found(watching, "provider", "slow", "close", "", None)
+    monkeypatch.setattr(watching, "watch", lambda *given, **named: found)
     try:
-        watchdog.run("provider", "slow", "close", lambda: go_on.wait(60))
+        watching.run("provider", "slow", "close", lambda: go_on.wait(60))
         other.join(30)
         assert caplog.text.count("has not returned from close of the provider slow") == 1
     finally:
         go_on.set()
 
 
-def test_code_that_goes_on_after_its_caller_is_not_taken_for_hanging(
+def test_code_that_goes_on_after_its_caller_does_not_hang(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, limits = ManualClock(), Cancellation()
-    watchdog = Watchdog(clock, lambda kind, name: "slow")
-    with watchdog.watch("provider", "slow", "stream", limits=limits) as watched:
+    with watchdog(clock).watch("provider", "slow", "stream", limits=limits) as watched:
         limits.cancel()
         clock.advance(HANGS)  # it is seen to be cancelled
         watched.pause()
@@ -457,12 +453,9 @@ def test_code_that_goes_on_after_its_caller_is_not_taken_for_hanging(
 
 
 @pytest.mark.parametrize("runs", [True, False])
-def test_code_that_its_caller_left_is_not_logged(
-    caplog: pytest.LogCaptureFixture, runs: bool
-) -> None:
+def test_code_that_was_left_is_not_logged(caplog: pytest.LogCaptureFixture, runs: bool) -> None:
     clock, limits = ManualClock(), Cancellation()
-    watchdog = Watchdog(clock, lambda kind, name: "slow")
-    with watchdog.watch("HTTP route", "GET /slow", "body", limits=limits) as watched:
+    with watchdog(clock).watch("HTTP route", "GET /slow", "body", limits=limits) as watched:
         if not runs:
             watched.pause()
         limits.cancel()

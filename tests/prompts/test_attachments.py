@@ -26,7 +26,7 @@ from genai_host.util import files
 from genai_host.util.files import MOST_BYTES
 from genai_host_testing.fake_service import HANG, FakeService, Reply
 
-pytestmark = pytest.mark.part
+pytestmark = [pytest.mark.part, pytest.mark.usefixtures("no_proxies")]
 
 PNG = b"\x89PNG\r\n\x1a\n-and-more"
 JPEG = b"\xff\xd8\xff\xe0-and-more"
@@ -82,84 +82,67 @@ def web() -> Iterator[Web]:
         thread.join()
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "MOST_BYTES", 1_000)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "part"),
-    [
-        ("a.txt", b"hi", Text("a.txt:\n\nhi")),
-        ("a.py", "é = 1\n".encode(), Text("a.py:\n\né = 1\n")),
-        ("Makefile", b"all:", Text("Makefile:\n\nall:")),
-        ("empty.txt", b"", Text("empty.txt:\n\n")),
-        ("bom.txt", b"\xef\xbb\xbfhi", Text("bom.txt:\n\nhi")),
-        ("a.svg", b"<svg/>", Text("a.svg:\n\n<svg/>")),
-        ("a.png", PNG, Image(PNG, "image/png")),
-        ("a.jpg", JPEG, Image(JPEG, "image/jpeg")),
-        ("a.gif", b"GIF89a\0", Image(b"GIF89a\0", "image/gif")),
-        ("a.webp", WEBP, Image(WEBP, "image/webp")),
-        ("picture", PNG, Image(PNG, "image/png")),
-        ("photo", WEBP, Image(WEBP, "image/webp")),
-        ("picture.txt", JPEG, Image(JPEG, "image/jpeg")),
-        ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
-        ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
-        ("paper", PDF, File(PDF, "application/pdf", "paper")),
-        ("sound", WAV, File(WAV, "audio/wav", "sound")),
-        ("sound.mp3", WAV, File(WAV, "audio/mpeg", "sound.mp3")),
-        ("song", b"ID3\x04\xff", File(b"ID3\x04\xff", "audio/mpeg", "song")),
-        ("ID3", b"ID3 is a tag", Text("ID3:\n\nID3 is a tag")),
-        ("film", MP4 + b"isom\xff", File(MP4 + b"isom\xff", "video/mp4", "film")),
-        ("still", MP4 + b"avif\xff", Image(MP4 + b"avif\xff", "image/avif")),
-        ("clip", b"\x1a\x45\xdf\xa3\0", File(b"\x1a\x45\xdf\xa3\0", "video/webm", "clip")),
-        ("archive", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "archive")),
-        ("noise", b"\xfe\xfb", File(b"\xfe\xfb", "application/octet-stream", "noise")),
-        ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
-        ("latin", b"caf\xe9", File(b"caf\xe9", "application/octet-stream", "latin")),
-        ("latin.txt", b"caf\xe9", Text("latin.txt:\n\ncafé")),
-        ("wide.txt", "café".encode("utf-16"), Text("wide.txt:\n\ncafé")),
-        ("wide", "café".encode("utf-16"), Text("wide:\n\ncafé")),
-        ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "data", "part"), [
+    ("a.txt", b"hi", Text("a.txt:\n\nhi")),
+    ("a.py", "é = 1\n".encode(), Text("a.py:\n\né = 1\n")),
+    ("Makefile", b"all:", Text("Makefile:\n\nall:")),
+    ("empty.txt", b"", Text("empty.txt:\n\n")),
+    ("bom.txt", b"\xef\xbb\xbfhi", Text("bom.txt:\n\nhi")),
+    ("a.svg", b"<svg/>", Text("a.svg:\n\n<svg/>")),
+    ("a.png", PNG, Image(PNG, "image/png")),
+    ("a.jpg", JPEG, Image(JPEG, "image/jpeg")),
+    ("a.gif", b"GIF89a\0", Image(b"GIF89a\0", "image/gif")),
+    ("a.webp", WEBP, Image(WEBP, "image/webp")),
+    ("picture", PNG, Image(PNG, "image/png")),
+    ("photo", WEBP, Image(WEBP, "image/webp")),
+    ("picture.txt", JPEG, Image(JPEG, "image/jpeg")),
+    ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
+    ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
+    ("paper", PDF, File(PDF, "application/pdf", "paper")),
+    ("sound", WAV, File(WAV, "audio/wav", "sound")),
+    ("sound.mp3", WAV, File(WAV, "audio/mpeg", "sound.mp3")),
+    ("song", b"ID3\x04\xff", File(b"ID3\x04\xff", "audio/mpeg", "song")),
+    ("ID3", b"ID3 is a tag", Text("ID3:\n\nID3 is a tag")),
+    ("film", MP4 + b"isom\xff", File(MP4 + b"isom\xff", "video/mp4", "film")),
+    ("still", MP4 + b"avif\xff", Image(MP4 + b"avif\xff", "image/avif")),
+    ("clip", b"\x1a\x45\xdf\xa3\0", File(b"\x1a\x45\xdf\xa3\0", "video/webm", "clip")),
+    ("archive", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "archive")),
+    ("noise", b"\xfe\xfb", File(b"\xfe\xfb", "application/octet-stream", "noise")),
+    ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
+    ("latin", b"caf\xe9", File(b"caf\xe9", "application/octet-stream", "latin")),
+    ("latin.txt", b"caf\xe9", Text("latin.txt:\n\ncafé")),
+    ("wide.txt", "café".encode("utf-16"), Text("wide.txt:\n\ncafé")),
+    ("wide", "café".encode("utf-16"), Text("wide:\n\ncafé")),
+    ("unmarked.txt", "Grüße".encode("utf-16-le"), Text("unmarked.txt:\n\nGrüße")),
+    ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, part: Part) -> None:
     (tmp_path / name).write_bytes(data)
     assert attachment(tmp_path / name) == part
     assert attachment(str(tmp_path / name)) == part
 
 
-@pytest.mark.parametrize(
-    ("data", "name", "said", "part"),
-    [
-        (b"hi", "", "", Text("hi")),
-        (b"hi", "", "text/html; charset=utf-8", Text("hi")),
-        (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
-        (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
-        (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
-        (b"\xff", "x.zip", "image/avif", File(b"\xff", "application/zip", "x.zip")),
-        (PNG, "x.zip", "text/plain", Image(PNG, "image/png")),
-        (b"hi", "x", "application/pdf", File(b"hi", "application/pdf", "x")),
-        (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
-    ],
-)
-def test_content_and_name_come_before_what_is_said(
-    data: bytes, name: str, said: str, part: Part
-) -> None:
+@pytest.mark.parametrize(("data", "name", "said", "part"), [
+    (b"hi", "", "", Text("hi")),
+    (b"hi", "", "text/html; charset=utf-8", Text("hi")),
+    (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
+    (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
+    (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
+    (b"\xff", "x.zip", "image/avif", File(b"\xff", "application/zip", "x.zip")),
+    (PNG, "x.zip", "text/plain", Image(PNG, "image/png")),
+    (b"hi", "x", "application/pdf", File(b"hi", "application/pdf", "x")),
+    (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
+])  # fmt: skip
+def test_content_and_name_come_first(data: bytes, name: str, said: str, part: Part) -> None:
     assert part_of(data, name, said) == part
 
 
-def test_what_is_given_twice_is_read_once_and_sent_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_given_twice_is_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("hi")
     (tmp_path / "link.txt").symlink_to("a.txt")
@@ -189,11 +172,10 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert attachment("~/a.txt") == Text("a.txt:\n\nhi")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["missing.txt", ".", "a.txt/b", "x" * 5_000, "nul\0.txt", "//[bad", "[bad]"],
-    ids=lambda name: repr(name[:12]),
-)
+@pytest.mark.parametrize("name", [
+    "missing.txt", ".", "a.txt/b", "x" * 5_000, "nul\0.txt", "//[bad", "[bad]",
+    "~nobody-of-that-name/a.txt",
+], ids=lambda name: repr(name[:12]))  # fmt: skip
 def test_what_cannot_be_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -208,16 +190,6 @@ def test_what_cannot_be_read_is_told(
 def test_a_device_may_have_no_end() -> None:
     with pytest.raises(ConfigurationError, match="/dev/zero is larger than 20 MiB"):
         attachment("/dev/zero")
-
-
-def test_a_text_in_utf_16_without_a_mark_is_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes("Grüße".encode("utf-16-le"))
-    assert attachment(tmp_path / "a.txt") == Text("a.txt:\n\nGrüße")
-
-
-def test_the_home_of_nobody_cannot_be_read() -> None:
-    with pytest.raises(ConfigurationError, match="cannot read"):
-        attachment("~nobody-of-that-name/a.txt")
 
 
 @pytest.mark.parametrize("name", ["empty.png", "empty.pdf"])
@@ -240,9 +212,7 @@ def test_a_file_may_have_20_mib_and_no_more(tmp_path: Path) -> None:
         attachment(file)
 
 
-def test_a_pipe_without_a_writer_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pipe_without_a_writer_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_WRITER_SECONDS", 0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -291,30 +261,23 @@ def test_a_pipe_may_have_no_more_either(tmp_path: Path) -> None:
 
 
 def test_an_address_is_fetched_now(web: Web) -> None:
-    said = "text/plain; charset=utf-8"
-    assert attachment(web.page("/notes/a%20b.txt?x=1", b"hi", Content_Type=said)) == Text(
-        "a b.txt:\n\nhi"
-    )
-    assert attachment(web.page("/", b"hi", Content_Type=said)) == Text("hi")
-    assert attachment(web.page("/pic", PNG, Content_Type=said)) == Image(PNG, "image/png")
-    assert attachment(web.page("/x", b"\xff", Content_Type="image/avif")) == Image(
-        b"\xff", "image/avif"
-    )
-    assert attachment(web.page("/none", b"\xff")) == File(
-        b"\xff", "application/octet-stream", "none"
-    )
-    assert [path for path, _ in web.asked] == ["/notes/a%20b.txt?x=1", "/", "/pic", "/x", "/none"]
-
-
-def test_the_scheme_of_an_address_may_be_in_capitals(web: Web) -> None:
-    address = web.page("/a", b"hi").replace("http", "HTTP")
-    assert attachment(address) == Text("a:\n\nhi")
+    said = {"Content_Type": "text/plain; charset=utf-8"}
+    pages: list[tuple[str, bytes, dict[str, str], Part]] = [
+        ("/notes/a%20b.txt?x=1", b"hi", said, Text("a b.txt:\n\nhi")),
+        ("/", b"hi", said, Text("hi")),
+        ("/pic", PNG, said, Image(PNG, "image/png")),
+        ("/x", b"\xff", {"Content_Type": "image/avif"}, Image(b"\xff", "image/avif")),
+        ("/none", b"\xff", {}, File(b"\xff", "application/octet-stream", "none")),
+    ]
+    for path, data, headers, part in pages:
+        assert attachment(web.page(path, data, 200, **headers)) == part
+    assert [path for path, _ in web.asked] == [path for path, *_ in pages]
+    assert attachment(web.page("/a", b"hi").replace("http", "HTTP")) == Text("a:\n\nhi")
 
 
 def test_a_redirect_is_followed(web: Web) -> None:
     web.page("/there.txt", b"hi")
-    address = web.page("/here", b"", 302, Location="/there.txt")
-    part = attachment(address)
+    part = attachment(web.page("/here", b"", 302, Location="/there.txt"))
     assert isinstance(part, Text)
     assert part.text.endswith("hi")
 
@@ -327,13 +290,6 @@ def test_a_status_of_failure_is_told(web: Web, status: int) -> None:
     assert caught.value.message.startswith(f"cannot fetch {address}")
     assert caught.value.status == status
     assert caught.value.retryable is (status == 500)
-
-
-def test_a_password_in_an_address_is_not_told(web: Web) -> None:
-    address = web.page("/a.txt", b"no", 404).replace("//", "//user:canary@")
-    with pytest.raises(ServiceUnavailable) as caught:
-        attachment(address)
-    assert "canary" not in str(caught.value)
 
 
 _SECRETS = ("user", "p@ss", "canary", "sig", "fragment")
@@ -401,9 +357,7 @@ def test_a_redirect_may_not_lead_from_https_to_http() -> None:
     attachments._must_stay_encrypted(reply("http://example.org/a", "http://example.org/b"))
 
 
-def test_an_address_that_takes_too_long_is_given_up(
-    service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_address_is_given_up(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it goes on: here it keeps sending, and never ends its headers."""
     monkeypatch.setattr(attachments, "_MOST_SECONDS", 0.2)
     service.replies.append(Reply([b"HTTP/1.1 200 OK\r\nX: ", HANG]))
@@ -413,20 +367,16 @@ def test_an_address_that_takes_too_long_is_given_up(
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize("target", ["/loop", "file:///etc/hostname", "ftp://127.0.0.1/x"])
-def test_a_redirect_may_not_lead_anywhere(web: Web, target: str) -> None:
+@pytest.mark.parametrize(("status", "headers"), [
+    pytest.param(302, {"Location": "/page"}, id="a redirect to itself"),
+    pytest.param(302, {"Location": "file:///etc/hostname"}, id="to a file"),
+    pytest.param(302, {"Location": "ftp://127.0.0.1/x"}, id="to another scheme"),
+    pytest.param(200, {"Content_Length": "100"}, id="a body that is cut"),
+    pytest.param(200, {"Content_Encoding": "gzip"}, id="a body that is not compressed as it says"),
+])  # fmt: skip
+def test_a_reply_may_be_none(web: Web, status: int, headers: dict[str, str]) -> None:
     with pytest.raises(ServiceUnavailable, match="cannot fetch"):
-        attachment(web.page("/loop", b"", 302, Location=target))
-
-
-def test_a_body_that_is_cut_is_none(web: Web) -> None:
-    with pytest.raises(ServiceUnavailable, match="cannot fetch"):
-        attachment(web.page("/a.txt", b"hi", Content_Length="100"))
-
-
-def test_a_body_that_is_not_compressed_as_it_says_is_none(web: Web) -> None:
-    with pytest.raises(ServiceUnavailable, match="cannot fetch"):
-        attachment(web.page("/a.txt", b"hi", Content_Encoding="gzip"))
+        attachment(web.page("/page", b"hi", status, **headers))
 
 
 @pytest.mark.usefixtures("small")
@@ -443,19 +393,10 @@ def test_what_is_too_large_is_not_fetched_to_its_end(web: Web) -> None:
     assert not web.sent.get(timeout=30)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://",
-        "http:///a",
-        "http://.a/",
-        "http://*/",
-        "http://[bad",
-        "http://127.0.0.1:99999999/",
-        "http://127.0.0.1:x/",
-        "http://" + "a" * 70 + ".x/",
-    ],
-)
+@pytest.mark.parametrize("address", [
+    "http://", "http:///a", "http://.a/", "http://*/", "http://[bad", "http://127.0.0.1:99999999/",
+    "http://127.0.0.1:x/", "http://" + "a" * 70 + ".x/",
+])  # fmt: skip
 def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
     with pytest.raises((ServiceUnavailable, ConfigurationError), match=r"cannot (read|fetch)"):
         attachment(address)
@@ -470,9 +411,7 @@ def test_an_address_where_nobody_listens_cannot_be_read() -> None:
     assert caught.value.retryable
 
 
-def test_no_password_of_the_user_is_sent(
-    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_own_password_is_sent(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (".netrc", "_netrc"):
         (tmp_path / name).write_text("default login me password secret\n")
         (tmp_path / name).chmod(0o600)
@@ -490,17 +429,10 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
     assert attachment("http://example.invalid/a") == Text("a:\n\nby proxy")
 
 
-@pytest.mark.parametrize(
-    ("proxy", "kind", "told"),
-    [
-        (
-            "http://me:canary@127.0.0.1:9",
-            ServiceUnavailable,
-            "the proxy failed: Connection refused",
-        ),
-        ("socks5://me:canary@127.0.0.1:9", ConfigurationError, "is a SOCKS proxy"),
-    ],
-)
+@pytest.mark.parametrize(("proxy", "kind", "told"), [
+    ("http://me:canary@127.0.0.1:9", ServiceUnavailable, "the proxy failed: Connection refused"),
+    ("socks5://me:canary@127.0.0.1:9", ConfigurationError, "is a SOCKS proxy"),
+])  # fmt: skip
 def test_a_proxy_that_fails_is_not_told_as_the_address(
     monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[GenaiError], told: str
 ) -> None:

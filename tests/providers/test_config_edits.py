@@ -169,118 +169,106 @@ def test_what_is_set_reads_back_and_nothing_else_moves(
     read_config(file, environ={})
 
 
+def add(name: str, kind: str, **values: str) -> None:
+    with edit_config() as document:
+        add_instance(document, TYPES, name, kind, values)
+
+
+def set_in(keys: Mapping[str, str]) -> None:
+    with edit_config() as document:
+        set_keys(document, TYPES, keys)
+
+
 class TestValues:
-    @pytest.mark.parametrize(
-        ("key", "text", "says"),
-        [
-            ("providers.own.cuont", "1", "unknown setting 'providers.own.cuont'"),
-            ("providers.own.count", "x", "providers.own.count: expected an integer"),
-            ("providers.own.count", "-10000000", "'count' must be >="),
-            ("providers.own.mode", "medium", "providers.own.mode: "),
-            ("providers.own.ratio", "null", "TOML does not support null"),
-            ("providers.own.table", '{"a": null}', "TOML does not support null"),
-            ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
-            (
-                "providers.own.limits.read_timeuot",
-                "1",
-                "unknown setting 'providers.own.limits.read_timeuot'",
-            ),
-            ("providers.own.enabled", "maybe", "must be true or false"),
-            ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
-            ("providers.nobody.text", "x", "unknown provider 'nobody'"),
-            ("providers.own.table.a", "x", "unknown configuration key 'providers.own.table.a'"),
-            ("providers.own", "x", "unknown configuration key 'providers.own'"),
-            ("providers.own.models", "x", "unknown configuration key"),
-            ("defaults.modell", "x", "unknown configuration key 'defaults.modell'"),
-            ("version", "3", "unknown configuration key 'version'"),
-            ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
-            ("aliases.a b", "x", "is not a valid alias"),
-        ],
-    )
-    def test_one_that_does_not_fit_is_refused(
-        self, home: Path, key: str, text: str, says: str
-    ) -> None:
-        self.configure("own", "made")
-        before = self.file(home).read_text()
-        with pytest.raises(ConfigurationError, match=re.escape(says)), edit_config() as document:
-            set_keys(document, TYPES, {"defaults.model": "y", key: text})
-        assert self.file(home).read_text() == before
+    @pytest.mark.parametrize(("key", "text", "says"), [
+        ("providers.own.cuont", "1", "unknown setting 'providers.own.cuont'"),
+        ("providers.own.count", "x", "providers.own.count: expected an integer"),
+        ("providers.own.count", "-10000000", "'count' must be >="),
+        ("providers.own.mode", "medium", "providers.own.mode: "),
+        ("providers.own.ratio", "null", "TOML does not support null"),
+        ("providers.own.table", '{"a": null}', "TOML does not support null"),
+        ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
+        ("providers.own.limits.read_timeuot", "1", "setting 'providers.own.limits.read_timeuot'"),
+        ("providers.own.enabled", "maybe", "must be true or false"),
+        ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
+        ("providers.nobody.text", "x", "unknown provider 'nobody'"),
+        ("providers.own.table.a", "x", "unknown configuration key 'providers.own.table.a'"),
+        ("providers.own", "x", "unknown configuration key 'providers.own'"),
+        ("providers.own.models", "x", "unknown configuration key"),
+        ("defaults.modell", "x", "unknown configuration key 'defaults.modell'"),
+        ("version", "3", "unknown configuration key 'version'"),
+        ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
+        ("aliases.a b", "x", "is not a valid alias"),
+    ])  # fmt: skip
+    def test_one_that_is_wrong_is_refused(self, home: Path, key: str, text: str, says: str) -> None:
+        add("own", "made")
+        before = file_of(home).read_text()
+        with pytest.raises(ConfigurationError, match=re.escape(says)):
+            set_in({"defaults.model": "y", key: text})
+        assert file_of(home).read_text() == before
 
     @pytest.mark.parametrize(
         "text", ["sk-canary-1", '"sk-canary-1"', '{"value": "sk-canary-1"}', "[]", "3"]
     )
     def test_a_secret_is_refused_with_the_way_to_keep_it(self, home: Path, text: str) -> None:
-        self.configure("own", "made")
-        with pytest.raises(ConfigurationError) as caught, edit_config() as document:
-            set_keys(document, TYPES, {"providers.own.api_key": text})
+        add("own", "made")
+        with pytest.raises(ConfigurationError) as caught:
+            set_in({"providers.own.api_key": text})
         assert "is a secret" in str(caught.value)
         assert caught.value.hint == "genai-host keys set own --secret api_key"
         assert "canary" not in str(caught.value)
-        assert "canary" not in self.file(home).read_text()
+        assert "canary" not in file_of(home).read_text()
 
     def test_where_a_secret_is_may_be_said(self, home: Path) -> None:
-        self.configure("own", "made")
-        with edit_config() as document:
-            set_keys(document, TYPES, {"providers.own.api_key": '{"env": "MY_KEY"}'})
+        add("own", "made")
+        set_in({"providers.own.api_key": '{"env": "MY_KEY"}'})
         assert read_config().providers["own"].settings == {"api_key": {"env": "MY_KEY"}}
 
-    def configure(self, name: str, kind: str) -> None:
-        with edit_config() as document:
-            add_instance(document, TYPES, name, kind, {})
 
-    def file(self, home: Path) -> Path:
-        return home / "config" / "config.toml"
+def file_of(home: Path) -> Path:
+    return home / "config" / "config.toml"
 
 
 class TestInstances:
     def test_one_is_added_with_all_it_has(self) -> None:
         values = {"text": "x", "count": "3", "models.m.1": "id", "limits.read_timeout": "5"}
-        with edit_config() as document:
-            add_instance(document, TYPES, "own", "made", values)
+        add("own", "made", **values)
         assert read_config().providers == {
             "own": provider_config(
                 "made", models={"m.1": "id"}, limits={"read_timeout": 5}, text="x", count=3
             )
         }
 
-    @pytest.mark.parametrize(
-        ("name", "kind", "values", "says"),
-        [
-            ("Own", "made", {}, "invalid provider name 'Own'"),
-            ("own", "maid", {}, "unknown provider type 'maid'"),
-            ("new", "needing", {}, "provider new: address is missing"),
-            ("new", "made", {"api_key": "sk-1"}, "is a secret"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "kind", "values", "says"), [
+        ("Own", "made", {}, "invalid provider name 'Own'"),
+        ("own", "maid", {}, "unknown provider type 'maid'"),
+        ("new", "needing", {}, "provider new: address is missing"),
+        ("new", "made", {"api_key": "sk-1"}, "is a secret"),
+    ])  # fmt: skip
     def test_one_that_is_wrong_is_not(
         self, name: str, kind: str, values: dict[str, str], says: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match=re.escape(says)), edit_config() as document:
-            add_instance(document, TYPES, name, kind, values)
+        with pytest.raises(ConfigurationError, match=re.escape(says)):
+            add(name, kind, **values)
         assert read_config().providers == {}
 
-    @pytest.mark.parametrize(
-        ("kind", "hint"),
-        [
-            ("maid", "did you mean made?"),
-            ("bedrock", "a plugin brings it: genai-host install genai-vendor-bedrock"),
-        ],
-    )
+    @pytest.mark.parametrize(("kind", "hint"), [
+        ("maid", "did you mean made?"),
+        ("bedrock", "a plugin brings it: genai-host install genai-vendor-bedrock"),
+    ])  # fmt: skip
     def test_one_of_an_unknown_type_says_what_to_do(self, kind: str, hint: str) -> None:
-        with pytest.raises(ConfigurationError) as caught, edit_config() as document:
-            add_instance(document, TYPES, "own", kind, {})
+        with pytest.raises(ConfigurationError) as caught:
+            add("own", kind)
         assert caught.value.hint.endswith(hint)
 
     def test_a_secret_that_it_needs_may_come_later(self) -> None:
-        with edit_config() as document:
-            add_instance(document, TYPES, "new", "needing", {"address": "x"})
+        add("new", "needing", address="x")
         assert read_config().providers["new"].settings == {"address": "x"}
 
     def test_none_is_added_twice(self) -> None:
-        with edit_config() as document:
-            add_instance(document, TYPES, "own", "made", {})
-        with pytest.raises(ConfigurationError, match="already"), edit_config() as document:
-            add_instance(document, TYPES, "own", "made", {})
+        add("own", "made")
+        with pytest.raises(ConfigurationError, match="already"):
+            add("own", "made")
 
     def test_one_of_the_name_of_its_type_is_there_unasked(self) -> None:
         with edit_config() as document:
@@ -306,8 +294,7 @@ class TestInstances:
 
     def test_what_is_unset_is_as_without(self) -> None:
         keys = {"providers.made.text": "x", "providers.made.models.a.b": "c", "defaults.model": "m"}
-        with edit_config() as document:
-            set_keys(document, TYPES, keys)
+        set_in(keys)
         with edit_config() as document:
             unset_keys(document, keys)
         config = read_config()

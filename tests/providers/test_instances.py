@@ -31,6 +31,7 @@ from genai_host.providers.instance import ProviderUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 @frozen
@@ -88,11 +89,6 @@ def answering(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -
     return make
 
 
-def test_each_type_has_an_instance_of_its_name(answering: Any) -> None:
-    host = answering()
-    assert host.open("chat", "m").say("x").text == "yes"
-
-
 def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> None:
     providers = {
         name: provider_config("answering", **{"answer": name, **_KEY}) for name in ("one", "two")
@@ -103,11 +99,11 @@ def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> N
         assert host.open("chat", f"m@{name}").say("x").text == name
 
 
-def test_an_instance_is_opened_once_and_late(answering: Any) -> None:
+def test_each_type_has_an_instance_that_is_opened_once_and_late(answering: Any) -> None:
     host = answering()
     assert Answering.opened == []
     for _ in range(3):
-        host.open("chat", "m").say("x")
+        assert host.open("chat", "m").say("x").text == "yes"
     assert Answering.opened == ["answering"]
     host.close()
     assert Answering.closed == ["answering"]
@@ -139,25 +135,14 @@ class TestConfigured:
     def file(self, tmp_path: Path) -> Path:
         return tmp_path / "mine.toml"
 
-    @pytest.mark.parametrize(
-        ("lines", "says", "hint"),
-        [
-            ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
-            (
-                "answer = 3",
-                ":4: provider own: answer: expected a string, not an integer",
-                "what to say",
-            ),
-            ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
-            ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
-            ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
-            (
-                "limits = { read_timeout = 0 }",
-                "provider own: limits: 'read_timeout' must be > 0",
-                "",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("lines", "says", "hint"), [
+        ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
+        ("answer = 3", ":4: provider own: answer: expected a string", "what to say"),
+        ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
+        ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
+        ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
+        ("limits = { read_timeout = 0 }", "own: limits: 'read_timeout' must be > 0", ""),
+    ])  # fmt: skip
     def test_a_wrong_setting(
         self, answering: Any, file: Path, lines: str, says: str, hint: str
     ) -> None:
@@ -204,18 +189,13 @@ class TestConfigured:
         assert Answering.closed.count("own") == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
-        ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
-        ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
-        ({"answer": 3}, "expected a string, not an integer"),
-    ],
-)
-def test_an_instance_that_cannot_be_opened_disturbs_no_other(
-    answering: Any, settings: dict[str, Any], reason: str
-) -> None:
+@pytest.mark.parametrize(("settings", "reason"), [
+    ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
+    ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
+    ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
+    ({"answer": 3}, "expected a string, not an integer"),
+])  # fmt: skip
+def test_one_that_cannot_open_disturbs_no_other(answering: Any, settings: Any, reason: str) -> None:
     host = answering(Config(providers={"bad": provider_config("answering", **settings)}))
     assert host.open("chat", "m").say("x").text == "yes"
     with pytest.raises(NoRoute) as caught:
@@ -231,18 +211,14 @@ def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
             host.open("chat", name, provider=provider)
 
 
-def test_one_of_a_type_that_is_misspelt_is_told_with_its_line(
-    answering: Any, tmp_path: Path
-) -> None:
+def test_one_of_a_misspelt_type_is_told_with_its_line(answering: Any, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[providers.odd]\ntype = 'answring'\n")
     reason = answering(read_config(file)).instances.unknown["odd"]
     assert reason == (f"{file}:2: unknown provider type 'answring'; did you mean answering?")
 
 
-def test_what_an_instance_lacks_is_a_reason(
-    answering: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_lacks_is_a_reason(answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANSWERING_KEY")
     with pytest.raises(NoRoute, match="no key: set ANSWERING_KEY"):
         answering().open("chat", "m")
@@ -298,24 +274,18 @@ class TestWhileRunning:
     def test_removing_an_instance_ends_the_calls_under_way(self, host: Host) -> None:
         host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}]})
         conversation = host.open("chat", provider="stuck")
-        errors: list[BaseException] = []
         begun = threading.Event()
 
         def run() -> None:
-            try:
-                begun.set()
-                conversation.say("x")
-            except ProviderRemoved as error:
-                errors.append(error)
+            begun.set()
+            conversation.say("x")
 
-        thread = threading.Thread(target=run)
-        thread.start()
+        running = in_background(run)
         assert begun.wait(30)
         host.instances.remove("stuck")
-        thread.join(30)
-        assert not thread.is_alive()
-        assert len(errors) == 1
-        assert "stuck" in str(errors[0])
+        error = running.exception(30)
+        assert isinstance(error, ProviderRemoved)
+        assert "stuck" in str(error)
 
     def test_what_is_gone_cannot_be_opened_or_used(self, answering: Any) -> None:
         host = answering()
@@ -349,9 +319,7 @@ class TestWhileRunning:
         bring = "a plugin brings it: genai-host install genai-vendor-ollama"
         assert caught.value.hint == f"choose from mock; {bring}"
 
-    def test_what_is_being_disabled_is_not_said_to_be_removed(
-        self, answering: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_is_being_disabled(self, answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """While its provider is closed, which may take long."""
         host = answering()
         found: list[str] = []
@@ -386,16 +354,10 @@ class TestObservers:
         watching = Watching()
         host = answering(watching=watching)
         host.instances.add("more", "answering")
-        host.instances.disable("more")
-        host.instances.enable("more")
-        host.instances.enable("more")
-        host.instances.remove("more")
-        assert watching.heard == [
-            ("provider", "more", True),
-            ("provider", "more", False),
-            ("provider", "more", True),
-            ("provider", "more", False),
-        ]
+        for change in ("disable", "enable", "enable", "remove"):
+            getattr(host.instances, change)("more")
+        added = [True, False, True, False]
+        assert watching.heard == [("provider", "more", each) for each in added]
 
     def test_one_that_breaks_is_logged_and_disturbs_nobody(
         self, answering: Any, caplog: pytest.LogCaptureFixture

@@ -6,8 +6,10 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
+from stand_ins import UnaskedProvider
 
 from genai_host import Host
 from genai_host.api import (
@@ -16,8 +18,6 @@ from genai_host.api import (
     Model,
     NoSettings,
     Provider,
-    ProviderReply,
-    ProviderRequest,
     ProviderType,
     Services,
     http_provider,
@@ -30,8 +30,7 @@ from genai_host_testing.internal.fixtures import MakeHost
 Probe = Callable[[CancelToken], Mapping[str, str]]
 
 
-class Probed(Provider):
-    serves = {"plain": DialectEndpoint()}
+class Probed(UnaskedProvider):
     default_models = {"chat": "m"}
 
     def __init__(self, probe: Probe) -> None:
@@ -39,11 +38,6 @@ class Probed(Provider):
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
         return self._probe(limits)
-
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        raise NotImplementedError
-
-    stream = send
 
 
 MakeProbed = Callable[..., Host]
@@ -67,10 +61,7 @@ def probed(make_host: MakeHost) -> MakeProbed:
 
 
 def raising(error: BaseException) -> Probe:
-    def probe(limits: CancelToken) -> Mapping[str, str]:
-        raise error
-
-    return probe
+    return mock.Mock(side_effect=error)
 
 
 def works(limits: CancelToken) -> Mapping[str, str]:
@@ -82,9 +73,7 @@ def states(host: Host) -> dict[str, tuple[str, str]]:
 
 
 class TestStates:
-    def test_item_4_a_provider_works_needs_something_or_is_unreachable(
-        self, probed: MakeProbed
-    ) -> None:
+    def test_item_4_one_works_needs_something_or_is_unreachable(self, probed: MakeProbed) -> None:
         host = probed(
             good=works,
             away=raising(ServiceUnavailable("nobody answers", hint="start it")),
@@ -109,9 +98,7 @@ class TestStates:
         with pytest.raises(NoRoute, match="m cannot run: nobody answers"):
             host.probe().resolve("m")
 
-    def test_item_4_all_are_tried_at_once_and_one_that_hangs_is_left(
-        self, probed: MakeProbed
-    ) -> None:
+    def test_item_4_all_are_tried_at_once_and_hanging_ones_left(self, probed: MakeProbed) -> None:
         clock, until_end = ManualClock(), threading.Event()
 
         def hanging(limits: CancelToken) -> Mapping[str, str]:
@@ -130,24 +117,19 @@ class TestStates:
         assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 5 s"))
 
     def test_item_4_what_was_found_holds_for_some_seconds(self, probed: MakeProbed) -> None:
-        clock, tried = ManualClock(), []
-
-        def counted(limits: CancelToken) -> Mapping[str, str]:
-            tried.append(1)
-            return {}
-
+        clock, counted = ManualClock(), mock.Mock(return_value={})
         host = probed(clock, counted=counted)
         for _ in range(3):
             host.probe()
-        assert len(tried) == 1
+        assert counted.call_count == 1
         clock.advance(10)
         host.probe()
-        assert len(tried) == 2
+        assert counted.call_count == 2
         host.instances.reopen("counted")
         host.probe()
-        assert len(tried) == 3
+        assert counted.call_count == 3
         host.probe(again=host.instances["counted"])
-        assert len(tried) == 4
+        assert counted.call_count == 4
 
     def test_item_4_what_is_found_later_takes_the_place_of_it(self, probed: MakeProbed) -> None:
         clock, lacking = ManualClock(), dict[str, str]()
@@ -186,9 +168,3 @@ class TestOverHttp:
         model = Model("m", ["openai-chat"], at={"acme": "m"})
         plugin: Any = InlinePlugin(providers=[kind], models=[model])
         return states(make_host(acme=plugin, mock=None))
-
-
-@pytest.fixture
-def service() -> Any:
-    with FakeService() as made:
-        yield made

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
 from genai_host.tools.sources import MOST
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.suites.base import in_background
 
 
 def tool(name: str, text: str = "done", **fields: Any) -> Tool:
@@ -40,13 +42,23 @@ class Source(ToolSource):
         self.closed = True
 
 
+def raising(error: BaseException) -> Callable[[CancelToken], None]:
+    def look(limits: CancelToken) -> None:
+        raise error
+
+    return look
+
+
+Make = Callable[..., Host]
+
+
 @pytest.fixture
 def source() -> Source:
     return Source("shop", tool("buy"), tool("look"))
 
 
 @pytest.fixture
-def make(make_host: MakeHost, clock: ManualClock) -> Callable[..., Host]:
+def make(make_host: MakeHost, clock: ManualClock) -> Make:
     def made(*sources: ToolSource, **approvals: str) -> Host:
         plugin = InlinePlugin(tools=[tool("own")], tool_sources=sources)
         return make_host(plugin=plugin, clock=clock, config=Config(approvals=approvals))
@@ -59,7 +71,7 @@ def offered(host: Host) -> dict[str, str]:
     return {each.name: each.approval for each in found}
 
 
-def test_they_are_offered_beside_the_others(make: Callable[..., Host], source: Source) -> None:
+def test_they_are_offered_beside_the_others(make: Make, source: Source) -> None:
     host = make(source)
     assert list(offered(host)) == ["own", "shop__buy", "shop__look"]
     assert list(host.tools()) == ["own", "shop__buy", "shop__look"]
@@ -67,17 +79,12 @@ def test_they_are_offered_beside_the_others(make: Callable[..., Host], source: S
 
 
 @pytest.mark.parametrize("is_set", [False, True])
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        ("it is closed: run open", "tool 'shop__buy' is unavailable: it is closed: run open"),
-        (None, "unknown tool 'shop__buy'"),
-        (RuntimeError("a bug"), "a bug"),
-    ],
-)
-def test_why_a_source_has_no_tools(
-    make_host: MakeHost, reason: Any, message: str, is_set: bool
-) -> None:
+@pytest.mark.parametrize(("reason", "message"), [
+    ("it is closed: run open", "tool 'shop__buy' is unavailable: it is closed: run open"),
+    (None, "unknown tool 'shop__buy'"),
+    (RuntimeError("a bug"), "a bug"),
+])  # fmt: skip
+def test_why_one_has_no_tools(make_host: MakeHost, reason: Any, message: str, is_set: bool) -> None:
     class Empty(Source):
         def unavailable_reason(self) -> str | None:
             if isinstance(reason, Exception):
@@ -92,13 +99,13 @@ def test_why_a_source_has_no_tools(
         host.tool("shop__buy")
 
 
-def test_a_tool_of_a_plugin_of_ours_that_is_missing(make: Callable[..., Host]) -> None:
+def test_a_tool_of_a_plugin_of_ours_that_is_missing(make: Make) -> None:
     with pytest.raises(ConfigurationError, match="unknown tool 'sandbox__run'") as caught:
         make().tool("sandbox__run")
     assert caught.value.hint == "a plugin brings it: genai-host install genai-tools-sandbox"
 
 
-def test_what_there_is_may_change(make: Callable[..., Host], source: Source) -> None:
+def test_what_there_is_may_change(make: Make, source: Source) -> None:
     host = make(source)
     assert "shop__buy" in offered(host)
     schema = {"properties": {"what": {"type": "string"}}, "required": ["what"]}
@@ -110,7 +117,7 @@ def test_what_there_is_may_change(make: Callable[..., Host], source: Source) -> 
     assert "unknown tool" in host.call_tool("shop__look").text
 
 
-def test_the_user_says_whether_they_may_run(make: Callable[..., Host], source: Source) -> None:
+def test_the_user_says_whether_they_may_run(make: Make, source: Source) -> None:
     host = make(source, **{"shop__*": "ask", "shop__look": "allow"})
     assert offered(host) == {"own": "allow", "shop__buy": "ask", "shop__look": "allow"}
     assert "needs the approval" in host.call_tool("shop__buy").text
@@ -118,9 +125,7 @@ def test_the_user_says_whether_they_may_run(make: Callable[..., Host], source: S
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_the_longest_beginning_holds_wherever_it_stands(
-    make: Callable[..., Host], backwards: bool
-) -> None:
+def test_the_longest_beginning_holds_wherever_it_stands(make: Make, backwards: bool) -> None:
     said = [("*", "ask"), ("shop__*", "allow"), ("shop__wipe_*", "deny")]
     shop = Source("shop", tool("look"), tool("wipe_all"))
     host = make(shop, **dict(reversed(said) if backwards else said))
@@ -139,7 +144,7 @@ def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None
     "wrong", [[5], 5, None, [tool("ok"), "no"]], ids=["no tool", "no list", "nothing", "one"]
 )
 def test_one_that_gives_what_is_no_tool_has_none(
-    make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture, wrong: Any
+    make: Make, source: Source, caplog: pytest.LogCaptureFixture, wrong: Any
 ) -> None:
     source.has = wrong
     other = Source("other", tool("one"))
@@ -148,14 +153,9 @@ def test_one_that_gives_what_is_no_tool_has_none(
     assert "the tools of shop are not there for now" in caplog.text
 
 
-def test_one_that_fails_is_left_alone_for_a_while(
-    make: Callable[..., Host], source: Source, clock: ManualClock
-) -> None:
-    def fail(limits: CancelToken) -> None:
-        raise SystemExit("no server")
-
+def test_one_that_fails_is_left_for_a_while(make: Make, source: Source, clock: ManualClock) -> None:
     host = make(source)
-    source.look = fail
+    source.look = raising(SystemExit("no server"))
     for _ in range(3):
         assert list(offered(host)) == ["own"]
         assert "unknown tool" in host.call_tool("shop__buy").text
@@ -165,9 +165,7 @@ def test_one_that_fails_is_left_alone_for_a_while(
     assert "shop__buy" in offered(host)
 
 
-def test_a_tool_that_was_seen_is_called_without_another_look(
-    make: Callable[..., Host], source: Source
-) -> None:
+def test_a_tool_that_was_seen_is_called_without_another_look(make: Make, source: Source) -> None:
     host = make(source)
     assert "shop__buy" in offered(host)
     assert host.call_tool("shop__buy").text == "done"
@@ -176,37 +174,21 @@ def test_a_tool_that_was_seen_is_called_without_another_look(
     assert source.asked == 2, "it may be there by now"
 
 
-def test_a_look_that_fails_loses_no_tool_that_was_seen(
-    make: Callable[..., Host], source: Source
-) -> None:
-    def fail(limits: CancelToken) -> None:
-        raise ServiceUnavailable("no server")
-
+def test_a_look_that_fails_loses_no_tool_that_was_seen(make: Make, source: Source) -> None:
     host = make(source)
     assert "shop__buy" in offered(host)
-    source.look = fail
+    source.look = raising(ServiceUnavailable("no server"))
     assert list(offered(host)) == ["own"]
     assert host.call_tool("shop__buy").text == "done"
     assert "shop__buy" in host.call_tool("nothing").text
 
 
-def test_one_that_is_seen_no_more_is_gone(make: Callable[..., Host], source: Source) -> None:
-    host = make(source)
-    assert "shop__look" in offered(host)
-    source.has = [tool("buy")]
-    assert "shop__look" not in offered(host)
-    assert "unknown tool" in host.call_tool("shop__look").text
-
-
 def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
-    make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture
+    make: Make, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(limits: CancelToken) -> None:
-        raise ConfigurationError(
-            "/a/mcp.json:7: shop has no command", file="/a/mcp.json", line=7, hint="write one"
-        )
-
-    source.look = fail
+    why = "/a/mcp.json:7: shop has no command"
+    error = ConfigurationError(why, file="/a/mcp.json", line=7, hint="write one")
+    source.look = raising(error)
     host = make(source)
     with caplog.at_level(logging.WARNING):
         assert list(offered(host)) == ["own"]
@@ -219,11 +201,8 @@ def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
     assert caught.value.hint == "write one"
 
 
-def test_one_that_hangs_is_given_up(
-    make: Callable[..., Host], source: Source, clock: ManualClock
-) -> None:
-    told = threading.Event()
-    ended = threading.Event()
+def test_one_that_hangs_is_given_up(make: Make, source: Source, clock: ManualClock) -> None:
+    told, ended = threading.Event(), threading.Event()
 
     def hang(limits: CancelToken) -> None:
         with limits.on_cancel(ended.set):
@@ -231,18 +210,14 @@ def test_one_that_hangs_is_given_up(
             ended.wait()
 
     source.look = hang
-    host = make(source)
-    found: list[Any] = []
-    asking = threading.Thread(target=lambda: found.append(offered(host)), daemon=True)
-    asking.start()
+    asking = in_background(offered, make(source))
     assert told.wait(30)
     clock.advance(30)
-    asking.join(30)
-    assert found == [{"own": "allow"}]
+    assert asking.result(30) == {"own": "allow"}
     assert ended.wait(30)
 
 
-def test_who_asks_can_give_up(make: Callable[..., Host], source: Source) -> None:
+def test_who_asks_can_give_up(make: Make, source: Source) -> None:
     told, until = threading.Event(), Cancellation()
 
     def hang(limits: CancelToken) -> None:
@@ -250,43 +225,26 @@ def test_who_asks_can_give_up(make: Callable[..., Host], source: Source) -> None
         threading.Event().wait(30)
 
     source.look = hang
-    host = make(source)
-    errors: list[Exception] = []
-
-    def ask() -> None:
-        with pytest.raises(Cancelled) as caught:
-            host.toolbox.offered({}, until)
-        errors.append(caught.value)
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
+    asking = in_background(make(source).toolbox.offered, {}, until)
     assert told.wait(30)
     until.cancel()
-    asking.join(30)
-    assert len(errors) == 1
+    assert isinstance(asking.exception(30), Cancelled)
 
 
-def test_an_endless_list_is_cut(make: Callable[..., Host], source: Source) -> None:
-    def endless() -> Iterator[Tool]:
-        number = 0
-        while True:
-            yield tool(f"t{number}")
-            number += 1
-
-    source.has = endless()  # type: ignore[assignment]  # any iterable may be given
+def test_an_endless_list_is_cut(make: Make, source: Source) -> None:
+    endless: Any = (tool(f"t{number}") for number in itertools.count())
+    source.has = endless
     assert len(make(source).tools()) == MOST + 1
 
 
-def test_a_name_that_is_too_long_is_left_out(
-    make: Callable[..., Host], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_name_that_is_too_long_is_left_out(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     source = Source("shop", tool("x" * 62), tool("y"))
     with caplog.at_level(logging.WARNING):
         assert list(make(source).tools()) == ["own", "shop__y"]
     assert "its name is too long" in caplog.text
 
 
-def test_they_are_closed_with_the_host(make: Callable[..., Host], source: Source) -> None:
+def test_they_are_closed_with_the_host(make: Make, source: Source) -> None:
     failing = Source("bad")
     failing.close = lambda: 1 / 0  # type: ignore[method-assign,assignment]  # a fault
     host = make(failing, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import Terminal
@@ -54,6 +55,7 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer(output.text)
 
 
+Make = Callable[..., Host]
 FEATURE = Feature("telling", NoSettings, respond, roles={})
 
 
@@ -63,7 +65,7 @@ def sources() -> list[Source]:
 
 
 @pytest.fixture
-def make(make_host: MakeHost, sources: list[Source]) -> Callable[..., Host]:
+def make(make_host: MakeHost, sources: list[Source]) -> Make:
     def made(**given: object) -> Host:
         plugin = InlinePlugin(
             features=[FEATURE], tools=[tool("add"), tool("send")], tool_sources=sources
@@ -74,32 +76,25 @@ def make(make_host: MakeHost, sources: list[Source]) -> Callable[..., Host]:
     return made
 
 
-@pytest.mark.parametrize(
-    ("tools", "offered", "asked"),
-    [
-        (None, "add gists__list git__log git__push", [1, 1]),
-        (["add"], "add", [0, 0]),
-        ([], "", [0, 0]),
-        (["git__*"], "git__log git__push", [1, 0]),
-        (["git__p*", "add"], "add git__push", [1, 0]),
-        (["gi*"], "gists__list git__log git__push", [1, 1]),
-        (["git__log", "send"], "git__log", [1, 0]),
-        ("a*", "add", [0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("tools", "offered", "asked"), [
+    (None, "add gists__list git__log git__push", [1, 1]),
+    (["add"], "add", [0, 0]),
+    ([], "", [0, 0]),
+    (["git__*"], "git__log git__push", [1, 0]),
+    (["git__p*", "add"], "add git__push", [1, 0]),
+    (["gi*"], "gists__list git__log git__push", [1, 1]),
+    (["git__log", "send"], "git__log", [1, 0]),
+    ("a*", "add", [0, 0]),
+])  # fmt: skip
 def test_only_these_are_offered_and_only_their_sources_are_asked(
-    make: Callable[..., Host],
-    sources: list[Source],
-    tools: list[str] | None,
-    offered: str,
-    asked: list[int],
+    make: Make, sources: list[Source], tools: Any, offered: str, asked: list[int]
 ) -> None:
     conversation = make().open("telling", tools=tools)
     assert conversation.say("?").text == offered
     assert [source.asked for source in sources] == asked
 
 
-def test_no_other_can_be_called(make: Callable[..., Host]) -> None:
+def test_no_other_can_be_called(make: Make) -> None:
     host = make()
     assert host.open("telling", tools=["add"]).say("add").text == "done"
     refused = host.open("telling", tools=["add"]).say("git__log").text
@@ -107,23 +102,21 @@ def test_no_other_can_be_called(make: Callable[..., Host]) -> None:
     assert host.call_tool("git__log").text == "done", "others are not limited by it"
 
 
-def test_what_is_denied_stays_so(make: Callable[..., Host]) -> None:
+def test_what_is_denied_stays_so(make: Make) -> None:
     assert "is denied" in make().open("telling", tools=["send"]).say("send").text
 
 
 @pytest.mark.parametrize(
     ("name", "hint"), [("ad", "did you mean add?"), ("gut__log", ""), ("xyz*", "choose from ")]
 )
-def test_a_name_of_nothing_is_refused(make: Callable[..., Host], name: str, hint: str) -> None:
+def test_a_name_of_nothing_is_refused(make: Make, name: str, hint: str) -> None:
     with pytest.raises(ConfigurationError, match="unknown tool") as caught:
         make().open("telling", tools=[name])
     assert hint in caught.value.hint
 
 
 @pytest.mark.part
-def test_it_is_on_record_and_stays_until_it_is_changed(
-    make: Callable[..., Host], tmp_path: Path
-) -> None:
+def test_it_is_on_record_and_stays_until_it_is_changed(make: Make, tmp_path: Path) -> None:
     with Store(tmp_path / "talks.db") as store:
         host = make(store=store)
         id = host.open("telling", tools=["add"]).id
@@ -137,7 +130,7 @@ def test_it_is_on_record_and_stays_until_it_is_changed(
         assert make(store=store).conversation(id).say("?").text == "git__log"
 
 
-def test_a_record_in_memory_has_it_as_well(make: Callable[..., Host]) -> None:
+def test_a_record_in_memory_has_it_as_well(make: Make) -> None:
     host = make()
     record = host.open("telling", tools=["add"]).record
     assert isinstance(record, InMemoryRecord)
@@ -172,31 +165,23 @@ class TestCommands:
         make_distribution(tmp_path, "zz-telling", files={"zz_telling.py": _SOURCE})
         monkeypatch.syspath_prepend(str(tmp_path))
 
-    @pytest.mark.parametrize(
-        ("options", "offered"),
-        [
-            (["--tools", "zz_one,zzz"], "zz_one zzz"),
-            (["-T", "zz_*", "-T", "zzz"], "zz_one zz_two zzz"),
-            (["--no-tools"], "none"),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "offered"), [
+        (["--tools", "zz_one,zzz"], "zz_one zzz"),
+        (["-T", "zz_*", "-T", "zzz"], "zz_one zz_two zzz"),
+        (["--no-tools"], "none"),
+    ])  # fmt: skip
     def test_ask_takes_them(self, terminal: Terminal, options: list[str], offered: str) -> None:
         code, out, _ = terminal("ask", "-f", "telling", *options, "?")
         assert (code, out) == (0, f"{offered}\n")
         assert terminal("ask", "-c", "?")[1] == f"{offered}\n", "it stays"
         assert terminal("ask", "-c", "--tools", "zzz", "?")[1] == "zzz\n"
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            ["--tools", "zzz", "--no-tools"],
-            ["--tools", "zzz", "--save-template", "mine"],
-            ["--max-cost", "0"],
-        ],
-    )
-    def test_what_does_not_go_together_is_refused(
-        self, terminal: Terminal, options: list[str]
-    ) -> None:
+    @pytest.mark.parametrize("options", [
+        ["--tools", "zzz", "--no-tools"],
+        ["--tools", "zzz", "--save-template", "mine"],
+        ["--max-cost", "0"],
+    ])  # fmt: skip
+    def test_what_does_not_fit_is_refused(self, terminal: Terminal, options: list[str]) -> None:
         assert terminal("ask", *options, "?")[0] == 2
 
     def test_a_wrong_name_is_told(self, terminal: Terminal) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ def tool(name: str) -> Tool:
 SHOP = ToolSet("shop", Settings, tools_of)
 
 
+Make = Callable[..., Host]
+
+
 @pytest.fixture
 def file(home: Path) -> Path:
     path = home / "config" / "config.toml"
@@ -51,7 +55,7 @@ def file(home: Path) -> Path:
 
 
 @pytest.fixture
-def make(make_host: MakeHost) -> Callable[..., Host]:
+def make(make_host: MakeHost) -> Make:
     def made(*sets: ToolSet[Any] | ToolSource, config: Config | None = None) -> Host:
         plugin = InlinePlugin(tools=[tool("own")], tool_sources=sets or [SHOP])
         return make_host(plugin=plugin, config=read_config() if config is None else config)
@@ -65,20 +69,15 @@ def looked(host: Host) -> str:
     return output.text
 
 
-def test_they_come_from_the_file(make: Callable[..., Host], file: Path) -> None:
+def test_they_have_defaults_and_come_from_the_file(make: Make, file: Path) -> None:
+    host = make()
+    assert sorted(host.tools()) == ["own", "shop__look"]
+    assert looked(host) == " 3 none"
     file.write_text("[tools.shop]\nfolder = '/a'\nmost = 5\n")
     assert looked(make()) == "/a 5 none"
 
 
-def test_they_have_defaults(make: Callable[..., Host]) -> None:
-    host = make()
-    assert sorted(host.tools()) == ["own", "shop__look"]
-    assert looked(host) == " 3 none"
-
-
-def test_the_environment_comes_before_the_file(
-    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_first(make: Make, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("[tools.shop]\nmost = 5\n")
     monkeypatch.setenv("SHOP_FOLDER", "/usual")
     assert looked(make()) == "/usual 5 none"
@@ -88,7 +87,7 @@ def test_the_environment_comes_before_the_file(
 
 
 def test_a_secret_comes_from_the_environment_or_where_the_file_says(
-    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "usual")
     assert looked(make()) == " 3 usual"
@@ -99,28 +98,15 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
     assert looked(make()) == " 3 own"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "told", "hint"),
-    [
-        (
-            "[tools.shop]\nmost = 5\nfoldr = '/a'",
-            3,
-            "unknown setting 'foldr'",
-            "did you mean folder?",
-        ),
-        ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
-        ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "told", "hint"), [
+    ("[tools.shop]\nmost = 5\nfoldr = '/a'", 3, "unknown setting 'foldr'", "mean folder?"),
+    ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
+    ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
+])  # fmt: skip
 def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
-    make: Callable[..., Host],
-    file: Path,
-    caplog: pytest.LogCaptureFixture,
-    text: str,
-    line: int,
-    told: str,
-    hint: str,
-) -> None:
+    make: Make, file: Path, caplog: pytest.LogCaptureFixture,
+    text: str, line: int, told: str, hint: str,
+) -> None:  # fmt: skip
     file.write_text(text)
     host = make()
     with caplog.at_level(logging.WARNING):
@@ -135,9 +121,7 @@ def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
     assert hint in caught.value.hint
 
 
-def test_a_wrong_variable_is_told(
-    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_variable_is_told(make: Make, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("[tools.shop]\nfolder = '/a'\n")
     monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "many")
     with pytest.raises(ConfigurationError, match="GENAI_HOST_TOOLS__SHOP__MOST") as caught:
@@ -145,9 +129,7 @@ def test_a_wrong_variable_is_told(
     assert str(file) not in str(caught.value)
 
 
-def test_what_only_the_plugin_knows_to_be_wrong_has_its_place_too(
-    make: Callable[..., Host], file: Path
-) -> None:
+def test_what_only_the_plugin_knows_to_be_wrong_has_its_place_too(make: Make, file: Path) -> None:
     def refuse(settings: Settings) -> Iterable[Tool]:
         raise ConfigurationError("there is no /a", hint="make it", setting="folder")
 
@@ -158,9 +140,7 @@ def test_what_only_the_plugin_knows_to_be_wrong_has_its_place_too(
     assert caught.value.hint == "make it"
 
 
-def test_a_table_that_no_plugin_has_is_told_of(
-    make: Callable[..., Host], file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unknown_table_is_told(make: Make, file: Path, caplog: pytest.LogCaptureFixture) -> None:
     file.write_text("[tools.shop]\nmost = 5\n[tools.shp]\nmost = 5\n")
     with caplog.at_level(logging.WARNING):
         assert looked(make()) == " 5 none"
@@ -183,7 +163,7 @@ class Watched(ToolSource):
         self.closed += 1
 
 
-def test_a_set_may_open_a_source(make: Callable[..., Host]) -> None:
+def test_a_set_may_open_a_source(make: Make) -> None:
     source = Watched()
     host = make(ToolSet("shop", Settings, lambda settings: source))
     assert list(host.tools()) == ["own", "shop__one"]
@@ -193,7 +173,7 @@ def test_a_set_may_open_a_source(make: Callable[..., Host]) -> None:
     assert source.closed
 
 
-def test_a_set_is_opened_once_and_late(make: Callable[..., Host]) -> None:
+def test_a_set_is_opened_once_and_late(make: Make) -> None:
     opened = []
 
     def open_it(settings: Settings) -> Iterable[Tool]:
@@ -203,16 +183,14 @@ def test_a_set_is_opened_once_and_late(make: Callable[..., Host]) -> None:
     host = make(ToolSet("shop", Settings, open_it))
     assert host.registry.tool_sets
     assert not opened
-    threads = [threading.Thread(target=host.tools) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(30)
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(host.tools) for _ in range(8)]:
+            each.result(30)
     host.call_tool("shop__one")
     assert len(opened) == 1
 
 
-def test_a_set_that_was_never_opened_is_not_opened_to_be_closed(make: Callable[..., Host]) -> None:
+def test_a_set_that_was_never_opened_is_not_opened_to_be_closed(make: Make) -> None:
     def open_it(settings: Settings) -> Iterable[Tool]:
         raise AssertionError("it is opened")
 
@@ -221,17 +199,12 @@ def test_a_set_that_was_never_opened_is_not_opened_to_be_closed(make: Callable[.
     host.close()
 
 
-def test_an_endless_set_is_cut(make: Callable[..., Host]) -> None:
-    def endless(settings: Settings) -> Iterator[Tool]:
-        number = 0
-        while True:
-            yield tool(f"t{number}")
-            number += 1
-
-    assert len(make(ToolSet("shop", Settings, endless)).tools()) == MOST + 1
+def test_an_endless_set_is_cut(make: Make) -> None:
+    endless = (tool(f"t{number}") for number in itertools.count())
+    assert len(make(ToolSet("shop", Settings, lambda settings: endless)).tools()) == MOST + 1
 
 
-def test_a_set_and_a_source_of_one_name_are_an_error(make: Callable[..., Host]) -> None:
+def test_a_set_and_a_source_of_one_name_are_an_error(make: Make) -> None:
     source = Watched()
     source.name = "shop"
     host = make(SHOP, source, config=Config(tools={"shop": tools_config()}))
@@ -277,9 +250,7 @@ class TestCommands:
         assert terminal("config", "unset", "tools.shop.most")[0] == 0
         assert "tools.shop.most\t3\tdefault" in terminal("config", "show")[1]
 
-    def test_what_comes_from_the_environment_is_shown(
-        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_variables_are_shown(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SHOP_KEY", "sesame")
         monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "9")
         err = terminal("config", "set", "tools.shop.most=5")[2]
@@ -291,16 +262,13 @@ class TestCommands:
         assert found["tools.shop.key"]["value"] == "***"
         assert found["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
 
-    @pytest.mark.parametrize(
-        ("given", "told"),
-        [
-            ("tools.shop.foldr=/a", "did you mean folder?"),
-            ("tools.shop.most=many", "tools.shop.most: "),
-            ("tools.shp.most=5", "did you mean shop?"),
-            ("tools.shop=5", "unknown configuration key 'tools.shop'"),
-            ("tools.shop.key=sesame", "is a secret"),
-        ],
-    )
+    @pytest.mark.parametrize(("given", "told"), [
+        ("tools.shop.foldr=/a", "did you mean folder?"),
+        ("tools.shop.most=many", "tools.shop.most: "),
+        ("tools.shp.most=5", "did you mean shop?"),
+        ("tools.shop=5", "unknown configuration key 'tools.shop'"),
+        ("tools.shop.key=sesame", "is a secret"),
+    ])  # fmt: skip
     def test_what_does_not_fit_is_refused(
         self, terminal: Terminal, file: Path, given: str, told: str
     ) -> None:
@@ -309,9 +277,7 @@ class TestCommands:
         assert told in err
         assert not file.exists()
 
-    def test_one_that_is_not_there_is_shown_without_its_values(
-        self, terminal: Terminal, file: Path
-    ) -> None:
+    def test_an_absent_one_is_shown_without_values(self, terminal: Terminal, file: Path) -> None:
         file.write_text("[tools.gone]\nkey = 'sesame'\n")
         _, out, _ = terminal("config", "show")
         assert "tools.gone.key\t***\tfile" in out

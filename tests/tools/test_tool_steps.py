@@ -61,6 +61,18 @@ class Counting:
         return f"{arguments.get('say', '')}{run.context.get('page', '')}"
 
 
+class Hanging:
+    """A tool that hangs until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.tool = Tool("hang", "x", self)
+
+    def __call__(self, *_: Any) -> None:
+        self.begun.set()
+        self.go.wait()
+
+
 def host_of(make_host: MakeHost, respond: Respond, *tools: Tool, **more: Any) -> Host:
     feature = Feature("f", NoSettings, respond, roles=more.pop("roles", {}))
     return make_host(f=InlinePlugin(features=[feature], tools=tools), **more)
@@ -150,8 +162,6 @@ class TestSteps:
         conversation = host_of(make_host, calling("slow", "quick", "none"), *tools).open("f")
         text = conversation.say("hi").text
         assert text == "slow | quick | unknown tool 'none'; choose from: quick, slow"
-
-    def test_no_calls_have_no_outputs(self, make_host: MakeHost) -> None:
         assert host_of(make_host, calling()).open("f").say("hi").text == ""
 
     def test_one_call_is_a_step_too(self, make_host: MakeHost) -> None:
@@ -193,13 +203,9 @@ class TestSteps:
         done, missing = last.answer.details
         assert (done.kind, done.title) == ("call_tool", "tool react")
         assert done.data == {
-            "tool": "react",
-            "id": "0",
-            "arguments": {"say": "x"},
-            "text": "done",
-            "failed": False,
+            "tool": "react", "id": "0", "arguments": {"say": "x"}, "text": "done", "failed": False,
             "reactions": [{"type": "message", "message": "hi"}],
-        }
+        }  # fmt: skip
         assert missing.title == "tool none failed"
         assert missing.data["failed"] is True
         assert "unknown tool 'none'" in missing.data["text"]
@@ -226,26 +232,15 @@ class TestSeen:
 
         return host_of(make_host, respond, Tool("see", "x", see))
 
-    def test_it_is_there_in_the_order_of_the_calls(self, make_host: MakeHost) -> None:
+    def test_it_is_there_in_the_order_of_the_calls_and_on_record(self, make_host: MakeHost) -> None:
         host = self.host(make_host)
         conversation = host.open("f")
         with pytest.raises(TurnPaused):
             conversation.say("hi")
         answer = conversation.resume(True)
-        assert answer.reactions == (
-            {"type": "x", "say": "a"},
-            {"type": "x", "say": "a"},
-            {"type": "x", "say": "b"},
-            {"type": "y"},
-        )
+        said = [{"type": "x", "say": each} for each in "aab"]
+        assert answer.reactions == (*said, {"type": "y"})
         assert answer.images == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
-
-    def test_it_is_on_record(self, make_host: MakeHost) -> None:
-        host = self.host(make_host)
-        conversation = host.open("f")
-        with pytest.raises(TurnPaused):
-            conversation.say("hi")
-        answer = conversation.resume(True)
         form = json.loads(json.dumps(recorded(conversation).to_json(host.codec)))
         [*_, last] = InMemoryRecord.from_json(form, host.codec).entries
         assert isinstance(last, TurnEnded)
@@ -263,20 +258,15 @@ class TestSeen:
 class TestEnding:
     @pytest.mark.parametrize("how", ["cancel", "close"])
     def test_a_turn_does_not_wait_for_a_tool(self, make_host: MakeHost, how: str) -> None:
-        begun, go = threading.Event(), threading.Event()
-
-        def hang(*_: Any) -> None:
-            begun.set()
-            go.wait()
-
-        host = host_of(make_host, calling("hang", "a"), Tool("hang", "x", hang), Counting("a").tool)
+        hanging = Hanging()
+        host = host_of(make_host, calling("hang", "a"), hanging.tool, Counting("a").tool)
         conversation = host.open("f")
         saying = in_background(conversation.say, "hi")
-        assert begun.wait(30)
+        assert hanging.begun.wait(30)
         getattr(conversation, how)()
         assert isinstance(saying.exception(30), Cancelled)
         assert conversation.history == ()
-        go.set()
+        hanging.go.set()
 
     def test_a_failure_beside_it_ends_it(self, make_host: MakeHost) -> None:
         begun, ended = threading.Event(), threading.Event()
@@ -294,13 +284,8 @@ class TestEnding:
             yield from All([CallTool(ToolCall("1", "wait")), Prompt([turn.message])])
             raise AssertionError("not reached")
 
-        host = host_of(
-            make_host,
-            respond,
-            Tool("wait", "x", wait),
-            roles={"main": "chat"},
-            fake=FakeModel(fail),
-        )
+        more: Any = {"roles": {"main": "chat"}, "fake": FakeModel(fail)}
+        host = host_of(make_host, respond, Tool("wait", "x", wait), **more)
         with pytest.raises(ServiceUnavailable):
             host.open("f", "fake").say("hi")
         assert ended.is_set()
@@ -321,19 +306,14 @@ class TestReplay:
         assert replay_from_every_entry(host, recorded(conversation), give=lambda kind: True) > 10
 
     @pytest.mark.parametrize("repeatable", [True, False])
-    def test_a_call_under_way_runs_again_only_if_it_may(
-        self, make_host: MakeHost, repeatable: bool
-    ) -> None:
+    def test_a_call_under_way_may_run_again(self, make_host: MakeHost, repeatable: bool) -> None:
         first, second = Counting("first"), Counting("second", idempotent=repeatable)
         host = host_of(make_host, calling("first", "second"), first.tool, second.tool)
         conversation = host.open("f", turn_limits=TurnLimits(parallel=1))
         conversation.say("hi")
         entries = recorded(conversation).entries
-        [under_way] = [
-            number
-            for number, entry in enumerate(entries)
-            if isinstance(entry, StepStarted) and entry.path == (0, 1)
-        ]
+        paths = [isinstance(entry, StepStarted) and entry.path for entry in entries]
+        under_way = paths.index((0, 1))
         again = cut(host, recorded(conversation), under_way + 1)
         answer = again.resume()
         assert first.calls == 1
@@ -350,30 +330,25 @@ class TestReplay:
         assert last.resume() == answer
         assert first.calls == 1
 
-    def test_what_ended_is_not_run_again(self, make_host: MakeHost) -> None:
-        counting = Counting("a")
-        host = host_of(make_host, calling("a", "a"), counting.tool)
-        conversation = host.open("f")
-        expected = conversation.say("hi")
-        record = recorded(conversation)
-        assert cut(host, record, len(record.entries) - 1).resume() == expected
-        assert counting.calls == 2
-
-    def test_what_was_offered_is_on_record(self, make_host: MakeHost) -> None:
+    def test_what_ended_is_not_run_again_and_what_was_offered_is_on_record(
+        self, make_host: MakeHost
+    ) -> None:
         applies = True
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             offered = yield from ListTools()
-            return Answer(", ".join(each.name for each in offered))
+            outputs = yield from CallTools(calls("a", "a", say="x"))
+            return Answer(", ".join([*(each.name for each in offered), *map(str, outputs)]))
 
-        host = host_of(
-            make_host, respond, Counting("a", available_when=lambda context: applies).tool
-        )
+        counting = Counting("a", available_when=lambda context: applies)
+        host = host_of(make_host, respond, counting.tool)
         conversation = host.open("f")
-        assert conversation.say("hi").text == "a"
+        expected = conversation.say("hi")
+        assert expected.text.startswith("a, ")
         applies = False
         record = recorded(conversation)
-        assert cut(host, record, len(record.entries) - 1).resume().text == "a"
+        assert cut(host, record, len(record.entries) - 1).resume() == expected
+        assert counting.calls == 2
 
 
 class TestHost:
@@ -385,20 +360,15 @@ class TestHost:
         assert host.call_tool("b").error
 
     def test_closing_the_host_ends_a_call(self, make_host: MakeHost) -> None:
-        begun, go = threading.Event(), threading.Event()
-
-        def hang(*_: Any) -> None:
-            begun.set()
-            go.wait()
-
-        host = make_host(f=InlinePlugin(tools=[Tool("hang", "x", hang)]))
+        hanging = Hanging()
+        host = make_host(f=InlinePlugin(tools=[hanging.tool]))
         calling = in_background(host.call_tool, "hang")
-        assert begun.wait(30)
+        assert hanging.begun.wait(30)
         host.close()
         assert isinstance(calling.exception(30), ConversationClosed)
         with pytest.raises(ConversationClosed):
             host.call_tool("hang")
-        go.set()
+        hanging.go.set()
 
     def test_a_call_ends_with_the_limits_that_it_is_given(self, make_host: MakeHost) -> None:
         begun, ended, limits = threading.Event(), threading.Event(), Cancellation()

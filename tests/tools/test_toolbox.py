@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -104,10 +105,9 @@ class TestCalling:
             arguments["a"].append(1)
             run.context["b"].append(2)
 
-        arguments: Any = {"a": []}
-        context: Any = {"b": []}
-        assert called(box(named("t", spoil)), "t", arguments, context) == ToolOutput()
-        assert (arguments, context) == ({"a": []}, {"b": []})
+        given: Any = ({"a": []}, {"b": []})
+        assert called(box(named("t", spoil)), "t", *given) == ToolOutput()
+        assert given == ({"a": []}, {"b": []})
 
     def test_the_output_is_as_it_will_be_on_record(self) -> None:
         given = ToolOutput("x", reactions=[{"type": "m", "at": (1, 2)}], context={"c": (3,)})
@@ -123,14 +123,11 @@ class TestCalling:
         text = failure(called(box(named("t", echo)), malformed='{"a": '))
         assert text == "the arguments of t are not a JSON object: '{\"a\": '"
 
-    @pytest.mark.parametrize(
-        ("arguments", "wrong"),
-        [
-            ({}, "'sides' is required"),
-            ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
-            ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "wrong"), [
+        ({}, "'sides' is required"),
+        ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
+        ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
+    ])  # fmt: skip
     def test_arguments_that_the_schema_refuses(self, arguments: dict[str, Any], wrong: str) -> None:
         text = failure(called(box(named("t", echo, SIDES)), "t", arguments))
         assert text == f"invalid arguments for t: {wrong}"
@@ -149,23 +146,16 @@ class TestCalling:
     def test_what_it_raises_is_told_and_logged(
         self, kind: type[BaseException], caplog: pytest.LogCaptureFixture
     ) -> None:
-        def fail(*_: Any) -> None:
-            raise kind("no such\ncity")
-
-        text = failure(called(box(named("t", fail))))
+        text = failure(called(box(named("t", mock.Mock(side_effect=kind("no such\ncity"))))))
         assert text == f"t failed: {kind.__name__}: no such city"
         [record] = caplog.records
         assert record.levelno == logging.WARNING
         assert record.exc_info is not None
 
     @pytest.mark.parametrize("error", [GenaiError("no such city"), TurnPaused("elsewhere")])
-    def test_what_it_raises_on_purpose_is_told_alone(
-        self, error: GenaiError, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def fail(*_: Any) -> None:
-            raise error
-
-        assert failure(called(box(named("t", fail)))) == f"t failed: {error}"
+    def test_errors_on_purpose(self, error: GenaiError, caplog: pytest.LogCaptureFixture) -> None:
+        raising = named("t", mock.Mock(side_effect=error))
+        assert failure(called(box(raising))) == f"t failed: {error}"
         assert not caplog.records
 
     @pytest.mark.parametrize(
@@ -182,9 +172,7 @@ class TestCalling:
         ],
         ids=range(8),
     )
-    def test_what_is_no_output_is_told_and_logged(
-        self, given: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_what_is_no_output_is_told(self, given: Any, caplog: pytest.LogCaptureFixture) -> None:
         text = failure(called(box(named("t", lambda *_: given))))
         assert text.startswith("t failed: TypeError: invalid output: ")
         assert len(caplog.records) == 1
@@ -196,10 +184,9 @@ class TestReactions:
     SCHEMA = {"properties": {"url": {"type": "string"}}, "additionalProperties": False}
 
     def output(self, *given: Mapping[str, Any], schema: Any = SCHEMA, **fields: Any) -> ToolOutput:
-        kinds = [ReactionType("go", schema), ReactionType("stop", ends=True)]
+        kinds = {"go": ReactionType("go", schema), "stop": ReactionType("stop", ends=True)}
         reacting = named("t", lambda *_: ToolOutput("done", reactions=given, **fields))
-        named_kinds = {each.name: each for each in kinds}
-        return called(Toolbox({"t": reacting}, ManualClock(), Codec(), reactions=named_kinds))
+        return called(Toolbox({"t": reacting}, ManualClock(), Codec(), reactions=kinds))
 
     def test_one_that_has_its_form_passes_and_so_do_other_types(self) -> None:
         given = ({"type": "go", "url": "/x"}, {"type": "new", "url": 7})
@@ -240,36 +227,22 @@ class TestReactions:
         assert "its reaction go" in host.call_tool("t").text
 
 
-class TestApproval:
-    @pytest.mark.parametrize("approved", [True, False])
-    def test_one_that_asks_runs_if_a_human_says_so(self, approved: bool) -> None:
-        output = called(box(named("t", echo, approval="ask")), approved=approved)
-        if approved:
-            assert not output.error
-        else:
-            assert "needs the approval of the user" in failure(output)
-
-    @pytest.mark.parametrize("approved", [True, False])
-    def test_one_that_is_denied_never_runs(self, approved: bool) -> None:
-        output = called(box(named("t", echo, approval="deny")), approved=approved)
-        assert failure(output) == "tool 't' is denied"
+def test_one_that_asks_runs_if_a_human_says_so_and_one_that_is_denied_never() -> None:
+    asking, denied = (box(named("t", echo, approval=each)) for each in ("ask", "deny"))
+    assert not called(asking, approved=True).error
+    assert "needs the approval of the user" in failure(called(asking, approved=False))
+    for approved in (True, False):
+        assert failure(called(denied, approved=approved)) == "tool 't' is denied"
 
 
-class TestTexts:
-    """Services refuse whatever has half of a surrogate pair."""
-
-    def test_halves_of_surrogate_pairs_are_replaced(self) -> None:
-        output = called(box(named("t", lambda *_: ["a\ud800b", "\U0001f600"])))
-        assert output.text == "a\ufffdb\n\U0001f600"
-
-    def test_those_in_a_failure_as_well(self, caplog: pytest.LogCaptureFixture) -> None:
-        # what is logged has them, and would be in the report of this test
-        caplog.set_level("CRITICAL", logger="genai_host.tools.toolbox")
-
-        def fail(*_: Any) -> None:
-            raise ValueError("a\udfffb")
-
-        assert failure(called(box(named("t", fail)))) == "t failed: ValueError: a\ufffdb"
+def test_halves_of_surrogate_pairs_are_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    """Services refuse whatever has them."""
+    output = called(box(named("t", lambda *_: ["a\ud800b", "\U0001f600"])))
+    assert output.text == "a\ufffdb\n\U0001f600"
+    # what is logged has them, and would be in the report of this test
+    caplog.set_level("CRITICAL", logger="genai_host.tools.toolbox")
+    raising = named("t", mock.Mock(side_effect=ValueError("a\udfffb")))
+    assert failure(called(box(raising))) == "t failed: ValueError: a\ufffdb"
 
 
 class TestCaps:
@@ -383,24 +356,19 @@ class TestOffered:
         assert "it does not apply" in failure(called(box(shy), "shy"))
         assert not called(box(shy), "shy", context={"page": "map"}).error
 
-    @pytest.mark.parametrize(
-        "fields",
-        [
-            {"available_when": _raise},
-            {"available_when": lambda context: "yes"},
-            {"available_when": lambda context: context.clear()},
-            {"available_when": lambda: True},
-            {"parameters": _raise},
-            {"parameters": lambda: 5},
-            {"parameters": {"type": "string"}},
-            {"parameters": {"type": 5}},
-            {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
-            {"parameters": {"default": object()}},
-        ],
-    )
-    def test_a_wrong_one_is_absent_and_disturbs_no_other(
-        self, fields: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    @pytest.mark.parametrize("fields", [
+        {"available_when": _raise},
+        {"available_when": lambda context: "yes"},
+        {"available_when": lambda context: context.clear()},
+        {"available_when": lambda: True},
+        {"parameters": _raise},
+        {"parameters": lambda: 5},
+        {"parameters": {"type": "string"}},
+        {"parameters": {"type": 5}},
+        {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
+        {"parameters": {"default": object()}},
+    ])  # fmt: skip
+    def test_a_wrong_one_is_absent(self, fields: Any, caplog: pytest.LogCaptureFixture) -> None:
         wrong = named("wrong", echo, **fields)
         assert self.offered(named("a", echo), wrong, named("z", echo), page=1) == ["a", "z"]
         assert len(caplog.records) == 1
@@ -435,18 +403,13 @@ class TestOffered:
         assert context == {"a": []}
 
     def test_it_is_described_once(self) -> None:
-        counted: list[int] = []
-
-        def parameters() -> dict[str, Any]:
-            counted.append(1)
-            return SIDES
-
+        parameters = mock.Mock(return_value=SIDES)
         counting = named("t", echo, parameters)
         toolbox = box(counting)
         for _ in range(3):
             toolbox.offered({}, Cancellation())
             called(toolbox, "t", {"sides": 1})
-        assert len(counted) == 1
+        assert parameters.call_count == 1
         assert toolbox.schema(counting).parameters["required"] == ["sides"]
 
     def test_a_pattern_of_ecma_262_keeps_no_tool_from_being_offered(self) -> None:
@@ -463,11 +426,9 @@ class TestOffered:
         assert toolbox.unenforced(strict) == []
         assert [r"(?<$>" in each for each in toolbox.unenforced(lenient)] == [True]
 
-    def test_the_log_says_why_one_is_not_offered(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_why_one_is_not_offered_is_told(self, caplog: pytest.LogCaptureFixture) -> None:
         wrong = named("t", echo, {"type": "object", "required": 5})
         assert box(wrong).offered({}, Cancellation()) == ()
         assert "tool t cannot be offered: invalid JSON Schema: 5 is not" in caplog.text
-
-    def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
         with pytest.raises(ValidationError, match="invalid JSON Schema"):
-            box().schema(named("t", echo, {"type": "object", "required": 5}))
+            box().schema(wrong)

@@ -1,4 +1,4 @@
-"""What a feature must not call, found while it runs."""
+"""What a feature must not call, found while it runs; damaged replies and samples of schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from genai_host.api import Answer, FeatureSteps, Message, NoSettings, Now, Turn
-from genai_host_testing.purity import Watched
+from genai_host_testing.purity import Watched, damaged
+from genai_host_testing.suites.codec import sample_of
 
 TURN = Turn(Message("user", "hi"), (), NoSettings())
 
@@ -127,3 +128,33 @@ def test_a_watched_feature_can_be_closed() -> None:
     next(story)
     story.close()
     assert closed == [True]
+
+
+def test_every_value_of_a_reply_is_damaged_in_turn() -> None:
+    found = list(damaged(b'{"a": [1, "x"]}'))
+    assert b'{"a": [1' in found
+    assert b"{}" in found
+    assert b'{"a": null}' in found
+    assert b'{"a": [null, "x"]}' in found
+    assert b'{"a": [1, []]}' in found
+    assert list(damaged(b"no")) == [b"", b"n"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string"}, "sample"),
+        ({"type": "integer", "minimum": 3}, 3),
+        ({"enum": ["low", "high"]}, "low"),
+        ({"const": 7}, 7),
+        ({"default": 8, "type": "integer"}, 8),
+        ({"type": ["boolean", "null"]}, True),
+        ({"type": "array", "items": {"type": "number"}}, [1]),
+        ({"type": "object", "properties": {"a": {"type": "null"}}}, {"a": None}),
+        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, {}),
+        (True, "sample"),
+        ({}, "sample"),
+    ],
+)
+def test_a_simple_schema_has_a_sample(schema: Any, value: Any) -> None:
+    assert sample_of(schema) == value
