@@ -391,12 +391,16 @@ class TestForged:
                 for each in ({}, {"forged": True})
             ),
             *(
-                ({"approval": each, "available_when": lambda context: False}, {"forged": True},
-                 "tool 'wipe' is unavailable: it does not apply in this context", False)
+                (
+                    {"approval": each, "available_when": lambda context: False},
+                    {"forged": True},
+                    "tool 'wipe' is unavailable: it does not apply in this context",
+                    False,
+                )
                 for each in ("allow", "ask")
             ),
         ],
-    )  # fmt: skip
+    )
     def test_a_call_of_a_tool_is_approved_of_like_any_other(
         self, make_host: MakeHost, fields: Any, approvals: Any, text: str, runs: bool
     ) -> None:

@@ -136,23 +136,29 @@ def test_a_completion_survives_json(completion: Completion) -> None:
     assert codec.from_json(written, Completion) == completion
 
 
-@pytest.mark.parametrize(("value", "written"), [
-    (Text("hi"), {"type": "text", "text": "hi"}),
-    (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
-    (Image(url="http://x"), {"type": "image", "url": "http://x"}),
-    (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
-    (ToolResult("1"), {"type": "tool_result", "id": "1"}),
-    (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
-    (Usage(), {}),
-    (Usage(output_tokens=2), {"output_tokens": 2}),
-    (Delta("a"), {"text": "a"}),
-    (Delta(tool_call=ToolCall("1", "f")),
-     {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}),
-    (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
-    (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
-    (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
-    (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
-], ids=lambda value: type(value).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Text("hi"), {"type": "text", "text": "hi"}),
+        (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
+        (Image(url="http://x"), {"type": "image", "url": "http://x"}),
+        (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
+        (ToolResult("1"), {"type": "tool_result", "id": "1"}),
+        (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
+        (Usage(), {}),
+        (Usage(output_tokens=2), {"output_tokens": 2}),
+        (Delta("a"), {"text": "a"}),
+        (
+            Delta(tool_call=ToolCall("1", "f")),
+            {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}},
+        ),
+        (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
+        (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
+        (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
+        (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
     found = usual_codec().to_json(value)
     assert found == written
@@ -286,11 +292,15 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
     assert not caught.value.message.startswith("unknown error")
 
 
-@pytest.mark.parametrize(("data", "form", "message"), [
-    (1.5, int | str, "expected an integer or a string, not a number"),
-    ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
-    (5, str | None, "expected a string, not an integer"),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "form", "message"),
+    [
+        (1.5, int | str, "expected an integer or a string, not a number"),
+        ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
+        (5, str | None, "expected a string, not an integer"),
+    ],
+    ids=repr,
+)
 def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         usual_codec().from_json(data, form)
@@ -400,18 +410,22 @@ def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(("text", "form"), [
-    ("x", int),
-    ("", int),
-    ("5.5", int),
-    ("yes", bool),
-    ("a,b", list[str]),
-    ("null", list[str]),
-    ("NaN", int),
-    ("1" * 5000, int),
-    ("[" * DEEP, list[int]),
-    ("[" * DEEP + "]" * DEEP, list[int]),
-], ids=lambda value: repr(value)[:20])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("x", int),
+        ("", int),
+        ("5.5", int),
+        ("yes", bool),
+        ("a,b", list[str]),
+        ("null", list[str]),
+        ("NaN", int),
+        ("1" * 5000, int),
+        ("[" * DEEP, list[int]),
+        ("[" * DEEP + "]" * DEEP, list[int]),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
     with pytest.raises(ValidationError):
         usual_codec().from_text(text, form)

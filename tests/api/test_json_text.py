@@ -41,23 +41,37 @@ from genai_host_testing import FakeService, InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("1e308", 1e308),
-    ("-1.5E+2", -150.0),
-    ("1e-999", 0.0),
-    ('[0.5, 12, true, null, "é"]', [0.5, 12, True, None, "é"]),
-    ('{"a": {"b": []}}', {"a": {"b": []}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e308", 1e308),
+        ("-1.5E+2", -150.0),
+        ("1e-999", 0.0),
+        ('[0.5, 12, true, null, "é"]', [0.5, 12, True, None, "é"]),
+        ('{"a": {"b": []}}', {"a": {"b": []}}),
+    ],
+)
 def test_what_is_json_is_read(text: str, value: Any) -> None:
     assert read_json(text) == value
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         assert read_json(text.encode(encoding)) == value
 
 
-@pytest.mark.parametrize("text", [
-    "", "{", "NaN", "[Infinity]", '{"a": -Infinity}', "'a'", "1e999", '{"a": [-1e999]}',
-    "[" * 99_999,
-], ids=lambda text: text[:12])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "NaN",
+        "[Infinity]",
+        '{"a": -Infinity}',
+        "'a'",
+        "1e999",
+        '{"a": [-1e999]}',
+        "[" * 99_999,
+    ],
+    ids=lambda text: text[:12],
+)
 def test_what_is_none_is_refused(text: str) -> None:
     """Numbers that Python has no place for as well: written again, they would be no JSON."""
     for given in (text, text.encode()):
@@ -85,11 +99,14 @@ def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
             write_json(value)
 
 
-@pytest.mark.parametrize(("value", "where"), [
-    (math.nan, r"NaN is not JSON \(at \$\)"),
-    ({"a": [1.5, {"b": math.inf}]}, r"Infinity is not JSON \(at \$\.a\[1\]\.b\)"),
-    ((0, -math.inf), r"-Infinity is not JSON \(at \$\[1\]\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (math.nan, r"NaN is not JSON \(at \$\)"),
+        ({"a": [1.5, {"b": math.inf}]}, r"Infinity is not JSON \(at \$\.a\[1\]\.b\)"),
+        ((0, -math.inf), r"-Infinity is not JSON \(at \$\[1\]\)"),
+    ],
+)
 def test_where_a_number_is_no_json(value: Any, where: str) -> None:
     with pytest.raises(ValidationError, match=where):
         check_numbers(value)
@@ -228,11 +245,14 @@ class TestWhoeverGivesThem:
             host = make_host(ask=plugin, acme=InlinePlugin(providers=[acme]))
             host.open("ask", "acme/m").say("hi")
 
-    @pytest.mark.parametrize("wrong", [
-        Answer("", data=math.nan),
-        Answer("", state=[math.nan]),
-        Answer("", details=[Detail("a", "b", {"c": math.nan})]),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            Answer("", data=math.nan),
+            Answer("", state=[math.nan]),
+            Answer("", details=[Detail("a", "b", {"c": math.nan})]),
+        ],
+    )
     def test_an_answer(self, make_host: MakeHost, wrong: Answer) -> None:
         def answer(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Progress("soon")

@@ -27,19 +27,34 @@ from genai_host.errors import (
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("stop", "stop"), ("STOP", "stop"), ("eos", "stop"), ("eos_token", "stop"),
-        ("end_turn", "stop"), ("EndTurn", "stop"), ("stop_sequence", "stop"),
-        ("COMPLETE", "stop"), ("FINISH_REASON_STOP", "stop"), ("", "stop"),
-        ("length", "length"), ("max_tokens", "length"), ("MAX_TOKENS", "length"),
-        ("maxTokens", "length"), ("model_length", "length"), ("max_output_tokens", "length"),
-        ("model_context_window_exceeded", "length"), ("token limit reached", "length"),
-        ("tool_use", "tool_calls"), ("function_call", "tool_calls"),
-        ("SAFETY", "content_filter"), ("refusal", "content_filter"),
+        ("stop", "stop"),
+        ("STOP", "stop"),
+        ("eos", "stop"),
+        ("eos_token", "stop"),
+        ("end_turn", "stop"),
+        ("EndTurn", "stop"),
+        ("stop_sequence", "stop"),
+        ("COMPLETE", "stop"),
+        ("FINISH_REASON_STOP", "stop"),
+        ("", "stop"),
+        ("length", "length"),
+        ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
+        ("maxTokens", "length"),
+        ("model_length", "length"),
+        ("max_output_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("token limit reached", "length"),
+        ("tool_use", "tool_calls"),
+        ("function_call", "tool_calls"),
+        ("SAFETY", "content_filter"),
+        ("refusal", "content_filter"),
         ("blocked_by_policy", "content_filter"),
-        ("pause_turn", "other"), ("malformed_function_call", "other"),
+        ("pause_turn", "other"),
+        ("malformed_function_call", "other"),
         ("never heard of", "stop"),
     ],
-)  # fmt: skip
+)
 def test_a_word_is_known_in_any_spelling(word: str, reason: str) -> None:
     assert read_finish(word) == reason
 
@@ -72,11 +87,15 @@ def test_a_word_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "found"),
     [
-        ("", "stop", "stop"), ("stop", "", "stop"), ("stop", "eos", "eos"),
-        ("length", "stop", "length"), ("stop", "length", "length"),
-        ("error", "stop", "error"), ("tool_calls", "stop", "tool_calls"),
+        ("", "stop", "stop"),
+        ("stop", "", "stop"),
+        ("stop", "eos", "eos"),
+        ("length", "stop", "length"),
+        ("stop", "length", "length"),
+        ("error", "stop", "error"),
+        ("tool_calls", "stop", "tool_calls"),
     ],
-)  # fmt: skip
+)
 def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, found: str) -> None:
     assert weightier(first, second) == found
 
@@ -222,10 +241,12 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
         ({"detail": "no"}, "no"),
         ({"detail": {"message": "no"}}, "no"),
         (
-            {"detail": [
-                {"loc": ["body", "messages", 0], "msg": "Field required", "type": "missing"},
-                {"loc": ["body", "n"], "msg": "no", "type": "int", "input": "SECRET"},
-            ]},
+            {
+                "detail": [
+                    {"loc": ["body", "messages", 0], "msg": "Field required", "type": "missing"},
+                    {"loc": ["body", "n"], "msg": "no", "type": "int", "input": "SECRET"},
+                ]
+            },
             "body.messages.0: Field required; body.n: no",
         ),
         ({"errors": ["no"]}, "no"),
@@ -241,21 +262,37 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
         (b'{"error": "cut', 'the service answered with status 400: {"error": "cut'),
         (PAGE, "the service answered with status 400: Sign in"),
         (b"<HTML><h1 class='x'>No &amp; no</h1>", "the service answered with status 400: No & no"),
-        (b"<Error><Code>7</Code><Message>no</Message></Error>",
-         "the service answered with status 400: 7 no"),
+        (
+            b"<Error><Code>7</Code><Message>no</Message></Error>",
+            "the service answered with status 400: 7 no",
+        ),
         ("nö".encode("latin-1"), "the service answered with status 400: nö"),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
     charset = "text/plain; charset=iso-8859-1" if body == b"n\xf6" else ""
     assert told(body, content_type=charset) == message
 
 
-@pytest.mark.parametrize("body", [
-    b"", b" \r\n", b"\xff\xfe\x00\x01", b"\x1f\x8b\x08\x00" + bytes(range(200)), b"<p>", b"--",
-    b"[]", b"{}", b"[[[[", b"5", b'{"error": null}', b'{"detail": []}', b'{"choices": [{}]}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" \r\n",
+        b"\xff\xfe\x00\x01",
+        b"\x1f\x8b\x08\x00" + bytes(range(200)),
+        b"<p>",
+        b"--",
+        b"[]",
+        b"{}",
+        b"[[[[",
+        b"5",
+        b'{"error": null}',
+        b'{"detail": []}',
+        b'{"choices": [{}]}',
+    ],
+)
 def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
     assert told(body) == "the service answered with status 400"
 
@@ -275,13 +312,16 @@ def test_what_another_service_answers_says_where_to_look() -> None:
     assert error_of_reply(ProviderReply(b"no", 400)).hint == ""
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    (PAGE, "the reply is a page of HTML, not JSON: Sign in"),
-    (b"\xef\xbb\xbf \n<html>", "the reply is a page of HTML, not JSON"),
-    (b"It works!", "the reply is a text, not JSON: It works!"),
-    (b"", "the reply is empty"),
-    (b" \n", "the reply is empty"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (PAGE, "the reply is a page of HTML, not JSON: Sign in"),
+        (b"\xef\xbb\xbf \n<html>", "the reply is a page of HTML, not JSON"),
+        (b"It works!", "the reply is a text, not JSON: It works!"),
+        (b"", "the reply is empty"),
+        (b" \n", "the reply is empty"),
+    ],
+)
 def test_what_the_service_did_not_write_is_named(body: bytes, message: str) -> None:
     error = explain_unreadable(ProviderReply(body))
     assert error is not None
@@ -354,19 +394,28 @@ def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
     assert type(service_error(400, "no", f"invalid_request_error {word}")) is ContextOverflow
 
 
-@pytest.mark.parametrize(("status", "message", "kind"), [
-    (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
-     BadRequest),
-    (413, "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
-     BadRequest),
-    (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
-    (400, "the value of temperature exceeds the maximum of 2", BadRequest),
-    (400, "metadata.name is too long", BadRequest),
-    (400, "context_length is not a known parameter", BadRequest),
-    (400, "Too many tokens, please wait before trying again.", BadRequest),
-    (401, "this key may use no context window", AuthenticationFailed),
-    (429, "Too many tokens per day", RateLimited),
-    (503, "exceeds the available context size", ServiceUnavailable),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (
+            400,
+            "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+            BadRequest,
+        ),
+        (
+            413,
+            "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
+            BadRequest,
+        ),
+        (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
+        (400, "the value of temperature exceeds the maximum of 2", BadRequest),
+        (400, "metadata.name is too long", BadRequest),
+        (400, "context_length is not a known parameter", BadRequest),
+        (400, "Too many tokens, please wait before trying again.", BadRequest),
+        (401, "this key may use no context window", AuthenticationFailed),
+        (429, "Too many tokens per day", RateLimited),
+        (503, "exceeds the available context size", ServiceUnavailable),
+    ],
+)
 def test_other_errors_are_no_overflow(status: int, message: str, kind: type) -> None:
     assert type(service_error(status, message)) is kind

@@ -56,9 +56,17 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
     return token.get(limits or Cancellation()).reveal()
 
 
-@pytest.mark.parametrize(("seconds", "kept", "options"), [
-    (3600, 3540, {}), (120, 60, {}), (100, 50, {}), (1, 0.5, {}), (100, 90, {"early": 10}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "kept", "options"),
+    [
+        (3600, 3540, {}),
+        (120, 60, {}),
+        (100, 50, {}),
+        (1, 0.5, {}),
+        (100, 90, {"early": 10}),
+    ],
+    ids=str,
+)
 def test_it_is_got_again_shortly_before_it_expires(
     clock: ManualClock, seconds: float, kept: float, options: Any
 ) -> None:

@@ -78,15 +78,18 @@ def sent(host: Host, provider: str) -> list[dict[str, Any]]:
     return list(found.requests)
 
 
-@pytest.mark.parametrize(("lacks", "fields", "said", "expected"), [
-    (set(), {}, "hi", "poor"),
-    ({"tools"}, {}, "hi", "poor"),
-    ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
-    ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
-    ({"images"}, {}, "hi", "poor"),
-    ({"images"}, {}, Image(b"x", "image/png"), "rich"),
-    ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lacks", "fields", "said", "expected"),
+    [
+        (set(), {}, "hi", "poor"),
+        ({"tools"}, {}, "hi", "poor"),
+        ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
+        ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
+        ({"images"}, {}, "hi", "poor"),
+        ({"images"}, {}, Image(b"x", "image/png"), "rich"),
+        ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
+    ],
+)
 def test_the_best_route_that_can_do_it_is_taken(
     stage: Any, lacks: set[str], fields: Any, said: Any, expected: str
 ) -> None:

@@ -70,15 +70,19 @@ def test_names_of_headers_are_in_lower_case_and_their_values_joined() -> None:
     assert found.clean
 
 
-@pytest.mark.parametrize(("whole", "clean"), [
-    (SIZED, True),
-    (CHUNKED, True),
-    (OPEN, False),
-    (SIZED.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), False),
-    (SIZED.replace(b"1.1", b"1.0"), False),
-    (SIZED + b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", False),
-    (SIZED + b"garbage", False),
-], ids=["sized", "chunked", "until the end", "closes", "1.0", "two replies", "more"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("whole", "clean"),
+    [
+        (SIZED, True),
+        (CHUNKED, True),
+        (OPEN, False),
+        (SIZED.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), False),
+        (SIZED.replace(b"1.1", b"1.0"), False),
+        (SIZED + b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", False),
+        (SIZED + b"garbage", False),
+    ],
+    ids=["sized", "chunked", "until the end", "closes", "1.0", "two replies", "more"],
+)
 def test_a_connection_is_used_again_only_if_nothing_else_came(whole: bytes, clean: bool) -> None:
     found, body = read(whole)
     assert (body, found.clean) == (b"hello", clean)
@@ -91,16 +95,19 @@ def test_what_precedes_a_reply_is_not_the_reply() -> None:
         assert "link" not in found.headers
 
 
-@pytest.mark.parametrize("garbage", [
-    b"SSH-2.0-OpenSSH\r\n\r\n",
-    b"HTTP/1.1 2000 OK\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello",
-    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
-    b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nhello",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nhello",
+    ],
+)
 def test_what_is_no_http_is_malformed(garbage: bytes) -> None:
     with pytest.raises(MalformedReply):
         read(garbage)

@@ -178,20 +178,23 @@ class TestManaged:
             installer_command(here, "install", ["a"])
 
 
-@pytest.mark.parametrize(("requirement", "name"), [
-    ("genai-host", "genai-host"),
-    ("Genai_Host.x[a,b] >= 1", "genai-host-x"),
-    ("a>=1", "a"),
-    ("a @ https://example.org/b", "a"),
-    ("a ; python_version < '3.11'", "a"),
-    ("a (>=1)", "a"),
-    ("./a", ""),
-    ("/a/b", ""),
-    ("a/b", ""),
-    ("https://example.org/a", ""),
-    ("git+https://example.org/a", ""),
-    ("", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [
+        ("genai-host", "genai-host"),
+        ("Genai_Host.x[a,b] >= 1", "genai-host-x"),
+        ("a>=1", "a"),
+        ("a @ https://example.org/b", "a"),
+        ("a ; python_version < '3.11'", "a"),
+        ("a (>=1)", "a"),
+        ("./a", ""),
+        ("/a/b", ""),
+        ("a/b", ""),
+        ("https://example.org/a", ""),
+        ("git+https://example.org/a", ""),
+        ("", ""),
+    ],
+)
 def test_the_name_of_a_requirement(requirement: str, name: str) -> None:
     assert required_name(requirement) == name
 

@@ -453,12 +453,15 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
     [
         ([(b"bad name", b"1")], b"/x", "invalid header name"),
         ([(b"host", b"a"), (b"host", b"b")], b"/x", "duplicate header host"),
-        ([(b"content-length", b"2"), (b"transfer-encoding", b"chunked")], b"/x",
-         "content-length and transfer-encoding cannot be combined"),
+        (
+            [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")],
+            b"/x",
+            "content-length and transfer-encoding cannot be combined",
+        ),
         ([(b"content-length", b"+2")], b"/x", "content-length is not a number"),
         ([], b"x", "the path must begin with /"),
     ],
-)  # fmt: skip
+)
 def test_refused_once_parsed(headers: list[tuple[bytes, bytes]], path: bytes, message: str) -> None:
     scope = {"method": "POST", "raw_path": path, "query_string": b"", "headers": headers}
     with pytest.raises(Refused, match=f"^{message}$") as caught:

@@ -98,21 +98,26 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
         (
             {"SELECT value": ["999"]},
             StoreHealth(
-                7, 999, fix="upgrade genai-host: pip install --upgrade genai-host",
+                7,
+                999,
+                fix="upgrade genai-host: pip install --upgrade genai-host",
                 faults=(f"store version 999 is not supported; this host supports {VERSION}",),
             ),
         ),
         (
             {"SELECT id FROM": ["x", "y"]},
             StoreHealth(
-                7, VERSION, 2, ("conversations that cannot be indexed: 2 (x, y)",),
+                7,
+                VERSION,
+                2,
+                ("conversations that cannot be indexed: 2 (x, y)",),
                 "run genai-host doctor --repair, or export or delete them, for example: "
                 "genai-host conversations delete x",
             ),
         ),
     ],
     ids=["none", "healthy", "oldest", "newer", "damaged"],
-)  # fmt: skip
+)
 def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth | None) -> None:
     asked: dict[str, list[Any]] = {
         "SELECT tablename": ["meta", "conversations", "other"],

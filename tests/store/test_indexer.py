@@ -190,9 +190,11 @@ def rewound(history: int, left: int) -> dict[str, Any]:
         ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
         ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
         ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)], {1}),
-        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2, again=True), ended(2)],
-         {0, 1}),
+        (
+            [begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2, again=True), ended(2)],
+            {0, 1},
+        ),
     ],
-)  # fmt: skip
+)
 def test_turns_that_were_removed(forms: list[dict[str, Any]], gone: set[int | None]) -> None:
     assert _taken_back(forms) == gone

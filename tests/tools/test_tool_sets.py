@@ -98,11 +98,14 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
     assert looked(make()) == " 3 own"
 
 
-@pytest.mark.parametrize(("text", "line", "told", "hint"), [
-    ("[tools.shop]\nmost = 5\nfoldr = '/a'", 3, "unknown setting 'foldr'", "mean folder?"),
-    ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
-    ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "line", "told", "hint"),
+    [
+        ("[tools.shop]\nmost = 5\nfoldr = '/a'", 3, "unknown setting 'foldr'", "mean folder?"),
+        ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
+        ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
+    ],
+)
 def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
     make: Make, file: Path, caplog: pytest.LogCaptureFixture,
     text: str, line: int, told: str, hint: str,
@@ -262,13 +265,16 @@ class TestCommands:
         assert found["tools.shop.key"]["value"] == "***"
         assert found["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
 
-    @pytest.mark.parametrize(("given", "told"), [
-        ("tools.shop.foldr=/a", "did you mean folder?"),
-        ("tools.shop.most=many", "tools.shop.most: "),
-        ("tools.shp.most=5", "did you mean shop?"),
-        ("tools.shop=5", "unknown configuration key 'tools.shop'"),
-        ("tools.shop.key=sesame", "is a secret"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("tools.shop.foldr=/a", "did you mean folder?"),
+            ("tools.shop.most=many", "tools.shop.most: "),
+            ("tools.shp.most=5", "did you mean shop?"),
+            ("tools.shop=5", "unknown configuration key 'tools.shop'"),
+            ("tools.shop.key=sesame", "is a secret"),
+        ],
+    )
     def test_what_does_not_fit_is_refused(
         self, terminal: Terminal, file: Path, given: str, told: str
     ) -> None:

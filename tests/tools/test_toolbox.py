@@ -123,11 +123,14 @@ class TestCalling:
         text = failure(called(box(named("t", echo)), malformed='{"a": '))
         assert text == "the arguments of t are not a JSON object: '{\"a\": '"
 
-    @pytest.mark.parametrize(("arguments", "wrong"), [
-        ({}, "'sides' is required"),
-        ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
-        ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("arguments", "wrong"),
+        [
+            ({}, "'sides' is required"),
+            ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
+            ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
+        ],
+    )
     def test_arguments_that_the_schema_refuses(self, arguments: dict[str, Any], wrong: str) -> None:
         text = failure(called(box(named("t", echo, SIDES)), "t", arguments))
         assert text == f"invalid arguments for t: {wrong}"
@@ -356,18 +359,21 @@ class TestOffered:
         assert "it does not apply" in failure(called(box(shy), "shy"))
         assert not called(box(shy), "shy", context={"page": "map"}).error
 
-    @pytest.mark.parametrize("fields", [
-        {"available_when": _raise},
-        {"available_when": lambda context: "yes"},
-        {"available_when": lambda context: context.clear()},
-        {"available_when": lambda: True},
-        {"parameters": _raise},
-        {"parameters": lambda: 5},
-        {"parameters": {"type": "string"}},
-        {"parameters": {"type": 5}},
-        {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
-        {"parameters": {"default": object()}},
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"available_when": _raise},
+            {"available_when": lambda context: "yes"},
+            {"available_when": lambda context: context.clear()},
+            {"available_when": lambda: True},
+            {"parameters": _raise},
+            {"parameters": lambda: 5},
+            {"parameters": {"type": "string"}},
+            {"parameters": {"type": 5}},
+            {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
+            {"parameters": {"default": object()}},
+        ],
+    )
     def test_a_wrong_one_is_absent(self, fields: Any, caplog: pytest.LogCaptureFixture) -> None:
         wrong = named("wrong", echo, **fields)
         assert self.offered(named("a", echo), wrong, named("z", echo), page=1) == ["a", "z"]

@@ -86,19 +86,22 @@ def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) ->
     ("given", "name", "message"),
     [
         (
-            ("ann", "day", "dollars", 0.5, 0.61234, 0), "users.ann.day",
+            ("ann", "day", "dollars", 0.5, 0.61234, 0),
+            "users.ann.day",
             "the budget of ann for a day is spent: 0.6123 of 0.5 US dollars",
         ),
         (
-            (EVERYBODY, "month", "tokens", 1e6, 1234567, 0), "total.month_tokens",
+            (EVERYBODY, "month", "tokens", 1e6, 1234567, 0),
+            "total.month_tokens",
             "the budget of all users for a month is spent: 1234567 of 1000000 tokens",
         ),
         (
-            ("", "day", "tokens", 1, 2, 0), "user.day_tokens",
+            ("", "day", "tokens", 1, 2, 0),
+            "user.day_tokens",
             "the budget for a day is spent: 2 of 1 tokens",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_error_of_a_spent_budget_has_its_numbers(
     given: tuple[str, Any, Any, float, float, int], name: str, message: str
 ) -> None:

@@ -113,12 +113,17 @@ def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
 @pytest.mark.parametrize(
     ("given", "ran"),
     [
-        (True, ["wipe", "drop"]), ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
-        ({"wipe-0": True}, ["wipe"]), ({"wipe-0": True, "drop-1": False}, ["wipe"]),
-        ({"wipe-0": "true", "drop-1": 1}, []), (["wipe-0"], []), ("yes", []), (False, []),
+        (True, ["wipe", "drop"]),
+        ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
+        ({"wipe-0": True}, ["wipe"]),
+        ({"wipe-0": True, "drop-1": False}, ["wipe"]),
+        ({"wipe-0": "true", "drop-1": 1}, []),
+        (["wipe-0"], []),
+        ("yes", []),
+        (False, []),
         (None, []),
     ],
-)  # fmt: skip
+)
 def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[str]) -> None:
     tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
     host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))

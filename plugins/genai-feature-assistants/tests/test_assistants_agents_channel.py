@@ -111,12 +111,14 @@ class TestItem9:
     @pytest.mark.parametrize(
         ("content", "kind"),
         [
-            (Image(data=b"x"), UnsupportedPart), (["look", File(data=b"x")], UnsupportedPart),
+            (Image(data=b"x"), UnsupportedPart),
+            (["look", File(data=b"x")], UnsupportedPart),
             (["look", ToolCall("c", "f")], UnsupportedPart),
-            ("", ValidationError), ([Reasoning("hm")], ValidationError),
+            ("", ValidationError),
+            ([Reasoning("hm")], ValidationError),
         ],
         ids=["image", "file", "call", "empty", "reasoning"],
-    )  # fmt: skip
+    )
     def test_item_9_what_threads_cannot_have(
         self, either: ScriptedService, content: Any, kind: Any
     ) -> None:

@@ -59,12 +59,16 @@ def test_usual_addresses() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"service_type": "azure_openai"}, {"endpoint": "x"}, {"endpoint": "ftp://x/"},
-        {"endpoint": "http://"}, {"endpoint": "http://[::1"},
-        {"endpoint": f"http://user:{KEY}@127.0.0.1/"}, {"endpoint": f"http://127.0.0.1/?key={KEY}"},
+        {"service_type": "azure_openai"},
+        {"endpoint": "x"},
+        {"endpoint": "ftp://x/"},
+        {"endpoint": "http://"},
+        {"endpoint": "http://[::1"},
+        {"endpoint": f"http://user:{KEY}@127.0.0.1/"},
+        {"endpoint": f"http://127.0.0.1/?key={KEY}"},
     ],
     ids=range(7),
-)  # fmt: skip
+)
 def test_addresses_that_are_none(given: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         OpenAIServiceConfiguration(**given)
@@ -209,15 +213,19 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        (reply(b"{"), MalformedReply), (reply(b"[]"), MalformedReply), (reply(b""), MalformedReply),
+        (reply(b"{"), MalformedReply),
+        (reply(b"[]"), MalformedReply),
+        (reply(b""), MalformedReply),
         (reply(b"{}", headers={"Content-Encoding": "gzip"}), GenaiError),
-        (Reply([RESET]), ServiceUnavailable), (Reply([CUT]), ServiceUnavailable),
+        (Reply([RESET]), ServiceUnavailable),
+        (Reply([CUT]), ServiceUnavailable),
         (Reply([b"nonsense\r\n\r\n", CUT]), ServiceUnavailable),
-        (stream_reply([b"{", CUT]), IncompleteReply), (stream_reply([b"{", HANG]), ProviderTimeout),
+        (stream_reply([b"{", CUT]), IncompleteReply),
+        (stream_reply([b"{", HANG]), ProviderTimeout),
         (Reply([HANG]), ProviderTimeout),
     ],
     ids=range(10),
-)  # fmt: skip
+)
 def test_replies_that_are_none(service: FakeService, given: Any, kind: Any) -> None:
     service.replies = [given]
     hangs = HANG in given.steps

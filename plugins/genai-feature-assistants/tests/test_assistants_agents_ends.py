@@ -107,13 +107,16 @@ class TestItem7:
     @pytest.mark.parametrize(
         ("name", "arguments", "told"),
         [
-            ("dance", "{}", "unknown function 'dance'"), ("roll", "{", "not a JSON object"),
-            ("roll", "[1]", "not a JSON object"), ("roll", '{"sides":"six"}', "six"),
+            ("dance", "{}", "unknown function 'dance'"),
+            ("roll", "{", "not a JSON object"),
+            ("roll", "[1]", "not a JSON object"),
+            ("roll", '{"sides":"six"}', "six"),
             ("roll", '{"colour":1}', "colour"),
             ("breaks", "{}", "ZeroDivisionError: division by zero"),
-            ("leaves", "{}", "SystemExit: 3"), ("asks", "{}", "was not approved"),
+            ("leaves", "{}", "SystemExit: 3"),
+            ("asks", "{}", "was not approved"),
         ],
-    )  # fmt: skip
+    )
     def test_item_7_what_goes_wrong_with_a_function_is_told(
         self, either: ScriptedService, name: str, arguments: str, told: str
     ) -> None:
@@ -169,12 +172,14 @@ class TestItem7:
     @pytest.mark.parametrize(
         "garbage",
         [
-            reply(b"<html>"), reply(b"\xff"), reply(b"[" * 100_000),
+            reply(b"<html>"),
+            reply(b"\xff"),
+            reply(b"[" * 100_000),
             *map(json_reply, ([], {}, {"id": None}, {"id": 1}, {"status": "completed"})),
             json_reply({"id": "run_else", "status": "completed"}),
         ],
         ids=range(9),
-    )  # fmt: skip
+    )
     def test_item_7_a_run_that_turns_to_garbage_is_cancelled(
         self, service: AssistantsService, garbage: Any
     ) -> None:

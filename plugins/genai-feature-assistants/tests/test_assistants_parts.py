@@ -163,11 +163,17 @@ for _ in range(50):
 @pytest.mark.parametrize(
     "filter",
     [
-        [], {}, {"type": "like", "key": "a", "value": 1}, {"type": "eq", "value": 1},
-        {"type": "eq", "key": "a"}, {"type": "in", "key": "a", "value": 1},
-        {"type": "eq", "key": "a", "value": [1]}, {"type": "and", "filters": 1}, DEEP,
+        [],
+        {},
+        {"type": "like", "key": "a", "value": 1},
+        {"type": "eq", "value": 1},
+        {"type": "eq", "key": "a"},
+        {"type": "in", "key": "a", "value": 1},
+        {"type": "eq", "key": "a", "value": [1]},
+        {"type": "and", "filters": 1},
+        DEEP,
     ],
-)  # fmt: skip
+)
 def test_what_is_no_filter(filter: Any) -> None:
     with pytest.raises(ValidationError):
         must_be_filter(filter, "$")

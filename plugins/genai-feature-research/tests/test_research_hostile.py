@@ -120,12 +120,17 @@ def test_an_odd_page_is_text_and_nothing_else(make_host: MakeHost, page: bytes) 
 @pytest.mark.parametrize(
     "link",
     [
-        "http://127.0.0.1:{port}/good", "http://127.1:{port}/good", "http://2130706433:{port}/good",
-        "http://[::ffff:127.0.0.1]:{port}/good", "http://localhost:{port}/good",
-        "http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "ftp://127.0.0.1/good",
+        "http://127.0.0.1:{port}/good",
+        "http://127.1:{port}/good",
+        "http://2130706433:{port}/good",
+        "http://[::ffff:127.0.0.1]:{port}/good",
+        "http://localhost:{port}/good",
+        "http://169.254.169.254/latest/meta-data",
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/good",
         "javascript:alert(1)",
     ],
-)  # fmt: skip
+)
 def test_item_5_neither_a_private_address_nor_another_scheme_is_read(
     make_host: MakeHost, site: PageSite, link: str
 ) -> None:

@@ -60,12 +60,22 @@ def calling(act: Callable[[], object]) -> list[str]:
 @pytest.mark.parametrize(
     "act",
     [
-        time.time, time.monotonic, time.perf_counter, lambda: time.sleep(0), datetime.datetime.now,
-        datetime.date.today, lambda: datetime.datetime.now(datetime.UTC), random.random,
-        lambda: random.choice("ab"), lambda: random.shuffle([1, 2]), uuid.uuid4, secrets.token_hex,
-        lambda: os.urandom(1), connect,
+        time.time,
+        time.monotonic,
+        time.perf_counter,
+        lambda: time.sleep(0),
+        datetime.datetime.now,
+        datetime.date.today,
+        lambda: datetime.datetime.now(datetime.UTC),
+        random.random,
+        lambda: random.choice("ab"),
+        lambda: random.shuffle([1, 2]),
+        uuid.uuid4,
+        secrets.token_hex,
+        lambda: os.urandom(1),
+        connect,
     ],
-)  # fmt: skip
+)
 def test_time_chance_and_networks_are_found(act: Callable[[], object]) -> None:
     assert calling(act)
 
@@ -73,11 +83,14 @@ def test_time_chance_and_networks_are_found(act: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda: random.Random(7).random(), lambda: datetime.date(2026, 1, 1).isoformat(),
-        lambda: datetime.date.fromisoformat("2026-01-01"), lambda: sorted({"a", "b"}),
-        lambda: uuid.uuid5(uuid.NAMESPACE_URL, "a"), lambda: None,
+        lambda: random.Random(7).random(),
+        lambda: datetime.date(2026, 1, 1).isoformat(),
+        lambda: datetime.date.fromisoformat("2026-01-01"),
+        lambda: sorted({"a", "b"}),
+        lambda: uuid.uuid5(uuid.NAMESPACE_URL, "a"),
+        lambda: None,
     ],
-)  # fmt: skip
+)
 def test_what_is_the_same_each_time_is_not(act: Callable[[], object]) -> None:
     assert calling(act) == []
 

@@ -304,15 +304,22 @@ class TestStandingAlone:
     @pytest.mark.parametrize(
         "headers",
         [
-            {"mcp-protocol-version": ""}, {"mcp-protocol-version": OLD}, {"mcp-method": ""},
-            {"mcp-method": "tools/list"}, {"mcp-method": "Tools/Call"}, {"mcp-name": ""},
-            {"mcp-name": "look"}, {"mcp-name": "=?base64?****?="}, {"mcp-name": "mark\xe9"},
-            {"mcp-param-region": "us"}, {"mcp-param-region": "eu", "mcp-param-count": "4"},
+            {"mcp-protocol-version": ""},
+            {"mcp-protocol-version": OLD},
+            {"mcp-method": ""},
+            {"mcp-method": "tools/list"},
+            {"mcp-method": "Tools/Call"},
+            {"mcp-name": ""},
+            {"mcp-name": "look"},
+            {"mcp-name": "=?base64?****?="},
+            {"mcp-name": "mark\xe9"},
+            {"mcp-param-region": "us"},
+            {"mcp-param-region": "eu", "mcp-param-count": "4"},
             {"mcp-param-region": "eu", "mcp-param-count": ""},
             {"mcp-param-region": "eu", "mcp-param-count": "x"},
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_headers_say_what_the_body_says(self, place: Place, headers: Any) -> None:
         raw = Raw(place.url)
         call: Any = {"name": "mark", "arguments": {"region": "eu", "count": 3}}
@@ -357,16 +364,22 @@ class TestStrangers:
     @pytest.mark.parametrize(
         ("headers", "status"),
         [
-            ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403),
-            ({"origin": "http://[::1"}, 403), ({"origin": "http://localhost.evil.example"}, 403),
-            ({"origin": "http://localhost:5173"}, 404), ({"origin": "http://127.0.0.1"}, 404),
-            ({"origin": "https://[::1]:99"}, 404), ({"content-type": "text/plain"}, 400),
-            ({"content-type": ""}, 400), ({"content-type": "application/json; charset=utf-8"}, 404),
-            ({"accept": "application/json"}, 406), ({"accept": "text/event-stream"}, 406),
+            ({"origin": "http://evil.example"}, 403),
+            ({"origin": "null"}, 403),
+            ({"origin": "http://[::1"}, 403),
+            ({"origin": "http://localhost.evil.example"}, 403),
+            ({"origin": "http://localhost:5173"}, 404),
+            ({"origin": "http://127.0.0.1"}, 404),
+            ({"origin": "https://[::1]:99"}, 404),
+            ({"content-type": "text/plain"}, 400),
+            ({"content-type": ""}, 400),
+            ({"content-type": "application/json; charset=utf-8"}, 404),
+            ({"accept": "application/json"}, 406),
+            ({"accept": "text/event-stream"}, 406),
             ({"accept": "*/*"}, 404),
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_who_may_come_in(self, place: Place, headers: Any, status: int) -> None:
         raw = Raw(place.url)
         assert raw.alone("ping", headers)[0] == status
@@ -376,14 +389,19 @@ class TestStrangers:
     @pytest.mark.parametrize(
         ("body", "code"),
         [
-            (b"", -32700), (b"\xff", -32700), (b"[" * 100_000, -32700), (b"5", -32602),
-            (b"{}", -32602), (b'{"jsonrpc": "2.0", "method": 5}', -32602),
+            (b"", -32700),
+            (b"\xff", -32700),
+            (b"[" * 100_000, -32700),
+            (b"5", -32602),
+            (b"{}", -32602),
+            (b'{"jsonrpc": "2.0", "method": 5}', -32602),
             (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
             (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', -32600),
-            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600), (b"[]", -32602),
+            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600),
+            (b"[]", -32602),
         ],
         ids=lambda value: repr(value)[:40],
-    )  # fmt: skip
+    )
     def test_garbage_is_refused(self, place: Place, body: bytes, code: int) -> None:
         assert Raw(place.url).refused(body) == (400, code)
 

@@ -163,11 +163,16 @@ class TestTools:
     @pytest.mark.parametrize(
         "params",
         [
-            {}, {"name": 5}, {"name": None, "arguments": {}}, {"name": "a", "arguments": []},
-            {"name": "missing"}, {"name": "ask_missing"}, {"name": "\x1b[1m"},
+            {},
+            {"name": 5},
+            {"name": None, "arguments": {}},
+            {"name": "a", "arguments": []},
+            {"name": "missing"},
+            {"name": "ask_missing"},
+            {"name": "\x1b[1m"},
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_a_wrong_request_is_refused(self, talk_to: TalkTo, params: Any) -> None:
         error = talk_to(tool("a")).ask("tools/call", **params)
         assert error["code"] == rpc.INVALID_PARAMS

@@ -65,12 +65,18 @@ ANYTHING = st.one_of(st.none(), st.integers(), st.lists(st.text()), st.text(), s
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        ("Tom &amp; Jerry", "Tom & Jerry"), ("a <b>bold</b><br/> word<!-- x -->", "a bold word"),
-        ("if a < b and c > d", "if a < b and c > d"), ("&lt;b&gt; is bold", "<b> is bold"),
-        ("  a\n\tb\u2028c\x00d  ", "a b c d"), ("left\u202eright\u200b", "left right"),
-        ("é 日本 🐔", "é 日本 🐔"), ("x" * 21, "x" * 19 + "…"), (None, ""), (5, ""),
+        ("Tom &amp; Jerry", "Tom & Jerry"),
+        ("a <b>bold</b><br/> word<!-- x -->", "a bold word"),
+        ("if a < b and c > d", "if a < b and c > d"),
+        ("&lt;b&gt; is bold", "<b> is bold"),
+        ("  a\n\tb\u2028c\x00d  ", "a b c d"),
+        ("left\u202eright\u200b", "left right"),
+        ("é 日本 🐔", "é 日本 🐔"),
+        ("x" * 21, "x" * 19 + "…"),
+        (None, ""),
+        (5, ""),
     ],
-)  # fmt: skip
+)
 def test_texts_are_plain(raw: Any, expected: str) -> None:
     assert plain(raw, 20) == expected
 

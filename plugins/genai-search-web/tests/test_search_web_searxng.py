@@ -121,11 +121,14 @@ class TestApart(_Asking):
     @pytest.mark.parametrize(
         "arguments",
         [
-            {"query": " "}, {"query": "x" * 1001}, {"query": "x", "region": "everywhere"},
-            {"query": "x", "region": "us-en&format=html"}, {"query": "x", "limit": 0},
+            {"query": " "},
+            {"query": "x" * 1001},
+            {"query": "x", "region": "everywhere"},
+            {"query": "x", "region": "us-en&format=html"},
+            {"query": "x", "limit": 0},
             {"query": "x", "limit": 51},
         ],
-    )  # fmt: skip
+    )
     def test_what_cannot_be_asked_is_refused(self, host: Host, arguments: Any) -> None:
         assert host.call_tool("searxng__search", arguments).error
         assert self.service.requests == []
@@ -322,9 +325,15 @@ class TestOutages(_Asking):
 @pytest.mark.parametrize(
     ("region", "language"),
     [
-        ("wt-wt", "all"), ("us-en", "en-US"), ("uk-en", "en-GB"), ("de-de", "de-DE"),
-        ("ch-fr", "fr-CH"), ("jp-jp", "ja-JP"), ("tw-tzh", "zh-TW"), ("xa-ar", "ar"),
+        ("wt-wt", "all"),
+        ("us-en", "en-US"),
+        ("uk-en", "en-GB"),
+        ("de-de", "de-DE"),
+        ("ch-fr", "fr-CH"),
+        ("jp-jp", "ja-JP"),
+        ("tw-tzh", "zh-TW"),
+        ("xa-ar", "ar"),
     ],
-)  # fmt: skip
+)
 def test_regions_are_languages_of_searxng(region: str, language: str) -> None:
     assert language_of(region) == language

@@ -38,15 +38,30 @@ class TestLinks:
     @pytest.mark.parametrize(
         "link",
         [
-            "", "page", "//example.org/", "file:///etc/passwd", "file://localhost/etc/passwd",
-            "javascript:alert(1)", "data:text/html,<p>hello", "ftp://example.org/",
-            "gopher://127.0.0.1:6379/_x", "view-source:http://example.org/", "http:///etc/passwd",
-            "http:example.org", "http://user:word@example.org/", "http://user@example.org/",
-            "http://example.org:0/", "http://example.org:65536/", "http://example.org\\@127.0.0.1/",
-            "http://example.org/\r\nX-Header: 1", "http://exa mple.org/", "http://[::1/",
-            "http://exa\u2044mple.org/", f"http://example.org/{'a' * MOST_LINK}",
+            "",
+            "page",
+            "//example.org/",
+            "file:///etc/passwd",
+            "file://localhost/etc/passwd",
+            "javascript:alert(1)",
+            "data:text/html,<p>hello",
+            "ftp://example.org/",
+            "gopher://127.0.0.1:6379/_x",
+            "view-source:http://example.org/",
+            "http:///etc/passwd",
+            "http:example.org",
+            "http://user:word@example.org/",
+            "http://user@example.org/",
+            "http://example.org:0/",
+            "http://example.org:65536/",
+            "http://example.org\\@127.0.0.1/",
+            "http://example.org/\r\nX-Header: 1",
+            "http://exa mple.org/",
+            "http://[::1/",
+            "http://exa\u2044mple.org/",
+            f"http://example.org/{'a' * MOST_LINK}",
         ],
-    )  # fmt: skip
+    )
     def test_one_that_leads_to_no_page_is_refused(self, link: str) -> None:
         with pytest.raises(ValidationError) as caught:
             link_of(link)
@@ -108,10 +123,16 @@ class TestRedirects:
     @pytest.mark.parametrize(
         "to",
         [
-            "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "ftp://127.0.0.1/",
-            "http://u:p@127.0.0.1/", "http://[", "", "\\\\127.0.0.1\\share",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://127.0.0.1/",
+            "http://u:p@127.0.0.1/",
+            "http://[",
+            "",
+            "\\\\127.0.0.1\\share",
         ],
-    )  # fmt: skip
+    )
     def test_nor_to_what_is_no_page(self, site: PageSite, to: str) -> None:
         site.answers["/there"] = redirect(to)
         with pytest.raises(ValidationError, match="redirects"):

@@ -232,16 +232,21 @@ class TestKind:
     @pytest.mark.parametrize(
         ("body", "type", "kind"),
         [
-            ("<p>x", "text/html", "html"), ("<p>x", "application/xhtml+xml", "html"),
-            ("<p>x", "TEXT/HTML ; charset=utf-8", "html"), ("<!doctype html><p>x", "", "html"),
+            ("<p>x", "text/html", "html"),
+            ("<p>x", "application/xhtml+xml", "html"),
+            ("<p>x", "TEXT/HTML ; charset=utf-8", "html"),
+            ("<!doctype html><p>x", "", "html"),
             (" <!-- x --> <HTML><p>x", "application/octet-stream", "html"),
-            ("one <p>", "text/plain", "text"), ("one", "", "text"),
-            ('{"a": 1}', "application/json", "text"), ("<rss/>", "application/rss+xml", "text"),
-            ("a,b", "text/csv", "text"), ("%PDF-1.7", "text/html", "pdf"),
+            ("one <p>", "text/plain", "text"),
+            ("one", "", "text"),
+            ('{"a": 1}', "application/json", "text"),
+            ("<rss/>", "application/rss+xml", "text"),
+            ("a,b", "text/csv", "text"),
+            ("%PDF-1.7", "text/html", "pdf"),
             ("%PDF-1.7", "application/octet-stream", "pdf"),
             ("\r\n%PDF-1.7", "application/pdf", "pdf"),
         ],
-    )  # fmt: skip
+    )
     def test_it_is_by_the_content_and_its_type(self, body: str, type: str, kind: PageKind) -> None:
         check_type(type)
         assert kind_of(Body(link_of("http://x.example"), type, body.encode())) == kind

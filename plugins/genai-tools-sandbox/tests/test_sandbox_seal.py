@@ -164,11 +164,14 @@ def test_results_that_are_deep_are_read_or_refused(process: Process, depth: int)
 @pytest.mark.parametrize(
     ("act", "seconds", "told"),
     [
-        ("spin", 0.2, "it ran longer"), ("wait", 0.2, "it ran longer"),
-        ("nothing", 30, "nothing is left"), ("heap", 30, "memory limit"),
-        ("memory", 30, "memory limit"), ("exit", 30, "the Python process ended"),
+        ("spin", 0.2, "it ran longer"),
+        ("wait", 0.2, "it ran longer"),
+        ("nothing", 30, "nothing is left"),
+        ("heap", 30, "memory limit"),
+        ("memory", 30, "memory limit"),
+        ("exit", 30, "the Python process ended"),
     ],
-)  # fmt: skip
+)
 def test_what_ends_the_process_is_told(
     process: Process, act: str, seconds: float, told: str
 ) -> None:

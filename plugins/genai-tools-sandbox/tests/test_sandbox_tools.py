@@ -70,10 +70,15 @@ def test_a_host_says_that_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"seconds": 0}, {"seconds": float("nan")}, {"memory": 1}, {"sessions": 0},
-        {"idle_seconds": -1}, {"output_characters": 10**9}, {"file_bytes": 0},
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"memory": 1},
+        {"sessions": 0},
+        {"idle_seconds": -1},
+        {"output_characters": 10**9},
+        {"file_bytes": 0},
     ],
-)  # fmt: skip
+)
 def test_settings_have_bounds(settings: dict[str, Any]) -> None:
     [name] = settings
     with pytest.raises(ValueError, match=f"{name} must be a number from"):
@@ -160,13 +165,23 @@ def test_files_are_as_many_and_as_large_as_the_host_takes() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"text": 5}, {"text": None}, {"files": None}, {"files": 5}, {"files": ["x"]},
-        {"files": [{"name": 5, "data": ""}]}, {"files": [{"name": "x", "data": "?"}]},
-        {"files": [{"name": "x", "data": 5}]}, {"left_out": 5}, {"left_out": [[]]}, {"unseen": "x"},
-        {"images": {"a": 1}}, {"images": [5]}, {"images": [["image/png", "?"]]},
+        {"text": 5},
+        {"text": None},
+        {"files": None},
+        {"files": 5},
+        {"files": ["x"]},
+        {"files": [{"name": 5, "data": ""}]},
+        {"files": [{"name": "x", "data": "?"}]},
+        {"files": [{"name": "x", "data": 5}]},
+        {"left_out": 5},
+        {"left_out": [[]]},
+        {"unseen": "x"},
+        {"images": {"a": 1}},
+        {"images": [5]},
+        {"images": [["image/png", "?"]]},
         {"images": [["image/png", None]]},
     ],
-)  # fmt: skip
+)
 def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     """Python may be broken into; what it answers is not trusted."""
     with pytest.raises(Ended):

@@ -69,12 +69,19 @@ def test_half_of_the_cores_are_left_free(
 @pytest.mark.parametrize(
     "given",
     [
-        {"threads": 0}, {"threads": -1}, {"threads": "2"}, {"window": 255}, {"window": 4096.5},
-        {"max_tokens": 0}, {"gpu_layers": "all"}, {"tools": "magic"}, {"tools": None},
+        {"threads": 0},
+        {"threads": -1},
+        {"threads": "2"},
+        {"window": 255},
+        {"window": 4096.5},
+        {"max_tokens": 0},
+        {"gpu_layers": "all"},
+        {"tools": "magic"},
+        {"tools": None},
         {"treads": 1},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_wrong_setting_is_named(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"^provider local: ") as caught:
         read_settings(Settings, given, environ={}, owner="provider local")

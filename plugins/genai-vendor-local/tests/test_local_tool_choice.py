@@ -186,11 +186,16 @@ def test_the_choice_of_tools_decides_what_may_be_chosen(
 @pytest.mark.parametrize(
     "value",
     [
-        {"tool": "get_weather", "arguments": {}}, {"tool": "get_weather", "arguments": {"city": 3}},
-        {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1}, {"tool": "get_weather"},
-        {"tool": "unknown", "arguments": {}}, {"tool": "none"}, {"answer": "hi"}, [],
+        {"tool": "get_weather", "arguments": {}},
+        {"tool": "get_weather", "arguments": {"city": 3}},
+        {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1},
+        {"tool": "get_weather"},
+        {"tool": "unknown", "arguments": {}},
+        {"tool": "none"},
+        {"answer": "hi"},
+        [],
     ],
-)  # fmt: skip
+)
 def test_nothing_else_may_be_chosen(value: Any) -> None:
     assert not allowed(body_of(), value)
 

@@ -70,14 +70,19 @@ def test_a_fault_of_the_service_is_an_error_of_its_own(
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
-        (400, errors.BadRequest, False), (401, errors.AuthenticationFailed, False),
-        (403, errors.AuthenticationFailed, False), (404, errors.BadRequest, False),
-        (408, errors.ServiceUnavailable, True), (409, errors.ServiceUnavailable, True),
-        (422, errors.BadRequest, False), (429, errors.RateLimited, True),
-        (500, errors.ServiceUnavailable, True), (503, errors.ServiceUnavailable, True),
+        (400, errors.BadRequest, False),
+        (401, errors.AuthenticationFailed, False),
+        (403, errors.AuthenticationFailed, False),
+        (404, errors.BadRequest, False),
+        (408, errors.ServiceUnavailable, True),
+        (409, errors.ServiceUnavailable, True),
+        (422, errors.BadRequest, False),
+        (429, errors.RateLimited, True),
+        (500, errors.ServiceUnavailable, True),
+        (503, errors.ServiceUnavailable, True),
         (529, errors.ServiceUnavailable, True),
     ],
-)  # fmt: skip
+)
 def test_a_status_is_the_error_that_it_means(
     scripted: MakeHost, model: str, status: int, kind: type[errors.GenaiError], retryable: bool
 ) -> None:

@@ -280,10 +280,12 @@ def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: 
         ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
         ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
         ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
-        ({"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
-         "tools[0].parameters"),
+        (
+            {"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
+            "tools[0].parameters",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
     assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
 
