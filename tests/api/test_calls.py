@@ -7,12 +7,11 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from garbage import finite_json
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import EncodedJson, ProviderReply, ProviderRequest, StreamedBody, StreamEvent
 from genai_host.errors import GenaiError, PluginError, RateLimited
+from genai_host_testing.internal.garbage import finite_json
 
 
 def request(body: dict[str, Any]) -> ProviderRequest:

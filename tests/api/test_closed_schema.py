@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
-from garbage import WEIRD
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import SchemaValidator, schema_of
 from genai_host.api.closed_schema import held_form
 from genai_host.errors import ValidationError
+from genai_host_testing.internal.garbage import WEIRD
 from genai_host_testing.purity import places_in, with_other
 
 TEXT = {"type": "string"}

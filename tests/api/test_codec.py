@@ -10,9 +10,7 @@ from typing import Any, Literal
 import attrs
 import pytest
 from attrs import frozen
-from garbage import finite_json
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from message_schema import message_schema
 
 from genai_host.api import (
@@ -40,6 +38,7 @@ from genai_host.api import (
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
 from genai_host.errors import GenaiError, RateLimited, ValidationError
+from genai_host_testing.internal.garbage import finite_json
 
 DEEP = 100_000
 
@@ -280,7 +279,7 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     ({"type": "tool_result", "id": "1", "content": [{"type": "file"}]}, Part, "$.content[0]"),
     ({"type": "tool_call", "id": "1", "name": "x", "arguments": [1]}, Part, "$.arguments"),
     ({"tool_call": {"type": "text", "text": "x"}}, Delta, "$.tool_call"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("data", "form", "path"), STRICT, ids=lambda value: repr(value)[:60])

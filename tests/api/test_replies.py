@@ -119,8 +119,15 @@ ONE = [("a", "f", {"tz": "UTC"})]
 @pytest.mark.parametrize("index", [0, None])
 def test_calls_that_share_an_index_are_told_apart_by_id(index: int | None) -> None:
     assert assembled((index, "a", "f", UTC), (index, "b", "g", CET)) == TWO
-    assert assembled((index, "a", "f", '{"tz":'), (index, "b", "g", '{"tz":'),
-                     (index, "a", "", '"UTC"}'), (index, "b", "", '"CET"}')) == TWO  # fmt: skip
+    assert (
+        assembled(
+            (index, "a", "f", '{"tz":'),
+            (index, "b", "g", '{"tz":'),
+            (index, "a", "", '"UTC"}'),
+            (index, "b", "", '"CET"}'),
+        )
+        == TWO
+    )
 
 
 @pytest.mark.parametrize("index", [0, None])
@@ -128,8 +135,12 @@ def test_calls_that_share_an_index_are_told_apart_by_id(index: int | None) -> No
 def test_a_name_after_whole_arguments_begins_a_call(index: int | None, name: str) -> None:
     calls = [("call_0", "f", {"tz": "UTC"}), ("call_1", name, {"tz": "CET"})]
     assert assembled((index, "", "f", UTC), (index, "", name, CET)) == calls
-    assert assembled((index, "", "f", ""), (index, "", "", UTC),
-                     (index, "", name, ""), (index, "", "", CET)) == calls  # fmt: skip
+    assert (
+        assembled(
+            (index, "", "f", ""), (index, "", "", UTC), (index, "", name, ""), (index, "", "", CET)
+        )
+        == calls
+    )
 
 
 @pytest.mark.parametrize("index", [0, None])
@@ -183,8 +194,9 @@ def test_arguments_may_be_cut_anywhere(arguments: dict[str, Any], data: st.DataO
     pieces = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
     again = [(0, "", "f", piece) for piece in pieces]
     assert assembled(*again, (0, "", "g", text)) == [
-        ("call_0", "f", arguments), ("call_1", "g", arguments)
-    ]  # fmt: skip
+        ("call_0", "f", arguments),
+        ("call_1", "g", arguments),
+    ]
 
 
 @pytest.mark.parametrize("id", ["a", ""])

@@ -349,11 +349,13 @@ def test_a_slow_pattern_is_ended(schema: Any, value: Any, monkeypatch: pytest.Mo
 
 
 def test_patterns_with_a_bound_mean_what_they_did() -> None:
-    checker = SchemaValidator({
-        "properties": {"p": {"pattern": "^[ab]+$"}, "q": {}},
-        "patternProperties": {"^x": {"type": "integer"}},
-        "additionalProperties": {"type": "string"},
-    })  # fmt: skip
+    checker = SchemaValidator(
+        {
+            "properties": {"p": {"pattern": "^[ab]+$"}, "q": {}},
+            "patternProperties": {"^x": {"type": "integer"}},
+            "additionalProperties": {"type": "string"},
+        }
+    )
     checker.check({"p": "ab", "q": None, "x1": 1, "other": "s"})
     checker.check("no object")
     for value, path in (({"p": "c"}, "$.p"), ({"x1": "s"}, "$.x1"), ({"other": 1}, "$.other")):
@@ -381,10 +383,13 @@ def test_patterns_with_a_bound_mean_what_they_did() -> None:
 )
 def test_a_wrong_pattern_is_not_enforced(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "genai_host")
-    checker = SchemaValidator({
-        "properties": {"a": {"type": "string", "pattern": pattern}},
-        "patternProperties": {pattern: {"type": "integer"}}, "additionalProperties": False,
-    })  # fmt: skip
+    checker = SchemaValidator(
+        {
+            "properties": {"a": {"type": "string", "pattern": pattern}},
+            "patternProperties": {pattern: {"type": "integer"}},
+            "additionalProperties": False,
+        }
+    )
     checker.check({"a": "x", "b": "it may match"})
     checker.check({"a": "y"})
     (told,) = checker.unenforced()

@@ -148,9 +148,13 @@ def test_what_the_class_refuses_is_a_wrong_setting() -> None:
 def test_a_description_has_what_help_needs() -> None:
     found = {each.name: each for each in describe(Settings)}
     assert [(name, each.type) for name, each in found.items()] == [
-        ("endpoint", "str"), ("api_key", "Secret | None"), ("retries", "int"),
-        ("seconds", "float | None"), ("tags", "list[str]"), ("mode", "Literal['fast', '1']"),
-    ]  # fmt: skip
+        ("endpoint", "str"),
+        ("api_key", "Secret | None"),
+        ("retries", "int"),
+        ("seconds", "float | None"),
+        ("tags", "list[str]"),
+        ("mode", "Literal['fast', '1']"),
+    ]
     assert found["retries"].env == ("A_RETRIES", "B_RETRIES")
     assert found["api_key"].env == ("X_KEY",)
     assert found["seconds"].env == ()

@@ -226,9 +226,13 @@ class TestTypedFunctions:
             return str(a)
 
         fields: Any = {
-            "name": "other", "description": "d", "approval": "ask", "idempotent": True,
-            "timeout": 1, "available_when": lambda context: False,
-        }  # fmt: skip
+            "name": "other",
+            "description": "d",
+            "approval": "ask",
+            "idempotent": True,
+            "timeout": 1,
+            "available_when": lambda context: False,
+        }
         made = tool(**fields)(some)
         assert {name: getattr(made, name) for name in fields} == fields
 
@@ -268,9 +272,12 @@ class TestTypedFunctions:
         with pytest.raises(TypeError, match="partial is not a function"):
             tool(functools.partial(undescribed), description="X")
         reasons: dict[Any, str] = {
-            print: "print is not a function", later: "async", stream: "async generator",
-            generate: "generator", undescribed: "no description",
-        }  # fmt: skip
+            print: "print is not a function",
+            later: "async",
+            stream: "async generator",
+            generate: "generator",
+            undescribed: "no description",
+        }
         for wrong, why in reasons.items():
             with pytest.raises(TypeError, match=why):
                 tool(wrong)

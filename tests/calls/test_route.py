@@ -72,9 +72,13 @@ class Wire(Dialect[ChatCall, Completion]):
         variant, parameters = dict(call.variant), dict(call.parameters)
         body = {"variant": variant, "parameters": parameters, "secret": "dropped"}
         return ProviderRequest(
-            "chat", self.name, call.model_id, {"model": call.model_id, **body}, call.stream,
+            "chat",
+            self.name,
+            call.model_id,
+            {"model": call.model_id, **body},
+            call.stream,
             {"x-beta": "on"},
-        )  # fmt: skip
+        )
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         if reply.body == b"deep":

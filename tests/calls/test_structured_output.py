@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from garbage import finite_json
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import (
     Answer,
@@ -23,6 +21,7 @@ from genai_host.api import (
 )
 from genai_host.calls.structured_output import Answers, with_schema_in_prompt, with_value
 from genai_host.errors import OutputValidationError
+from genai_host_testing.internal.garbage import finite_json
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ANYTHING = SchemaValidator({})

@@ -437,9 +437,10 @@ class TestReasons:
 
     def test_a_dialect_that_is_not_installed_says_what_to_install(self) -> None:
         install = {
-            "new-wire": "genai-models-open", "odd-wire": "genai-dialect-of-nobody",
+            "new-wire": "genai-models-open",
+            "odd-wire": "genai-dialect-of-nobody",
             "openai-chat": "",
-        }  # fmt: skip
+        }
         serves = {name: DialectEndpoint(install=each) for name, each in install.items()}
         model = Model("m", [*install], at={"p": "m"})
         assert self.why(catalog(served("p", serves=serves), models=(model,)), "m") == [

@@ -3,302 +3,294 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Generator
 from typing import Any
 
 import pytest
-from anthropic_form import (
-    CALL,
-    DIALECT,
-    START,
-    STOP,
-    begins,
-    ends,
-    event,
-    finishes,
-    message,
-    piece,
-    read,
-    sent_again,
-    stream,
-    text,
-    thinking,
-    tool_use,
-)
-from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
+from anthropic_form import text, thinking, tool_use
+from genai_wire_anthropic.dialect.messages import AnthropicMessages
 from genai_wire_anthropic.server.replies import MessageWriter
-from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genai_host.api import (
-    Completion,
-    Delta,
-    FinishReason,
-    Message,
-    ProviderReply,
-    Reasoning,
-    StreamEvent,
-    Text,
-    ToolCall,
-    Usage,
-    VendorPart,
-)
-from genai_host.api.codec import usual_codec
+from genai_host.api import Completion, Delta, ProviderReply, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
     ContextOverflow,
-    GenaiError,
-    GenerationError,
-    IncompleteReply,
     MalformedReply,
     RateLimited,
     ServiceUnavailable,
     error_of_status,
 )
 from genai_host.serving import CompletionStream
-from genai_host_testing.purity import ValuePath, places_in, with_other
+from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, said
 
 NAME = "anthropic-messages"
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "é"}}
 CITED = {"type": "char_location", "cited_text": "a", "document_index": 0}
+FIRST, SECOND = ToolCall("toolu_1", "look", {"at": 1}), ToolCall("toolu_2", "look", {})
+USAGE = {
+    "input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100,
+    "output_tokens": 7, "output_tokens_details": {"thinking_tokens": 5},
+}  # fmt: skip
+BY_TIME = {"ephemeral_5m_input_tokens": 8, "ephemeral_1h_input_tokens": 12}
+ODD_USAGE = {"output_tokens": 3, "output_tokens_details": [], "cache_creation": 0}
 
 
-# whole replies
+def message(*content: Any, reason: Any = "end_turn", **fields: Any) -> dict[str, Any]:
+    """Return a whole reply."""
+    return {"type": "message", "role": "assistant", "content": [*content],
+            "stop_reason": reason, **fields}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("blocks", "parts"),
-    [
-        ([], []),
-        ([text("")], []),
-        ([text("a"), text("b")], [Text("a"), Text("b")]),
-        ([thinking("hm"), text("a")],
-         [Reasoning("hm"), VendorPart(NAME, thinking("hm")), Text("a")]),
-        ([thinking("", "c2ln"), text("a")], [VendorPart(NAME, thinking("", "c2ln")), Text("a")]),
-        ([thinking("hm", "")], [Reasoning("hm")]),
-        ([REDACTED, SEARCH], [VendorPart(NAME, REDACTED), VendorPart(NAME, SEARCH)]),
-        ([text("a", citations=[CITED])], [VendorPart(NAME, {"citations": [CITED]}), Text("a")]),
-        ([text("a", citations=None)], [Text("a")]),
-        ([tool_use("toolu_1", "look", {"at": "é"})], [ToolCall("toolu_1", "look", {"at": "é"})]),
-        ([text("a"), tool_use("", "look", {})], [Text("a"), ToolCall("call_1", "look", {})]),
-        ([tool_use("1", "look", "{")], [ToolCall("1", "look", malformed="{")]),
-    ],
-)  # fmt: skip
-def test_a_reply_is_read(blocks: list[Any], parts: list[Any]) -> None:
-    assert read(message(*blocks)).message == Message("assistant", parts)
+def begins(index: int, block: Any) -> Any:
+    return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("tool_use", "tool_calls"),
-        ("refusal", "content_filter"),
+def piece(index: int, kind: str, **fields: Any) -> Any:
+    delta = {"type": f"{kind}_delta", **fields}
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def given(index: int, json: str) -> Any:
+    return piece(index, "input_json", partial_json=json)
+
+
+def ends(index: int) -> Any:
+    return {"type": "content_block_stop", "index": index}
+
+
+def last(reason: Any, usage: Any = None, **more: Any) -> Any:
+    return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage, **more}
+
+
+def failure(kind: str, message: str = "no", **fields: Any) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message, **fields}}
+
+
+START = {"type": "message_start", "message": message(reason="")}
+STOP = {"type": "message_stop"}
+A = [START, begins(0, text("a")), ends(0)]
+WHOLE = message(text("a"))
+KINDS = [
+    ("invalid_request_error", BadRequest, 400),
+    ("authentication_error", AuthenticationFailed, 401),
+    ("billing_error", BadRequest, 402),
+    ("permission_error", AuthenticationFailed, 403),
+    ("not_found_error", BadRequest, 404),
+    ("request_too_large", BadRequest, 413),
+    ("rate_limit_error", RateLimited, 429),
+    ("api_error", ServiceUnavailable, 500),
+    ("timeout_error", ServiceUnavailable, 504),
+    ("overloaded_error", ServiceUnavailable, 529),
+    ("error_of_tomorrow", ServiceUnavailable, 500),
+]
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+objects = st.dictionaries(words, words | st.integers() | st.none(), max_size=3)
+blocks = st.lists(
+    st.builds(text, words)
+    | st.builds(thinking, words)
+    | st.just(REDACTED)
+    | st.builds(tool_use, st.just("toolu_1"), words, objects),
+    max_size=5,
+)
+
+PARTS: list[tuple[str, list[Any], list[Any]]] = [
+    ("nothing", [], []),
+    ("no text", [text("")], []),
+    ("texts", [text("a"), text("b")], ["a", "b"]),
+    ("signed thoughts", [thinking("hm"), text("a")],
+     [Reasoning("hm"), VendorPart(NAME, thinking("hm")), "a"]),
+    ("hidden thoughts", [thinking("", "c2ln"), text("a")],
+     [VendorPart(NAME, thinking("", "c2ln")), "a"]),
+    ("thoughts", [thinking("hm", "")], [Reasoning("hm")]),
+    ("others", [REDACTED, SEARCH], [VendorPart(NAME, REDACTED), VendorPart(NAME, SEARCH)]),
+    ("citations", [text("a", citations=[CITED])],
+     [VendorPart(NAME, {"citations": [CITED]}), "a"]),
+    ("no citations", [text("a", citations=None)], ["a"]),
+]  # fmt: skip
+
+
+class TestReplies(ChatReplies):
+    dialect = AnthropicMessages()
+    end = (STOP,)
+    finishes = [
+        ("end_turn", "stop"), ("stop_sequence", "stop"), ("of_tomorrow", "stop"), ("", "stop"),
+        ("eos", "stop"), ("max_tokens", "length"), ("model_context_window_exceeded", "length"),
+        ("MAX_TOKENS", "length"), ("tool_use", "tool_calls"), ("refusal", "content_filter"),
         ("pause_turn", "other"),
-        ("of_tomorrow", "stop"),
-        ("", "stop"),
-        ("eos", "stop"),
-        ("MAX_TOKENS", "length"),
-    ],
-)
-def test_why_it_stopped_is_told(reason: str, finish: FinishReason) -> None:
-    found = read(message(text("a"), reason=reason))
-    assert (found.finish, found.vendor_finish) == (finish, reason)
-
-
-def test_a_call_is_a_reason_to_stop() -> None:
-    assert read(message(tool_use("1", "look", {}))).finish == "tool_calls"
-
-
-def test_usage_is_counted() -> None:
-    usage = {
-        "input_tokens": 3,
-        "cache_creation_input_tokens": 20,
-        "cache_read_input_tokens": 100,
-        "output_tokens": 7,
-        "output_tokens_details": {"thinking_tokens": 5},
-        "service_tier": "standard",
-    }
-    assert read(message(text("a"), usage=usage)).usage == Usage(123, 7, 100, 5, 20)
-    by_time = {"ephemeral_5m_input_tokens": 8, "ephemeral_1h_input_tokens": 12}
-    timed = {**usage, "cache_creation": by_time}
-    assert read(message(text("a"), usage=timed)).usage == Usage(123, 7, 100, 5, 20, 12)
-    nulls = {**dict.fromkeys(usage, None), "input_tokens": 3}
-    assert read(message(text("a"), usage=nulls)).usage == Usage(3)
-
-
-def test_a_reply_without_an_answer_is_the_models_failure() -> None:
-    with pytest.raises(GenerationError):
-        read({"type": "message"})
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        [],
-        "hi",
-        message("hi"),
-        message({"text": "a"}),
-        message(text(1)),  # type: ignore[arg-type]  # which is what is wrong
-        {**message(), "content": 1},
-    ],
-    ids=str,
-)
-def test_what_is_no_reply_is_malformed(reply: Any) -> None:
-    with pytest.raises(MalformedReply):
-        read(reply)
-
-
-# errors
-
-
-def failure(kind: str, message: str = "no") -> dict[str, Any]:
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "raised", "status"),
-    [
-        ("invalid_request_error", BadRequest, 400),
-        ("authentication_error", AuthenticationFailed, 401),
-        ("billing_error", BadRequest, 402),
-        ("permission_error", AuthenticationFailed, 403),
-        ("not_found_error", BadRequest, 404),
-        ("request_too_large", BadRequest, 413),
-        ("rate_limit_error", RateLimited, 429),
-        ("api_error", ServiceUnavailable, 500),
-        ("timeout_error", ServiceUnavailable, 504),
-        ("overloaded_error", ServiceUnavailable, 529),
-        ("error_of_tomorrow", ServiceUnavailable, 500),
-    ],
-)
-def test_an_error_is_told_by_its_type_amid_a_stream_and_by_its_status_else(
-    kind: str, raised: type[GenaiError], status: int
-) -> None:
-    data = json.dumps(failure(kind, "it\nis so")).encode()
-    with pytest.raises(raised, match="it is so") as caught:
-        stream([START, StreamEvent(data, "error")])
-    assert (type(caught.value), caught.value.status) == (raised, status)
-    for other in (400, 429, 503):
-        found = DIALECT.map_error(ProviderReply(data, other))
-        assert found == error_of_status(other, "it is so")
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
-        ("invalid_request_error", "input length and `max_tokens` exceed context limit: 9 + 8"),
-        ("exceed_context_size_error", "the request exceeds the available context size"),
-    ],
-)
-def test_an_overflow_is_told(kind: str, said: str) -> None:
-    found = DIALECT.map_error(ProviderReply(json.dumps(failure(kind, said)).encode(), 400))
-    assert type(found) is ContextOverflow
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}'])
-def test_what_tells_of_no_error_is_left_to_the_status(body: bytes) -> None:
-    assert DIALECT.map_error(ProviderReply(body, 500)) is None
-
-
-# streams
-
-
-def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
-    pieces, found = stream(
-        [
-            event("message_start", message=message(reason="", usage={"input_tokens": 3})),
-            begins(0, thinking("", "")),
-            event("ping"),
-            piece(0, "thinking", thinking="h"),
-            piece(0, "thinking", thinking="m"),
-            piece(0, "signature", signature="c2ln"),
-            ends(0),
-            begins(1, thinking("", "")),
-            piece(1, "thinking", thinking="so"),
-            ends(1),
-            begins(2, REDACTED),
-            ends(2),
-            begins(3, text("")),
-            piece(3, "text", text="a"),
-            piece(3, "citations", citation=CITED),
-            piece(3, "text", text=""),
-            piece(3, "text", text="b"),
-            ends(3),
-            begins(4, {**SEARCH, "input": {}}),
-            piece(4, "input_json", partial_json='{"q":'),
-            piece(4, "input_json", partial_json='"é"}'),
-            ends(4),
-            begins(5, tool_use("toolu_1", "look", {})),
-            piece(5, "input_json", partial_json=""),
-            piece(5, "input_json", partial_json='{"at": 1}'),
-            ends(5),
-            begins(6, tool_use("toolu_2", "look", {})),
-            ends(6),
-            event("of_tomorrow", index=0),
-            piece(3, "of_tomorrow"),
-            finishes("tool_use", output_tokens=9, input_tokens=None, cache_read_input_tokens=0),
-            STOP,
+    ]  # fmt: skip
+    broken = ("error",)
+    replies = {
+        name: (message(*wire, reason=""), said(*parts)) for name, wire, parts in PARTS
+    } | {
+        name: (wire, said("a", usage=usage, vendor="end_turn")) for name, wire, usage in [
+            ("text as content", {**message(), "content": "a"}, Usage()),
+            ("usage", {**WHOLE, "usage": USAGE}, Usage(123, 7, 100, 5, 20)),
+            ("usage by time", {**WHOLE, "usage": {**USAGE, "cache_creation": BY_TIME}},
+             Usage(123, 7, 100, 5, 20, 12)),
+            ("usage with nulls",
+             {**WHOLE, "usage": {**dict.fromkeys(USAGE), "input_tokens": 3}}, Usage(3)),
+            ("odd usage", {**WHOLE, "usage": []}, Usage()),
+            ("odd details", {**WHOLE, "usage": ODD_USAGE}, Usage(output_tokens=3)),
         ]
-    )
-    first, second = ToolCall("toolu_1", "look", {"at": 1}), ToolCall("toolu_2", "look", {})
-    whole = [piece.opaque.data["type"] for piece in pieces if piece.opaque is not None]
-    assert whole == ["thinking", "redacted_thinking", "server_tool_use"]
-    assert [piece for piece in pieces if piece.opaque is None] == [
-        Delta(reasoning="h"),
-        Delta(reasoning="m"),
-        Delta(reasoning="\n\nso"),
-        Delta("a"),
-        Delta("b"),
-        Delta(tool_call=first),
-        Delta(tool_call=second),
-    ]
-    assert found == Completion(
-        Message(
-            "assistant",
-            [
-                Reasoning("hm"),
-                VendorPart(NAME, thinking("hm")),
-                Reasoning("so"),
-                VendorPart(NAME, REDACTED),
-                VendorPart(NAME, {"citations": [CITED]}),
-                Text("ab"),
-                VendorPart(NAME, SEARCH),
-                first,
-                second,
-            ],
-        ),
-        "tool_calls",
-        Usage(3, 9),
-        vendor_finish="tool_use",
-    )
+    } | {
+        "calls": (message(text("a"), tool_use("toolu_1", "look", {"at": 1}),
+                          tool_use("", "look", {})),
+                  said("a", FIRST, ToolCall("call_2", "look"), finish="tool_calls",
+                       vendor="end_turn")),
+    }  # fmt: skip
+    streams = {
+        "all kinds": (
+            [{"type": "message_start", "message": message(reason="", usage={"input_tokens": 3})},
+             begins(0, thinking("", "")), {"type": "ping"},
+             piece(0, "thinking", thinking="h"), piece(0, "thinking", thinking="m"),
+             piece(0, "signature", signature="c2ln"), ends(0),
+             begins(1, thinking("", "")), piece(1, "thinking", thinking="so"), ends(1),
+             begins(2, REDACTED), ends(2),
+             begins(3, text("")), piece(3, "text", text="a"), piece(3, "citations", citation=CITED),
+             piece(3, "text", text=""), piece(3, "text", text="b"), ends(3),
+             begins(4, {**SEARCH, "input": {}}), given(4, '{"q":'), given(4, '"é"}'), ends(4),
+             begins(5, tool_use("toolu_1", "look", {})), given(5, ""), given(5, '{"at": 1}'),
+             ends(5), begins(6, tool_use("toolu_2", "look", {})), ends(6),
+             {"type": "of_tomorrow", "index": 0}, piece(3, "of_tomorrow"),
+             last("tool_use", {"output_tokens": 9, "input_tokens": None,
+                                   "cache_read_input_tokens": 0}), STOP],
+            [Delta(reasoning="h"), Delta(reasoning="m"),
+             Delta(opaque=VendorPart(NAME, thinking("hm"))), Delta(reasoning="\n\nso"),
+             Delta(opaque=VendorPart(NAME, REDACTED)), Delta("a"), Delta("b"),
+             Delta(opaque=VendorPart(NAME, SEARCH)), Delta(tool_call=FIRST),
+             Delta(tool_call=SECOND)],
+            said(Reasoning("hm"), VendorPart(NAME, thinking("hm")), Reasoning("so"),
+                 VendorPart(NAME, REDACTED), VendorPart(NAME, {"citations": [CITED]}), "ab",
+                 VendorPart(NAME, SEARCH), FIRST, SECOND,
+                 finish="tool_calls", usage=Usage(3, 9), vendor="tool_use")),
+        "the reason as the end": ([*A, last("end_turn")], [Delta("a")],
+                                  said("a", vendor="end_turn")),
+        "the mark as the end": ([*A, STOP], [Delta("a")], said("a")),
+        "the mark of another format": ([*A, b"[DONE]"], [Delta("a")], said("a")),
+        "odd usage": ([*A, last("end_turn", []), STOP], [Delta("a")],
+                      said("a", vendor="end_turn")),
+        "blocks with one index": (
+            [START, begins(0, text("")), piece(0, "text", text="a"), ends(0),
+             begins(0, tool_use("toolu_1", "look", {})), given(0, '{"at": 1}'), ends(0),
+             begins(0, tool_use("toolu_2", "look", {})), given(0, "{}"), ends(0), STOP],
+            [Delta("a"), Delta(tool_call=FIRST), Delta(tool_call=SECOND)],
+            said("a", FIRST, SECOND, finish="tool_calls")),
+        "a repeated end": (
+            [START, *[begins(0, tool_use("toolu_2", "look", {}))] * 2, given(0, "{}"),
+             *[ends(0), last("tool_use")] * 2, STOP],
+            [Delta(tool_call=SECOND)], said(SECOND, finish="tool_calls", vendor="tool_use")),
+        "a refusal": ([*A, last("refusal"), STOP], [Delta("a")],
+                      said("a", finish="content_filter", vendor="refusal")),
+        "a text without its start": (
+            [START, piece(0, "text", text="a"), last("end_turn"), STOP],
+            [Delta("a")], said("a", vendor="end_turn")),
+    }  # fmt: skip
+    late_failures = [
+        *((("error", json.dumps(failure(kind, "it\nis so")).encode()), raised,
+           {"status": status, "message": "it is so"}) for kind, raised, status in KINDS),
+        (("error", b'{"message": "no"}'), ServiceUnavailable, {"message": "no"}),
+        (("error", b'{"type": "error", "message": "no"}'), ServiceUnavailable, {"message": "no"}),
+    ]  # fmt: skip
+    failures = [
+        *((400, failure(kind, message), ContextOverflow, {}) for kind, message in [
+            ("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+            ("invalid_request_error", "input length and `max_tokens` exceed context limit: 9 + 8"),
+            ("exceed_context_size_error", "the request exceeds the available context size")]),
+    ]  # fmt: skip
+    unanswered = [{"type": "message"}]
+    malformed = [[], "hi", message("hi"), message({"text": "a"}), message(text(1)),
+                 {**message(), "content": 1}]  # fmt: skip
+    malformed_events = [
+        b"{", [], {}, begins(0, {}), begins(0, 1), given(7, "{}"),
+        {"type": "content_block_delta", "index": 0, "delta": []},
+        {"type": "message_start", "message": 1},
+        piece(0, "text", text=1),
+    ]  # fmt: skip
+    reply = message(
+        text("a", citations=[CITED]), thinking("hm"), tool_use("toolu_1", "look", {"at": 1}),
+        SEARCH, usage={"input_tokens": 1, "output_tokens_details": {"thinking_tokens": 1}},
+    )  # fmt: skip
+    events = [
+        {"type": "message_start", "message": message(usage={"input_tokens": 1})},
+        begins(0, thinking("", "")), piece(0, "thinking", thinking="hm"),
+        piece(0, "signature", signature="c2ln"), begins(1, tool_use("toolu_1", "look", {})),
+        given(1, "{}"), ends(1), begins(2, text("")), piece(2, "citations", citation=CITED),
+        piece(2, "text", text="a"), last("end_turn", {"output_tokens": 1}), STOP,
+    ]  # fmt: skip
+    wholes = st.builds(
+        lambda content, reason, tokens: message(
+            *content, reason=reason, usage={"output_tokens": tokens}),
+        blocks, st.sampled_from(["end_turn", "max_tokens", "tool_use", "odd"]), st.integers(1, 9),
+    )  # fmt: skip
+
+    def saying(self, text: str, finish: Any) -> Any:
+        return message({"type": "text", "text": text}, reason=finish)
+
+    def calling(self, arguments: Any) -> Any:
+        return message(tool_use("1", "f", arguments))
+
+    def in_pieces(self, reply: Any, pieces: Pieces) -> list[Any]:
+        events: list[Any] = [START]
+        for index, block in enumerate(reply["content"]):
+            if block["type"] == "text":
+                cut = [("text", {"text": each}) for each in pieces.cut(block["text"])]
+                events.append(begins(index, text("")))
+            elif block["type"] == "thinking":
+                cut = [("thinking", {"thinking": each}) for each in pieces.cut(block["thinking"])]
+                cut.append(("signature", {"signature": block["signature"]}))
+                events.append(begins(index, thinking("", "")))
+            elif block["type"] == "tool_use":
+                written = block["input"]
+                written = written if isinstance(written, str) else json.dumps(written)
+                cut = [("input_json", {"partial_json": each}) for each in pieces.cut(written)]
+                events.append(begins(index, {**block, "input": {}}))
+            else:
+                cut = []
+                events.append(begins(index, block))
+            events += [piece(index, kind, **fields) for kind, fields in cut]
+            events += [{"type": "ping"}, ends(index)]
+        return [*events, last(reply["stop_reason"], reply.get("usage")), STOP]
+
+    def returned(self, reply: Any, body: Any) -> None:
+        """All of it as it came, but for texts that show nothing."""
+        shown = [each for each in reply["content"] if each.get("text", "x").strip()]
+        found = body["messages"][1]["content"] if len(body["messages"]) > 2 else []
+        assert ([text(found)] if isinstance(found, str) else found) == shown
 
 
-def test_a_text_alone_may_be_the_content() -> None:
-    assert read({**message(), "content": "hi"}).text == "hi"
+def test_citations_go_back_with_their_text() -> None:
+    tested = TestReplies()
+    content = [text("b"), text("a", citations=[CITED]), text("c")]
+    assert tested.sent_again(tested.read(message(*content)))["messages"][1]["content"] == content
 
 
-def test_usage_in_another_form_loses_no_answer() -> None:
-    assert read({**message(text("a")), "usage": []}).text == "a"
-    odd = {"output_tokens": 3, "output_tokens_details": [], "cache_creation": 0}
-    assert read({**message(text("a")), "usage": odd}).usage == Usage(output_tokens=3)
-    events = [START, begins(0, text("a")), ends(0)]
-    end = event("message_delta", delta={"stop_reason": "end_turn"}, usage=[])
-    assert stream([*events, end, STOP])[1].text == "a"
+@pytest.mark.parametrize("kind", [kind for kind, _, _ in KINDS])
+def test_an_error_reply_is_told_by_its_status(kind: str) -> None:
+    data = json.dumps(failure(kind, "it\nis so")).encode()
+    for status in (400, 429, 503):
+        found = AnthropicMessages().map_error(ProviderReply(data, status))
+        assert found == error_of_status(status, "it is so")
+
+
+def test_a_whole_message_may_be_one_event() -> None:
+    tested = TestReplies()
+    assert tested.streamed([WHOLE])[1] == tested.read(WHOLE)
+
+
+def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:
+    with pytest.raises(MalformedReply):
+        TestReplies().streamed([START, begins(0, SEARCH), given(0, "{"), ends(0), STOP])
 
 
 def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
     """Beside the delta, such as `context_management`, and in it."""
     delta = {"stop_reason": "end_turn", "container": {"id": "c"}, "new": 1}
-    last = event("message_delta", delta=delta, context_management={"applied_edits": []}, usage={})
-    completion = stream([START, begins(0, text("a")), ends(0), last, STOP])[1]
+    ending = last("", {}, context_management={"applied_edits": []}, delta=delta)
+    completion = TestReplies().streamed([*A, ending, STOP])[1]
 
     def answer() -> Generator[Delta, None, Completion]:
         yield Delta(text="a")
@@ -313,218 +305,3 @@ def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
     assert (whole["context_management"], whole["container"], whole["new"]) == (
         {"applied_edits": []}, {"id": "c"}, 1,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("last", [finishes("end_turn"), STOP, StreamEvent(b"[DONE]")])
-def test_a_stream_may_end_with_any_of_its_marks(last: StreamEvent) -> None:
-    found = stream([START, begins(0, text("a")), ends(0), last])[1]
-    assert (found.text, found.finish) == ("a", "stop")
-
-
-def test_blocks_that_share_an_index_are_told_apart_by_their_begin() -> None:
-    events = [START, begins(0, text("")), piece(0, "text", text="a"), ends(0)]
-    for id in ("1", "2"):
-        given = piece(0, "input_json", partial_json=json.dumps({"at": id}))
-        events += [begins(0, tool_use(id, "look", {})), given, ends(0)]
-    pieces, found = stream([*events, finishes("tool_use"), STOP])
-    calls = [ToolCall(id, "look", {"at": id}) for id in ("1", "2")]
-    assert pieces == [Delta("a"), *(Delta(tool_call=call) for call in calls)]
-    assert found.message == Message("assistant", ["a", *calls])
-
-
-def test_an_end_that_is_repeated_gives_a_call_once() -> None:
-    begin = begins(0, tool_use("1", "look", {}))
-    given = piece(0, "input_json", partial_json="{}")
-    end = [ends(0), finishes("tool_use")]
-    pieces, found = stream([START, begin, begin, given, *end, *end, STOP])
-    assert pieces == [Delta(tool_call=ToolCall("1", "look"))]
-    assert found.tool_calls == (ToolCall("1", "look"),)
-
-
-@pytest.mark.parametrize("data", [b'{"message": "no"}', b'{"type": "error", "message": "no"}'])
-def test_an_event_named_error_is_one(data: bytes) -> None:
-    with pytest.raises(ServiceUnavailable, match="no"):
-        stream([START, StreamEvent(data, "error"), STOP])
-
-
-def test_a_reply_that_the_service_broke_off_is_no_answer() -> None:
-    with pytest.raises(IncompleteReply, match="error"):
-        read({**message(text("a")), "stop_reason": "error"})
-    with pytest.raises(IncompleteReply, match="error"):
-        stream([START, begins(0, text("a")), finishes("error"), STOP])
-
-
-def test_a_refusal_amid_a_stream_is_told() -> None:
-    events = [START, begins(0, text("a")), finishes("refusal"), STOP]
-    pieces, found = stream(events)
-    assert pieces == [Delta("a")]
-    assert (found.finish, found.text) == ("content_filter", "a")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        StreamEvent(b"{"),
-        StreamEvent(b"[]"),
-        StreamEvent(b"{}"),
-        begins(0, {}),
-        begins(0, 1),
-        piece(7, "input_json", partial_json="{}"),
-        piece(0, "text", text=1),
-        event("content_block_delta", index=0, delta=[]),
-        event("message_start", message=1),
-    ],
-    ids=lambda each: each.data.decode(),
-)
-def test_what_is_no_event_is_malformed(wrong: StreamEvent) -> None:
-    with pytest.raises(MalformedReply):
-        stream([START, begins(0, text("")), wrong])
-
-
-def test_a_text_may_have_no_start() -> None:
-    pieces, found = stream([START, piece(0, "text", text="a"), finishes("end_turn"), STOP])
-    assert (found.text, [each.text for each in pieces]) == ("a", ["a"])
-
-
-def test_a_whole_message_may_be_one_event() -> None:
-    whole = message({"type": "text", "text": "a"})
-    assert stream([event("message", **{**whole, "type": "message"})])[1] == read(whole)
-
-
-def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:
-    events = [START, begins(0, SEARCH), piece(0, "input_json", partial_json="{"), ends(0), STOP]
-    with pytest.raises(MalformedReply):
-        stream(events)
-
-
-words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
-objects = st.dictionaries(words, words | st.integers() | st.none(), max_size=3)
-
-
-@st.composite
-def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
-    """An answer in one piece, and the events of the same in many."""
-    blocks: list[dict[str, Any]] = []
-    events: list[StreamEvent] = [START]
-    kinds = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use"])
-    for index, kind in enumerate(draw(st.lists(kinds, max_size=5))):
-        if kind == "text":
-            block = text(draw(words))
-            begun = text("")
-            grown = [("text", "text", block["text"])]
-        elif kind == "thinking":
-            block = thinking(draw(words))
-            begun = thinking("", "")
-            grown = [("thinking", "thinking", block["thinking"])]
-        elif kind == "tool_use":
-            block = tool_use(f"toolu_{index}", draw(words), draw(objects))
-            begun = {**block, "input": {}}
-            grown = [("input_json", "partial_json", json.dumps(block["input"]))]
-        else:
-            block = begun = REDACTED
-            grown = []
-        blocks.append(block)
-        events.append(begins(index, begun))
-        for name, place, whole in grown:
-            events += [piece(index, name, **{place: each}) for each in cut(whole, draw(cuts))]
-        if kind == "thinking":
-            events.append(piece(index, "signature", signature=block["signature"]))
-        events += draw(st.sampled_from([[], [event("ping")]]))
-        events.append(ends(index))
-    reason = draw(st.sampled_from(["end_turn", "max_tokens", "tool_use", "odd"]))
-    usage = {"output_tokens": draw(st.integers(1, 9))}
-    return message(*blocks, reason=reason, usage=usage), [*events, finishes(reason, **usage)]
-
-
-@given(answer=answers())
-def test_an_answer_is_the_same_in_one_piece_and_in_many(
-    answer: tuple[dict[str, Any], list[StreamEvent]],
-) -> None:
-    whole, events = answer
-    pieces, found = stream([*events, STOP])
-    assert found == read(whole)
-    assert "".join(each.text for each in pieces) == found.text
-    thoughts = [part.text for part in found.message.content if isinstance(part, Reasoning)]
-    assert "".join(each.reasoning for each in pieces) == "\n\n".join(thoughts)
-    assert tuple(each.tool_call for each in pieces if each.tool_call) == found.tool_calls
-
-
-@given(answer=answers())
-def test_what_a_model_says_can_be_sent_again(
-    answer: tuple[dict[str, Any], list[StreamEvent]],
-) -> None:
-    """All of it as it came, but for texts that show nothing."""
-    completion = read(answer[0])
-    blocks = [
-        each for each in answer[0]["content"] if each["type"] != "text" or each["text"].strip()
-    ]
-    again = sent_again(completion)
-    found = [text(again)] if isinstance(again, str) else again or []
-    assert found == blocks
-    usual_codec().from_json(json.loads(json.dumps(usual_codec().to_json(completion))), Completion)
-
-
-def test_citations_go_back_with_their_text() -> None:
-    cited = text("a", citations=[CITED])
-    assert sent_again(read(message(text("b"), cited, text("c")))) == [text("b"), cited, text("c")]
-
-
-# whatever else comes
-
-REPLY = message(
-    text("a", citations=[CITED]),
-    thinking("hm"),
-    tool_use("toolu_1", "look", {"at": 1}),
-    SEARCH,
-    usage={"input_tokens": 1, "output_tokens_details": {"thinking_tokens": 1}},
-)
-EVENTS: list[Any] = [
-    json.loads(each.data)
-    for each in (
-        event("message_start", message=message(usage={"input_tokens": 1})),
-        begins(0, thinking("", "")),
-        piece(0, "thinking", thinking="hm"),
-        piece(0, "signature", signature="c2ln"),
-        begins(1, tool_use("toolu_1", "look", {})),
-        piece(1, "input_json", partial_json="{}"),
-        ends(1),
-        begins(2, text("")),
-        piece(2, "citations", citation=CITED),
-        piece(2, "text", text="a"),
-        finishes("end_turn", output_tokens=1),
-        STOP,
-    )
-]
-PLACES = [(at, place) for at, each in enumerate(EVENTS) for place in places_in(each)]
-KEYS = sorted({str(key) for key in re.findall(r'"(\w+)":', json.dumps([REPLY, EVENTS]))})
-
-
-@pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
-    replies = [with_other(REPLY, place, weird) for weird in WEIRD]
-    leaks = [leak(lambda reply=reply: again(read(reply))) for reply in replies]  # type: ignore[misc]
-    assert set(leaks) == {""}
-
-
-@pytest.mark.parametrize(("at", "place"), PLACES, ids=str)
-def test_nothing_in_a_stream_raises_anything_else(at: int, place: ValuePath) -> None:
-    events = [StreamEvent(json.dumps(each).encode()) for each in EVENTS]
-    for weird in WEIRD:
-        other = StreamEvent(json.dumps(with_other(EVENTS[at], place, weird)).encode())
-        changed = [*events[:at], other, *events[at + 1 :]]
-        assert not leak(lambda changed=changed: again(stream(changed)[1]))  # type: ignore[misc]
-
-
-def again(completion: Completion) -> None:
-    """Put a completion on record, and send it back."""
-    json.dumps(usual_codec().to_json(completion), allow_nan=False)
-    sent_again(completion)
-
-
-@given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
-@example(data=b'{"content": ' + NESTED + b"}")
-@example(data=b'{"error": {"type": ["x"]}}')
-def test_no_bytes_raise_anything_else(data: bytes) -> None:
-    assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))
-    assert not leak(lambda: stream([StreamEvent(data), STOP]))
-    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

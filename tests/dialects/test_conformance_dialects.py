@@ -12,7 +12,7 @@ from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
 from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
 
-from genai_host.api import Codec, Completion, Embeddings, Message, ToolCall, Usage
+from genai_host.api import Codec, Completion, Embeddings, Message, StreamEvent, ToolCall, Usage
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 from genai_host.errors import (
     AuthenticationFailed,
@@ -83,14 +83,10 @@ class TestOpenAIChat(DialectSuite):
         {
             "choices": [
                 {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": "hello there"},
-                    "finish_reason": "stop",
-                }
-            ],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-        }
-    )
+                    "index": 0, "message": {"role": "assistant", "content": "hello there"},
+                    "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+    )  # fmt: skip
     stream = (
         wire(piece(role="assistant", content="")),
         wire(piece(content="hello")),
@@ -108,19 +104,14 @@ class TestOpenAIChat(DialectSuite):
                 "choices": [
                     {
                         "message": {"role": "assistant", "content": None, "tool_calls": [asked]},
-                        "finish_reason": "tool_calls",
-                    }
-                ]
-            }
-        ),
+                        "finish_reason": "tool_calls"}]}),
         [
             wire(piece(tool_calls=[{"index": 0, **asked, "function": {"name": "weather"}}])),
             wire(piece(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}])),
             wire(piece(tool_calls=[{"index": 0, "function": {"arguments": ' "Oslo"}'}}])),
             wire(end("tool_calls")),
-            b"[DONE]",
-        ],
-    )
+            b"[DONE]"],
+    )  # fmt: skip
     refusals = (
         (400, refusal("no such field"), BadRequest),
         (401, refusal("wrong key", code="invalid_api_key"), AuthenticationFailed),
@@ -149,6 +140,13 @@ class TestOpenAICompletions(CompleteDialectSuite):
         (404, b'{"detail": "Not Found"}', BadRequest),
         (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
     )
+
+    def test_its_mark_ends_a_stream(self) -> None:
+        decoder = self.decoder()
+        for data in self.stream:
+            assert not decoder.done
+            decoder.feed(StreamEvent(data))
+        assert decoder.done
 
 
 class TestOpenAITranscribe(TranscribeDialectSuite):
@@ -191,13 +189,10 @@ class TestOpenAIResponses(DialectSuite):
     usage = Usage(3, 2)
     said = response(
         {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "hello there", "annotations": []}],
-        },
+            "id": "msg_1", "type": "message", "role": "assistant",
+            "content": [{"type": "output_text", "text": "hello there", "annotations": []}]},
         usage={"input_tokens": 3, "output_tokens": 2},
-    )
+    )  # fmt: skip
     reply = wire(said)
     stream = (
         event("created", response={"id": "resp_1", "status": "in_progress", "output": []}),
@@ -207,13 +202,9 @@ class TestOpenAIResponses(DialectSuite):
         event("completed", response=said),
     )
     asked = {
-        "id": "fc_1",
-        "type": "function_call",
-        "call_id": "call_1",
-        "name": "weather",
-        "arguments": '{"city": "Oslo"}',
-        "status": "completed",
-    }
+        "id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
+        "arguments": '{"city": "Oslo"}', "status": "completed",
+    }  # fmt: skip
     calls = (
         wire(response(asked)),
         [
@@ -246,13 +237,10 @@ class TestAnthropicMessages(DialectSuite):
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     reply = wire(
         {
-            **head,
-            "content": [thought, {"type": "text", "text": "hello there"}],
-            "stop_reason": "end_turn",
-            "stop_sequence": None,
-            "usage": {**used, "output_tokens": 2},
-        }
-    )
+            **head, "content": [thought, {"type": "text", "text": "hello there"}],
+            "stop_reason": "end_turn", "stop_sequence": None,
+            "usage": {**used, "output_tokens": 2}},
+    )  # fmt: skip
     began = wire(
         {
             "type": "message_start",

@@ -41,18 +41,13 @@ each_dialect = pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: diale
     "body",
     [
         b'[{"error": {"message": "told you so", "details": []}}]',
-        b'{"error": {"message": "told you so"}}',
-        b'{"error": "told you so"}',
+        b'{"error": {"message": "told you so"}}', b'{"error": "told you so"}',
         b'{"detail": "told you so"}',
         b'{"detail": [{"loc": ["body"], "msg": "told you so", "type": "value_error"}]}',
-        b'{"errors": [{"message": "told you so"}]}',
-        b'{"message": "told you so"}',
-        b'{"msg": "told you so"}',
-        b'data: {"error": {"message": "told you so"}}\n\n',
-        b"told you so",
-        b"<html><title>told you so</title></html>",
-    ],
-)
+        b'{"errors": [{"message": "told you so"}]}', b'{"message": "told you so"}',
+        b'{"msg": "told you so"}', b'data: {"error": {"message": "told you so"}}\n\n',
+        b"told you so", b"<html><title>told you so</title></html>"],
+)  # fmt: skip
 def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body: bytes) -> None:
     for status in (400, 401, 404, 429, 500, 503):
         error = dialect.map_error(ProviderReply(body, status))

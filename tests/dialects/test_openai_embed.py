@@ -8,10 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from garbage import NESTED, WEIRD, json_values, leak
 from genai_wire_openai.dialect.embeddings import OpenAIEmbed
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from genai_host.api import (
     DialectEndpoint,
@@ -21,37 +18,69 @@ from genai_host.api import (
     SchemaValidator,
     Usage,
 )
-from genai_host.api.codec import usual_codec
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
     ContextOverflow,
     GenaiError,
-    MalformedReply,
     RateLimited,
     ServiceUnavailable,
     ValidationError,
 )
+from genai_host_testing.internal.garbage import NESTED, WEIRD
+from genai_host_testing.internal.vector_replies import CALL, VectorReplies
 from genai_host_testing.purity import ValuePath, places_in, with_other
 
 DIALECT = OpenAIEmbed()
-CALL = EmbedCall(model_id="m", texts=["a", "b"])
-
-
-def read(reply: Any, call: EmbedCall = CALL) -> Embeddings:
-    data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-    return DIALECT.extract_result(call, ProviderReply(data))
 
 
 def items(*vectors: Any) -> dict[str, Any]:
     return {"data": [{"index": at, "embedding": each} for at, each in enumerate(vectors)]}
 
 
+def base64(*numbers: float) -> str:
+    return b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+def body(**call: Any) -> Any:
+    made = EmbedCall(model_id="m", **{"texts": ["a", "b"], **call})
+    return json.loads(DIALECT.prepare_request(made).data())
+
+
+class TestReplies(VectorReplies):
+    dialect = DIALECT
+    malformed = [
+        *VectorReplies.malformed, {"data": None}, {"data": {}}, {"data": [None, None]},
+        {"data": [{"embedding": [1]}, {"embedding": [2], "index": 0}]},
+        {"data": [{"index": 0}, {"index": 1}]}, items(b64encode(b"12345").decode(), base64(1)),
+        items(base64(float("nan")), base64(1)), items(base64(1), base64(1, 2)),
+        {**items([1], [2]), "usage": {"prompt_tokens": float("inf")}},
+    ]  # fmt: skip
+
+    def reply(self, vectors: Any) -> Any:
+        """In another order: the items have their numbers."""
+        usage = {"prompt_tokens": 7, "total_tokens": 7}
+        return {"data": items(*vectors)["data"][::-1], "model": "m-1", "usage": usage}
+
+    def test_all_of_a_reply_is_read(self) -> None:
+        expected = Embeddings([[1.0], [2.0]], "m-1", Usage(input_tokens=7))
+        assert self.read(self.reply([[1], [2]])) == expected
+        for usage in (None, {}, {"prompt_tokens": None}, {"prompt_tokens": 0}):
+            for model in ({}, {"model": None}):
+                reply = {**items([1], [2]), "usage": usage, **model}
+                assert self.read(reply) == Embeddings([[1.0], [2.0]])
+        assert self.read({"data": []}, EmbedCall(model_id="m", texts=[])).vectors == []
+
+    def test_vectors_may_come_as_base64(self) -> None:
+        for second in (base64(0.25, 3), [0.25, 3]):
+            found = self.read(items(base64(1, -0.5), second))
+            assert found.vectors == [[1.0, -0.5], [0.25, 3.0]]
+
+
 def test_it_says_what_it_is() -> None:
     assert (DIALECT.name, DIALECT.operation) == ("openai-embed", "embed")
     assert DIALECT.endpoint == DialectEndpoint(path="/embeddings")
-    assert DIALECT.capabilities == frozenset()
-    assert DIALECT.decoder(CALL) is None
+    assert (DIALECT.capabilities, DIALECT.decoder(CALL)) == (frozenset(), None)
     assert list(DIALECT.parameters) == ["dimensions"]
     checker = SchemaValidator(DIALECT.parameters["dimensions"])
     checker.check(1)
@@ -64,98 +93,23 @@ def test_a_request_has_the_texts() -> None:
     request = DIALECT.prepare_request(CALL)
     assert (request.operation, request.dialect, request.model_id) == ("embed", "openai-embed", "m")
     assert not request.stream
-    body = {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
-    assert json.loads(request.data()) == body
-
-
-def test_a_purpose_is_written_where_the_service_knows_it() -> None:
-    call = EmbedCall(
-        model_id="m",
-        texts=("é",),
-        purpose="query",
-        parameters={"dimensions": 8},
-        variant={"purpose": "input_type"},
-    )
-    body = json.loads(DIALECT.prepare_request(call).data())
-    assert (body["input"], body["dimensions"], body["input_type"]) == (["é"], 8, "query")
-    assert "query" not in DIALECT.prepare_request(EmbedCall(model_id="m", texts=[])).body.values()
-
-
-def test_vectors_come_in_the_order_of_the_texts() -> None:
-    data = list(reversed(items([1, 2], [0.5, -3e-5])["data"]))
-    reply = {"data": data, "model": "m-1", "usage": {"prompt_tokens": 7}}
-    assert read(reply) == Embeddings([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input_tokens=7))
-
-
-def base64(*numbers: float) -> str:
-    return b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
-
-
-def test_vectors_may_come_as_base64() -> None:
-    assert read(items(base64(1, -0.5), base64(0.25, 3))).vectors == [[1.0, -0.5], [0.25, 3.0]]
-    assert read(items(base64(1, -0.5), [0.25, 3])).vectors == [[1.0, -0.5], [0.25, 3.0]]
-
-
-@pytest.mark.parametrize(("encoding", "asked"), [("base64", "base64"), ("", None)])
-def test_how_vectors_come_can_be_chosen(encoding: str, asked: str | None) -> None:
-    call = EmbedCall(model_id="m", texts=["a"], variant={"encoding": encoding})
-    assert json.loads(DIALECT.prepare_request(call).data()).get("encoding_format") == asked
-
-
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": 0}])
-def test_usage_may_be_missing(usage: Any) -> None:
-    assert read({**items([1], [2]), "usage": usage}) == Embeddings([[1.0], [2.0]])
-
-
-@pytest.mark.parametrize("model", [{}, {"model": None}], ids=repr)
-def test_a_model_that_is_not_named_has_no_name(model: dict[str, None]) -> None:
-    assert read({**items([1], [2]), **model}).model == ""
-
-
-def test_no_texts_have_no_vectors() -> None:
-    assert read({"data": []}, EmbedCall(model_id="m", texts=[])).vectors == []
+    assert body() == {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("call", "fields"),
     [
-        b"",
-        b"\xff",
-        b"[]",
-        b"null",
-        b'{"data": ' + NESTED + b"}",
-        {},
-        {"data": None},
-        {"data": {}},
-        {"data": [None, None]},
-        {"data": [{"embedding": [1]}, {"embedding": [2], "index": 0}]},
-        {"data": [{"index": 0}, {"index": 1}]},
-        items(),
-        items([1]),
-        items([1], [2], [3]),
-        items([1], [2, 3]),
-        items([1], None),
-        items([1], 2),
-        items([1], [None]),
-        items([1], [[2]]),
-        items([1], ["2"]),
-        items([1], [True]),
-        items([1], [float("nan")]),
-        items([1], [float("inf")]),
-        items([1], [10**400]),
-        items("12", "34"),
-        items("é", "é"),
-        items(b64encode(b"12345").decode(), base64(1)),
-        items(base64(float("nan")), base64(1)),
-        items(base64(1), base64(1, 2)),
-        items({"1": 0}, {"2": 0}),
-        {**items([1], [2]), "usage": {"prompt_tokens": float("inf")}},
+        ({"texts": ["é"], "purpose": "query", "parameters": {"dimensions": 8},
+          "variant": {"purpose": "input_type"}},
+         {"input": ["é"], "dimensions": 8, "input_type": "query"}),
+        ({"purpose": "query"}, {"input_type": None}),
+        ({"variant": {"encoding": "base64"}}, {"encoding_format": "base64"}),
+        ({"variant": {"encoding": ""}}, {"encoding_format": None}),
     ],
-    ids=lambda reply: repr(reply)[:70],
-)
-def test_what_are_no_vectors_is_malformed(reply: Any) -> None:
-    with pytest.raises(MalformedReply):
-        read(reply)
+)  # fmt: skip
+def test_all_of_a_call_has_its_place(call: Any, fields: Any) -> None:
+    found = body(**call)
+    assert {name: found.get(name) for name in fields} == fields
 
 
 ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
@@ -228,25 +182,11 @@ def test_an_error_that_comes_as_a_success_tells_by_its_code(
     error: Any, kind: type[GenaiError], retryable: bool
 ) -> None:
     with pytest.raises(GenaiError, match="no") as caught:
-        read({"error": {"message": "no", **error}})
+        TestReplies().read({"error": {"message": "no", **error}})
     assert (type(caught.value), caught.value.retryable) == (kind, retryable)
 
 
 FAILURE = {"error": {"message": "no", "type": "x", "code": 400, "param": None}}
-REPLY = {**items([1.0], [2.0]), "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
-
-
-def keep(vectors: Embeddings) -> None:
-    """Put vectors on record."""
-    written = json.dumps(usual_codec().to_json(vectors), allow_nan=False)
-    assert usual_codec().from_json(json.loads(written), Embeddings).model == vectors.model
-
-
-@pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
-def test_nothing_in_a_reply_raises_anything_else(place: ValuePath) -> None:
-    replies = [with_other(REPLY, place, weird) for weird in WEIRD]
-    leaks = [leak(lambda reply=reply: keep(read(reply))) for reply in replies]  # type: ignore[misc]
-    assert set(leaks) == {""}
 
 
 @pytest.mark.parametrize("place", list(places_in(FAILURE)), ids=str)
@@ -256,13 +196,3 @@ def test_nothing_in_an_error_raises_anything_else(place: ValuePath) -> None:
         found = DIALECT.map_error(ProviderReply(body, 400))
         assert found is None or isinstance(found, GenaiError)
         assert found is None or isinstance(found.message, str)
-
-
-KEYS = ("data", "index", "embedding", "usage", "error", "code", "type", "message")
-
-
-@given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
-@example(data=NESTED)
-def test_no_bytes_raise_anything_else(data: bytes) -> None:
-    assert not leak(lambda: read(data))
-    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from garbage import leak
 from genai_wire_openai.dialect.embeddings import OpenAIModerate
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,20 +29,17 @@ from genai_host.api import (
 from genai_host.errors import GenaiError, MalformedReply, RateLimited
 from genai_host_testing import InlinePlugin, replay_from_every_entry
 from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.garbage import leak
 
 DIALECT = OpenAIModerate()
 CALL = ModerateCall(model_id="m", text="hi")
 REPLY: dict[str, Any] = {
-    "id": "modr-1",
-    "model": "omni-moderation-latest",
+    "id": "modr-1", "model": "omni-moderation-latest",
     "results": [
         {
-            "flagged": True,
-            "categories": {"violence": True, "self-harm": False},
-            "category_scores": {"violence": 0.9, "self-harm": 0},
-        }
-    ],
-}
+            "flagged": True, "categories": {"violence": True, "self-harm": False},
+            "category_scores": {"violence": 0.9, "self-harm": 0}}],
+}  # fmt: skip
 
 
 def read(reply: Any) -> ModerationResult:

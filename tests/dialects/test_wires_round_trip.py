@@ -119,25 +119,13 @@ SHOWN = (ToolResult("b", "look", "1"), ToolResult("a", "look", PICTURE))
 _USUAL = {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
 WIRES = {
     "openai": Wire(
-        "openai",
-        "fake@openai",
-        "nobody@openai",
-        Usage(9, 5, cached_tokens=3, reasoning_tokens=2),
-        taken={**_USUAL, "seed": 3},
-        malformed=True,
-        embeds="openai/fake-embed",
-    ),
+        "openai", "fake@openai", "nobody@openai", Usage(9, 5, cached_tokens=3, reasoning_tokens=2),
+        taken={**_USUAL, "seed": 3}, malformed=True, embeds="openai/fake-embed"),
     "responses": Wire(
-        "openai",
-        "thinker",
-        "missing@openai+openai-responses",
+        "openai", "thinker", "missing@openai+openai-responses",
         Usage(7, 5, cached_tokens=3, reasoning_tokens=2),
-        taken={"temperature": 0.5, "max_tokens": 9, "top_p": 0.5},
-        thoughts=SECRETS,
-        malformed=True,
-        results=SHOWN,
-        finishes=("length", "content_filter", "other"),
-    ),
+        taken={"temperature": 0.5, "max_tokens": 9, "top_p": 0.5}, thoughts=SECRETS, malformed=True,
+        results=SHOWN, finishes=("length", "content_filter", "other")),
     "anthropic": Wire(
         "anthropic",
         "anthropic/fake",
@@ -147,30 +135,14 @@ WIRES = {
         always={"max_tokens": 2048},
         thoughts=SIGNED,
         results=(*SHOWN, ToolResult("c", "look", "3", True)),
-        seen_schema={**SCHEMA, "additionalProperties": False},
-    ),
+        seen_schema={**SCHEMA, "additionalProperties": False}),
     "gemini": Wire(
-        "gemini",
-        "gemini/fake",
-        "gemini/nobody",
-        Usage(7, 5),
-        (PICTURE,),
-        {**_USUAL, "seed": 3},
-        {"include_thoughts": True},
-        finishes=(),
-        embeds="gemini/fake-embedding",
-    ),
+        "gemini", "gemini/fake", "gemini/nobody", Usage(7, 5), (PICTURE,), {**_USUAL, "seed": 3},
+        {"include_thoughts": True}, finishes=(), embeds="gemini/fake-embedding"),
     "ollama": Wire(
-        "ollama",
-        "ollama/fake",
-        "ollama/nobody",
-        Usage(7, 5),
-        (PICTURE,),
-        {**_USUAL, "seed": 3},
-        finishes=(),
-        embeds="ollama/fake-embed",
-    ),
-}
+        "ollama", "ollama/fake", "ollama/nobody", Usage(7, 5), (PICTURE,), {**_USUAL, "seed": 3},
+        finishes=(), embeds="ollama/fake-embed"),
+}  # fmt: skip
 
 
 @frozen

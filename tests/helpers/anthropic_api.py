@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import requests
 from attrs import frozen
+from served_api import ServedApi
 
-from genai_host import Config, Host
+from genai_host import Config
 from genai_host.serving import models
-from genai_host_testing import FakeModel, RouteServer
-from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake"})
 OWN = "anthropic-messages"
@@ -22,13 +20,9 @@ CLOCK = {"name": "clock", "description": "the time", "input_schema": {"type": "o
 
 
 @frozen
-class Api:
-    """The API over HTTP, in front of a model."""
-
-    url: str
-    fake: FakeModel
-    host: Host
-    client: requests.Session
+class Api(ServedApi):
+    config = CONFIG
+    routes = models.ROUTES
 
     def post(self, body: Any, path: str = "/v1/messages") -> requests.Response:
         data = body if isinstance(body, bytes) else json.dumps(body)
@@ -132,8 +126,4 @@ def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
     block[name] = block.get(name, "") + delta[name]
 
 
-@contextmanager
-def anthropic_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
-    host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host, models.ROUTES) as server, requests.Session() as client:
-        yield Api(server.url, fake, host, client)
+anthropic_api = Api.serving

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import requests
 from attrs import frozen
+from served_api import ServedApi
 
-from genai_host import Config, Host
-from genai_host_testing import FakeModel, RouteServer
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host import Config
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 
@@ -33,17 +30,8 @@ def said(role: str, *parts: Any) -> dict[str, Any]:
 
 
 @frozen
-class Api:
-    """The API over HTTP, in front of a model.
-
-    Attributes:
-        client: Closed with it.
-    """
-
-    url: str
-    fake: FakeModel
-    host: Host
-    client: requests.Session
+class Api(ServedApi):
+    config = CONFIG
 
     def post(self, path: str, body: Any) -> requests.Response:
         return self.client.post(f"{self.url}{path}", json=body)
@@ -76,8 +64,4 @@ class Api:
         return [json.loads(each.removeprefix("data: ")) for each in events]
 
 
-@contextmanager
-def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
-    host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host) as server, requests.Session() as client:
-        yield Api(server.url, fake, host, client)
+serving = Api.serving

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import requests
 from attrs import frozen
+from served_api import ServedApi
 
-from genai_host import Config, Host
+from genai_host import Config
 from genai_host.api import Message
-from genai_host_testing import FakeModel, RouteServer
-from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 HI = {"role": "user", "content": "hi"}
 
 
 @frozen
-class Api:
-    """The API over HTTP, in front of a model.
-
-    Attributes:
-        client: Closed with it.
-    """
-
-    url: str
-    fake: FakeModel
-    host: Host
-    client: requests.Session
+class Api(ServedApi):
+    config = CONFIG
 
     @property
     def heard(self) -> list[Message]:
@@ -65,8 +53,4 @@ class Api:
         return [json.loads(line) for line in reply.text.splitlines()]
 
 
-@contextmanager
-def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
-    host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host) as server, requests.Session() as client:
-        yield Api(server.url, fake, host, client)
+serving = Api.serving

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import requests
 from attrs import frozen
+from served_api import ServedApi
 
-from genai_host import Config, Host
+from genai_host import Config
 from genai_host.serving import models
-from genai_host_testing import FakeModel, RouteServer
-from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
 HI = {"role": "user", "content": "hi"}
 
 
 @frozen
-class Api:
-    """The API over HTTP, in front of a model."""
-
-    url: str
-    fake: FakeModel
-    host: Host
-    client: requests.Session
+class Api(ServedApi):
+    config = CONFIG
+    routes = models.ROUTES
 
     def post(self, path: str, body: Any) -> requests.Response:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -64,8 +57,4 @@ class Api:
         return error
 
 
-@contextmanager
-def openai_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
-    host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with RouteServer(host, models.ROUTES) as server, requests.Session() as client:
-        yield Api(server.url, fake, host, client)
+openai_api = Api.serving

@@ -66,14 +66,9 @@ class OneUser:
         path, _, query = url.partition("?")
         with Cancellation() as until:
             request = RouteRequest(
-                method,
-                path,
-                query={**dict(parse_qsl(query)), **params},
-                headers=headers,
-                body=data or b"",
-                limits=until,
-                user=self._user,
-            )
+                method, path, query={**dict(parse_qsl(query)), **params}, headers=headers,
+                body=data or b"", limits=until, user=self._user,
+            )  # fmt: skip
             reply = self._routes.answer(request)
             found = requests.Response()
             found.status_code = reply.status

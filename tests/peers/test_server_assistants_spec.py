@@ -45,9 +45,7 @@ class Api:
 
     def ask(self, method: str, path: str, body: Any = None, **given: Any) -> Any:
         """The value that is answered, which is as the document has it."""
-        reply = self.client.request(
-            method, f"{self.url}/v1{path}", json=body, timeout=60, **given
-        )  # fmt: skip
+        reply = self.client.request(method, f"{self.url}/v1{path}", json=body, timeout=60, **given)
         assert reply.status_code == 200, reply.text
         route, operation = self.operation(method, path.partition("?")[0])
         self.asked.add(route)
@@ -115,9 +113,7 @@ class Api:
 
     def events(self, path: str, body: Any) -> list[str]:
         """The names of what is told in a stream, each with data as the document has them."""
-        reply = self.client.post(
-            f"{self.url}/v1{path}", json={**body, "stream": True}, timeout=60
-        )  # fmt: skip
+        reply = self.client.post(f"{self.url}/v1{path}", json={**body, "stream": True}, timeout=60)
         assert reply.headers["content-type"].startswith("text/event-stream")
         names = []
         for told in reply.content.decode().removesuffix("\n\n").split("\n\n"):

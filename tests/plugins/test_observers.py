@@ -124,8 +124,11 @@ def host(make_host: MakeHost, hearing: Hearing) -> Host:
 def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, hearing: Hearing) -> None:
     host.open("chat", "mock").say("hi")
     assert [name for name, _ in hearing.heard] == [
-        "turn start", "call start", "call end", "turn end",
-    ]  # fmt: skip
+        "turn start",
+        "call start",
+        "call end",
+        "turn end",
+    ]
     [start], [end] = hearing.of("turn start"), hearing.of("turn end")
     assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
     assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
@@ -360,8 +363,11 @@ def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None
     around = gives(lambda given: [{"x-around": len(given)}, *given])
     host = make_host(a=adds(OF_A), b=adds({"x-who": "b", "x-b": 1}), around=around)
     assert host.observers.headers("x", ROUTE) == {
-        "x-who": "b", "x-a": "1", "x-b": "1", "x-around": "2",
-    }  # fmt: skip
+        "x-who": "b",
+        "x-a": "1",
+        "x-b": "1",
+        "x-around": "2",
+    }
 
 
 @pytest.mark.parametrize(

@@ -292,12 +292,15 @@ CLOSES: dict[str, tuple[str, Callable[[Host], object]]] = {
     "close of the provider": ("close of the provider slow-provider", Host.close),
     "close of the source of tools": ("close of the source of tools slow-tools", Host.close),
     "genai_on_close": ("genai_on_close", Host.close),
-    "close of the HTTP route":
-        ("close of the HTTP route GET /slow", lambda host: answered(host).close()),
-    "shutdown":
-        ("shutdown of the executor slow-executor",
-         lambda host: host.open_executor("slow-executor", {}).shutdown(wait=False)),
-}  # fmt: skip
+    "close of the HTTP route": (
+        "close of the HTTP route GET /slow",
+        lambda host: answered(host).close(),
+    ),
+    "shutdown": (
+        "shutdown of the executor slow-executor",
+        lambda host: host.open_executor("slow-executor", {}).shutdown(wait=False),
+    ),
+}
 
 
 def answered(host: Host) -> HttpRoutes:

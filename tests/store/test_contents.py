@@ -48,14 +48,18 @@ EXPORTED = {
     "entries": [
         OPENED,
         {
-            "at": 2, "entry": "turn_started", "turn": 0, "version": "1", "history": 0,
+            "at": 2,
+            "entry": "turn_started",
+            "turn": 0,
+            "version": "1",
+            "history": 0,
             "message": {"role": "user", "content": [{"type": "text", "text": "hello"}]},
         },
         {"at": 3, "entry": "step_started", **_STEP, "step": "prompt", "digest": "d"},
         {"at": 4, "entry": "step_ended", **_STEP, "result": {"route": _ROUTE, "cost": 0.1}},
         {"at": 5, "entry": "turn_ended", "turn": 0, "answer": {"summary": "hi"}},
     ],
-}  # fmt: skip
+}
 """A conversation of one turn."""
 DEEP: Any = {}
 for _ in range(10_000):
@@ -84,9 +88,11 @@ class TestSearch:
     )
     def test_messages_with_all_words(self, store: Store, words: str, found: list[str]) -> None:
         id = converse(
-            store, ("What of Norway?", "Oslo, in NORWAY"), ("nothing", "else"),
+            store,
+            ("What of Norway?", "Oslo, in NORWAY"),
+            ("nothing", "else"),
             history=(Message("user", "said earlier"),),
-        )  # fmt: skip
+        )
         hits = store.search(words)
         assert sorted(hit.text for hit in hits) == sorted(found)
         assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
@@ -133,9 +139,12 @@ class TestSearch:
     def test_what_was_taken_back_is_not_found(self, store: Store) -> None:
         id = converse(
             store,
-            ("zero", "said"), ("one", None), ("two", "said"), ("three", "said"),
+            ("zero", "said"),
+            ("one", None),
+            ("two", "said"),
+            ("three", "said"),
             history=(Message("user", "before"),),
-        )  # fmt: skip
+        )
         assert found(store) == {"before", "zero", "one", "two", "three"}
         record, _ = store.record(id, CODEC)
         append(record, Rewound(5, 2))
@@ -457,14 +466,24 @@ class TestDocuments:
     ) -> None:
         documents = store.documents("notes")
         values: dict[str, dict[str, Any]] = {
-            "int": {"a": 1}, "float": {"a": 1.0}, "both": {"a": 1, "b.c": "x"},
-            "true": {"a": True}, "null": {"a": None}, "none": {"b": {"c": "x"}},
-            "text": {"a": "1"}, "tenth": {"a": 0.1}, "items": {"a": [1, {"b": 2}]},
-            "object": {"a": {"b": [1]}}, "nul": {"a": "x\0y"},
-            "odd": {"a": "x", "more": "\0\x1f\ud800"}, "half": {"a": "ä\ud800", "half": 1},
-            "umlaut": {"a": "ä"}, "large": {"a": 2**70}, "exact": {"a": 2**53 + 1},
+            "int": {"a": 1},
+            "float": {"a": 1.0},
+            "both": {"a": 1, "b.c": "x"},
+            "true": {"a": True},
+            "null": {"a": None},
+            "none": {"b": {"c": "x"}},
+            "text": {"a": "1"},
+            "tenth": {"a": 0.1},
+            "items": {"a": [1, {"b": 2}]},
+            "object": {"a": {"b": [1]}},
+            "nul": {"a": "x\0y"},
+            "odd": {"a": "x", "more": "\0\x1f\ud800"},
+            "half": {"a": "ä\ud800", "half": 1},
+            "umlaut": {"a": "ä"},
+            "large": {"a": 2**70},
+            "exact": {"a": 2**53 + 1},
             "list": {"ä": 1, '"': 1, "": 1},
-        }  # fmt: skip
+        }
         for id, value in values.items():
             documents.put(id, value)
         listed = documents.list(where=where, newest_first=False)

@@ -290,9 +290,15 @@ class TestDoctor:
             place = usual.location
         found = checked(terminal)
         assert found == {
-            "what": "store", "status": "ok", "found": f"{place}: none yet", "fix": "",
-            "place": place, "bytes": None, "version": None, "conversations": None,
-        }  # fmt: skip
+            "what": "store",
+            "status": "ok",
+            "found": f"{place}: none yet",
+            "fix": "",
+            "place": place,
+            "bytes": None,
+            "version": None,
+            "conversations": None,
+        }
         assert not Path(place).parent.exists()
 
     def test_a_damaged_conversation_is_repaired(self, terminal: Terminal) -> None:

@@ -151,21 +151,27 @@ def test_item_a_no_row_of_a_batch_spoils(host: Host, make_store: MakeStore, tmp_
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 _REPLIES: dict[str, dict[str, Any]] = {
     "openai-chat": {
-        "id": "c", "model": "m",
+        "id": "c",
+        "model": "m",
         "choices": [
             {
-                "index": 0, "finish_reason": "tool_calls",
+                "index": 0,
+                "finish_reason": "tool_calls",
                 "message": {"role": "assistant", "content": "found", "tool_calls": [_CALL]},
             }
         ],
         "usage": {
-            "prompt_tokens": 3, "completion_tokens": 2,
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
             "prompt_tokens_details": {"cached_tokens": 1},
             "completion_tokens_details": {"reasoning_tokens": 1},
         },
     },
     "anthropic-messages": {
-        "id": "m", "type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "stop_reason": "tool_use",
         "content": [
             {"type": "thinking", "thinking": "hm", "signature": "s"},
             {"type": "text", "text": "found"},
@@ -174,31 +180,38 @@ _REPLIES: dict[str, dict[str, Any]] = {
         "usage": {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 1},
     },
     "openai-responses": {
-        "id": "r", "object": "response", "status": "completed",
+        "id": "r",
+        "object": "response",
+        "status": "completed",
         "output": [
             {
-                "type": "message", "id": "m", "role": "assistant", "status": "completed",
+                "type": "message",
+                "id": "m",
+                "role": "assistant",
+                "status": "completed",
                 "content": [{"type": "output_text", "text": "found", "annotations": []}],
             },
             {"type": "function_call", "call_id": "f", "name": "look", "arguments": '{"a": 1}'},
         ],
         "usage": {
-            "input_tokens": 3, "output_tokens": 2,
+            "input_tokens": 3,
+            "output_tokens": 2,
             "input_tokens_details": {"cached_tokens": 1},
             "output_tokens_details": {"reasoning_tokens": 1},
         },
     },
-}  # fmt: skip
+}
 _ENDS: dict[str, dict[str, Any]] = {
     "openai-chat": {"choices": [{"message": {"content": "done"}, "finish_reason": "stop"}]},
     "anthropic-messages": {
-        "content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "done"}],
+        "stop_reason": "end_turn",
     },
     "openai-responses": {
         "status": "completed",
         "output": [{"type": "message", "content": [{"type": "output_text", "text": "done"}]}],
     },
-}  # fmt: skip
+}
 
 
 class Scripted(Provider):

@@ -29,8 +29,11 @@ from genai_host_testing.internal.stores import begin
 NOON = 1_893_499_200.0
 ROUTE: dict[str, Any] = {"model": "m", "provider": "p", "dialect": "d"}
 TOKENS: dict[str, Any] = {
-    "input_tokens": 4, "output_tokens": 3, "cached_tokens": 2, "reasoning_tokens": 1,
-}  # fmt: skip
+    "input_tokens": 4,
+    "output_tokens": 3,
+    "cached_tokens": 2,
+    "reasoning_tokens": 1,
+}
 
 
 @pytest.fixture
@@ -53,12 +56,23 @@ def test_the_attempts_of_a_call_have_all_its_fields(store: Store) -> None:
     common: dict[str, Any] = {"turn": 0, "path": "0.1"}
     assert call(store, result, failure) == [
         StoredTry(
-            **common, number=0, model="n", provider="q", dialect="e", started=5.0, seconds=1.5,
-            code="busy", http_status=503, input_tokens=1, output_tokens=2, cached_tokens=0,
-            reasoning_tokens=0, cost=0.25,
+            **common,
+            number=0,
+            model="n",
+            provider="q",
+            dialect="e",
+            started=5.0,
+            seconds=1.5,
+            code="busy",
+            http_status=503,
+            input_tokens=1,
+            output_tokens=2,
+            cached_tokens=0,
+            reasoning_tokens=0,
+            cost=0.25,
         ),
         StoredTry(**common, number=1, **ROUTE, started=NOON - 2.0, seconds=2.0, **TOKENS, cost=0.5),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Store) -> None:

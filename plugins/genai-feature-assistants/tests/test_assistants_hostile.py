@@ -63,10 +63,15 @@ def _doors(api: Api) -> Iterator[tuple[str, Any]]:
         "metadata": _META,
     }
     assistant = {
-        "model": "fake", "name": "n", "instructions": "i", "tools": [WEATHER, _RANKED],
-        "tool_resources": {"file_search": search}, "metadata": _META, "temperature": 1,
+        "model": "fake",
+        "name": "n",
+        "instructions": "i",
+        "tools": [WEATHER, _RANKED],
+        "tool_resources": {"file_search": search},
+        "metadata": _META,
+        "temperature": 1,
         "response_format": _SCHEMA,
-    }  # fmt: skip
+    }
     expires = {"expires_after": {"anchor": "last_active_at", "days": 3}}
     run = {
         "assistant_id": api.assistant,

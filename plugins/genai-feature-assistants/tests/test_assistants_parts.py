@@ -191,10 +191,8 @@ TEXT = (
 def test_pieces(width: int) -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
     told = [
-        piece
-        for at in range(0, len(TEXT), width)
-        for piece in pieces.add(TEXT[at : at + width])
-    ]  # fmt: skip
+        piece for at in range(0, len(TEXT), width) for piece in pieces.add(TEXT[at : at + width])
+    ]
     told += pieces.rest()
     assert "".join(piece["value"] for piece in told) == TEXT
     annotations = annotations_of(TEXT, FOUND, MADE)
@@ -218,6 +216,8 @@ def test_what_is_no_mark_is_not_held_back_for_ever() -> None:
 def test_a_text_without_marks_comes_as_it_is() -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
     assert [list(pieces.add(text)) for text in ("so ", "it ", "is")] == [
-        [{"value": "so "}], [{"value": "it "}], [{"value": "i"}],
-    ]  # fmt: skip
+        [{"value": "so "}],
+        [{"value": "it "}],
+        [{"value": "i"}],
+    ]
     assert list(pieces.rest()) == [{"value": "s"}]  # a path may begin with it

@@ -22,10 +22,14 @@ from genai_host_testing.internal.assistants_api import (
 pytestmark = pytest.mark.part
 
 MESSAGE = [
-    "thread.run.step.created", "thread.run.step.in_progress", "thread.message.created",
-    "thread.message.in_progress", "thread.message.delta", "thread.message.completed",
+    "thread.run.step.created",
+    "thread.run.step.in_progress",
+    "thread.message.created",
+    "thread.message.in_progress",
+    "thread.message.delta",
+    "thread.message.completed",
     "thread.run.step.completed",
-]  # fmt: skip
+]
 BEGUN = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
 END = ["thread.run.completed", "done"]
 
@@ -69,17 +73,26 @@ def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
     thread = api.thread("the weather?")
     events = api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant(WEATHER)})
     assert names_of(events) == [
-        *BEGUN, *MESSAGE, "thread.run.step.created", "thread.run.step.in_progress",
-        "thread.run.step.delta", "thread.run.requires_action", "done",
-    ]  # fmt: skip
+        *BEGUN,
+        *MESSAGE,
+        "thread.run.step.created",
+        "thread.run.step.in_progress",
+        "thread.run.step.delta",
+        "thread.run.requires_action",
+        "done",
+    ]
     [call] = dict(events)["thread.run.step.delta"]["delta"]["step_details"]["tool_calls"]
     assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}', "output": None}
     run = dict(events)["thread.run.requires_action"]
     outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": "cold"}]}
     events = api.events(f"{path_of(run)}/submit_tool_outputs", outputs)
     assert names_of(events) == [
-        "thread.run.queued", "thread.run.in_progress", "thread.run.step.completed", *MESSAGE, *END,
-    ]  # fmt: skip
+        "thread.run.queued",
+        "thread.run.in_progress",
+        "thread.run.step.completed",
+        *MESSAGE,
+        *END,
+    ]
     assert text_of(events) == "it is cold"
 
 

@@ -100,13 +100,21 @@ def test_a_message_without_a_text_leaves_vectors_where_they_belong(scene: Scene)
 
 
 EMPTY: dict[str, Any] = {
-    "entries_from": 0, "entry_vectors": "", "entry_size": 0,
-    "facts_from": 0, "facts": [], "fact_vectors": "", "fact_size": 0,
-}  # fmt: skip
+    "entries_from": 0,
+    "entry_vectors": "",
+    "entry_size": 0,
+    "facts_from": 0,
+    "facts": [],
+    "fact_vectors": "",
+    "fact_size": 0,
+}
 BROKEN: list[Any] = [
-    None, {}, {"entries_from": -1}, {**EMPTY, "entry_vectors": "AAAA", "entry_size": 64},
+    None,
+    {},
+    {"entries_from": -1},
+    {**EMPTY, "entry_vectors": "AAAA", "entry_size": 64},
     {**EMPTY, "facts": [["a", "b"]]},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("data", BROKEN)

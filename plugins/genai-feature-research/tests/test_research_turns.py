@@ -223,12 +223,16 @@ def test_item_12_what_the_model_is_told(scene: Scene) -> None:
     places = [
         prompt.index(each)
         for each in (
-            "You are a pirate.", f"{now.day} {now:%B %Y}", "France", "No rum.",
-            "User: Thank you.\n\nJack: You are welcome.\n\nUser: ", "[1] All about a query of",
+            "You are a pirate.",
+            f"{now.day} {now:%B %Y}",
+            "France",
+            "No rum.",
+            "User: Thank you.\n\nJack: You are welcome.\n\nUser: ",
+            "[1] All about a query of",
             "- Do rivers run uphill?\n- No, rivers run downhill.",
             "\n\nDo rivers run uphill in spring?\n\nJack:",
         )
-    ]  # fmt: skip
+    ]
     assert places == sorted(places)
     assert prompt.endswith("Jack:")
     (asked,) = scene.prompts()

@@ -128,9 +128,12 @@ class TestCancelling:
         call = {"name": "slow", "arguments": {}, "_meta": meta}
         sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         headers = {
-            "content-type": "application/json", "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "slow",
-        }  # fmt: skip
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": NEW,
+            "mcp-method": "tools/call",
+            "mcp-name": "slow",
+        }
         request = api.RouteRequest(
             "POST",
             "/mcp",

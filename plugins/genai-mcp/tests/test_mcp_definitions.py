@@ -116,10 +116,14 @@ def test_content_of_each_kind() -> None:
     )
     assert result.error
     assert result.content == (
-        Text("a"), Image(b"123", "image/png"), Text("(an image without data)"),
-        Text("(audio, of unknown type, 3 bytes)"), Text("(a resource: u:, n)"),
-        Text("(a resource: u, 3 bytes)"), Text("(a resource: without a name)\nt"),
-    )  # fmt: skip
+        Text("a"),
+        Image(b"123", "image/png"),
+        Text("(an image without data)"),
+        Text("(audio, of unknown type, 3 bytes)"),
+        Text("(a resource: u:, n)"),
+        Text("(a resource: u, 3 bytes)"),
+        Text("(a resource: without a name)\nt"),
+    )
 
 
 def test_data_is_given_where_there_is_nothing_else() -> None:

@@ -314,9 +314,15 @@ ANY = st.recursive(
     max_leaves=5,
 )
 METHODS = [
-    "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen",
-    "notifications/cancelled", "x",
-]  # fmt: skip
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "server/discover",
+    "subscriptions/listen",
+    "notifications/cancelled",
+    "x",
+]
 KEYS = ["name", "arguments", "cursor", "_meta", "protocolVersion", "capabilities", "requestId"]
 META = st.dictionaries(
     st.sampled_from([f"{OWN}protocolVersion", f"{OWN}clientCapabilities", "progressToken"]),

@@ -255,9 +255,12 @@ def test_tools_are_spans_below_their_turn_and_above_what_they_do(
     assert is_below(done, turn)
     assert is_below(failed, turn)
     assert attributes(done) == {
-        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look",
-        "gen_ai.tool.type": "function", "gen_ai.tool.call.id": "c1", "gen_ai.agent.name": "looking",
-    }  # fmt: skip
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.agent.name": "looking",
+    }
     assert attributes(failed)["error.type"] == "tool_failed"
     assert [done.context.trace_id] == INSIDE
 

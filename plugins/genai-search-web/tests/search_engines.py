@@ -110,9 +110,12 @@ class SearchEngines:
                 secure.recv(1)
                 return
             lines = [
-                f"HTTP/1.1 {page.status} As It Is", "Content-Type: text/html", "Connection: close",
-                f"Content-Length: {len(page.body)}", *page.headers,
-            ]  # fmt: skip
+                f"HTTP/1.1 {page.status} As It Is",
+                "Content-Type: text/html",
+                "Connection: close",
+                f"Content-Length: {len(page.body)}",
+                *page.headers,
+            ]
             secure.sendall("\r\n".join([*lines, "", ""]).encode() + page.body)
             secure.close()
 

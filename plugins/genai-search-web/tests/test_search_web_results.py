@@ -36,8 +36,9 @@ def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str)
 
     monkeypatch.setattr(f"genai_search_web.by_{engine}.search", search)
     assert tools.search(engine, {"query": "q", "limit": 2}) == [
-        WebResult("q", "https://x.example/0", ""), WebResult("q", "https://x.example/1", ""),
-    ]  # fmt: skip
+        WebResult("q", "https://x.example/0", ""),
+        WebResult("q", "https://x.example/1", ""),
+    ]
 
 
 @pytest.mark.parametrize(

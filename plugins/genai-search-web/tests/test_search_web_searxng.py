@@ -157,9 +157,13 @@ class TestFinding(_Asking):
         given = {"categories": "general,science", "safesearch": "on"}
         self.found("hens & eggs", region="de-de", **given)
         assert self.queries()[0] == {
-            "q": "hens & eggs", "format": "json", "language": "de-DE", "safesearch": "2",
-            "pageno": "1", "categories": "general,science",
-        }  # fmt: skip
+            "q": "hens & eggs",
+            "format": "json",
+            "language": "de-DE",
+            "safesearch": "2",
+            "pageno": "1",
+            "categories": "general,science",
+        }
         first = self.service.requests[0]
         assert (first.method, urlsplit(first.path).path) == ("GET", "/search")
 
@@ -204,8 +208,15 @@ class TestFinding(_Asking):
 
     def test_only_links_into_the_web_are_given_each_once(self) -> None:
         odd: list[Any] = [
-            "javascript:1", "file:///etc/passwd", "//x.example", "https://", None, 5, [], "x" * 9,
-        ]  # fmt: skip
+            "javascript:1",
+            "file:///etc/passwd",
+            "//x.example",
+            "https://",
+            None,
+            5,
+            [],
+            "x" * 9,
+        ]
         links = [*odd, "https://[::1", "https://a.example:99999/", "https://a.example/\n"]
         results = [result(1, url=link) for link in links]
         self.service.replies = [page(*results, *results), page()]
@@ -213,9 +224,14 @@ class TestFinding(_Asking):
 
     def test_wrong_types_are_left_out(self) -> None:
         odd: list[Any] = [
-            None, 5, "x", [], {}, {"url": {}},
+            None,
+            5,
+            "x",
+            [],
+            {},
+            {"url": {}},
             {"url": "https://a.example/", "title": [], "content": 7},
-        ]  # fmt: skip
+        ]
         self.service.replies = [page(*odd), page()]
         expected = {"title": "https://a.example/", "link": "https://a.example/", "text": ""}
         assert self.found() == [expected]

@@ -89,16 +89,19 @@ class TestChart(_Tools):
     samples = [
         (
             {
-                "display_type": "pie", "table": "sales", "label": "region",
+                "display_type": "pie",
+                "table": "sales",
+                "label": "region",
                 "values": [{"function": "sum", "column": "price"}],
-                "filters": [{"column": "price", "operator": ">", "value": 1}], "title": "Sales",
+                "filters": [{"column": "price", "operator": ">", "value": 1}],
+                "title": "Sales",
             },
             "A pie chart of\nregion | sum_price\nnorth | 4.5\nsouth | 2.5\n(2 rows)",
         ),
         ({"display_type": "bar", "sql": "SELECT region, price FROM sales"},),
         ({"display_type": "scalar", "table": "sales"},),
         ({"display_type": "line", "table": "sales", "label": "region"},),
-    ]  # fmt: skip
+    ]
 
 
 class TestListFiles(_Tools):

@@ -52,11 +52,29 @@ def call(make_host: MakeHost, root: Path) -> Call:
 
 
 OUTSIDE = [
-    "../secret", "../root-beside/secret", "inner/../../secret", "./../root/../secret",
-    "/etc/passwd", "//etc/passwd", "~/.bashrc", "..", "../..", "inner/../..", "a.md/../../secret",
-    "..\\secret", "a\0.md", "\0", "\udcff", "x" * 5000, ".env", "./.env", "inner/../.env",
-    ".git/config", "nothing.md", "a.md/x",
-]  # fmt: skip
+    "../secret",
+    "../root-beside/secret",
+    "inner/../../secret",
+    "./../root/../secret",
+    "/etc/passwd",
+    "//etc/passwd",
+    "~/.bashrc",
+    "..",
+    "../..",
+    "inner/../..",
+    "a.md/../../secret",
+    "..\\secret",
+    "a\0.md",
+    "\0",
+    "\udcff",
+    "x" * 5000,
+    ".env",
+    "./.env",
+    "inner/../.env",
+    ".git/config",
+    "nothing.md",
+    "a.md/x",
+]
 
 
 @pytest.mark.parametrize("path", OUTSIDE)

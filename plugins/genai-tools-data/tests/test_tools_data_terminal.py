@@ -91,10 +91,16 @@ def test_what_it_does_not_know_is_no_line() -> None:
 
 NASTY = st.text(max_size=30) | st.sampled_from(
     [
-        "\x1b[2J", "\x1b]52;c;eA==\x07", "a\r\nb", "\x9b1m", "\u202eabc", "\u2066x", "\u200b",
+        "\x1b[2J",
+        "\x1b]52;c;eA==\x07",
+        "a\r\nb",
+        "\x9b1m",
+        "\u202eabc",
+        "\u2066x",
+        "\u200b",
         "\udcff",
     ]
-)  # fmt: skip
+)
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
 KINDS = st.sampled_from(["bar", "row", "line", "area"])
 

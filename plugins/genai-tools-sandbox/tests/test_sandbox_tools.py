@@ -20,9 +20,14 @@ from genai_host_testing.internal.configs import tools_config
 from genai_host_testing.suites.tool import Run
 
 ANSWER: dict[str, Any] = {
-    "error": False, "images": [], "unseen": 0, "files": [], "left_out": [], "text": "",
+    "error": False,
+    "images": [],
+    "unseen": 0,
+    "files": [],
+    "left_out": [],
+    "text": "",
     "dropped": 0,
-}  # fmt: skip
+}
 
 
 def _b64(data: bytes) -> str:

@@ -35,6 +35,7 @@ from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import answered, ask, each_way
 from genai_host_testing.services.anthropic import CALLED, KEY, THOUGHT, claude, failure
 from genai_host_testing.services.openai import LOOKING
 
@@ -42,8 +43,6 @@ pytestmark = pytest.mark.part
 
 VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
 @pytest.fixture(autouse=True)
@@ -85,13 +84,6 @@ def host(hosts: Hosts) -> Host:
     return hosts()
 
 
-def ask(host: Host, model: str, streamed: bool = False, feature: str = "chat", **more: Any) -> str:
-    conversation = host.open(feature, model, **more)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
-
-
 @pytest.mark.parametrize(
     ("model", "id"),
     [
@@ -124,14 +116,9 @@ def test_a_model_is_chosen_where_none_is_named(host: Host, service: FakeService)
 @each_way
 def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [claude("hello", streamed=streamed)]
-    conversation = host.open("chat", "claude-sonnet-5-5")
-    if streamed:
-        *_, last = conversation.stream("hi")
-        answered = last.answer
-    else:
-        answered = conversation.say("hi")
-    assert answered is not None
-    assert answered.usage == Usage(9, 4, 3, 2, cache_write_tokens=2)
+    assert answered(host, "claude-sonnet-5-5", streamed).usage == Usage(
+        9, 4, 3, 2, cache_write_tokens=2
+    )
 
 
 @each_way

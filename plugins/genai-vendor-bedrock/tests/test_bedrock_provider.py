@@ -32,6 +32,7 @@ from genai_host.errors import (
 from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import answered, ask, each_way
 from genai_host_testing.services.anthropic import claude
 from genai_host_testing.services.bedrock import CALLED, KEY, THOUGHT, chunk, converse, refusal
 from genai_host_testing.services.openai import LOOKING
@@ -41,8 +42,6 @@ pytestmark = pytest.mark.part
 ACCESS, SECRET, TOKEN = "AKIDEXAMPLE", "secret-canary-9e1f", "session-canary-3c55"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2"
-
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
 @pytest.fixture(autouse=True)
@@ -74,13 +73,10 @@ class Hosts:
                 self._monkeypatch.setenv(name, value)
         instance = provider_config("bedrock", models=models or {}, **settings)
         made = self._make_host(
-            config=Config(providers={"bedrock": instance}),
-            bedrock=genai_vendor_bedrock,
-            claude=genai_vendor_anthropic,
-            open=genai_models_open,
-            look=LOOKING,
+            config=Config(providers={"bedrock": instance}), bedrock=genai_vendor_bedrock,
+            claude=genai_vendor_anthropic, open=genai_models_open, look=LOOKING,
             patience=RetryPolicy(jitter=lambda _: 0.0),
-        )
+        )  # fmt: skip
         assert made.plugins.broken == []
         return made
 
@@ -101,13 +97,6 @@ def hosts(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def host(hosts: Hosts) -> Host:
     return hosts()
-
-
-def ask(host: Host, model: str, streamed: bool = False, feature: str = "chat", **more: Any) -> str:
-    conversation = host.open(feature, model, **more)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
 
 
 def by_claude(streamed: bool) -> Reply:
@@ -189,14 +178,7 @@ def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:
 @each_way
 def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [converse("hello", streamed=streamed)]
-    conversation = host.open("chat", "nova-pro")
-    if streamed:
-        *_, last = conversation.stream("hi")
-        answered = last.answer
-    else:
-        answered = conversation.say("hi")
-    assert answered is not None
-    assert answered.usage == Usage(9, 4, 3, cache_write_tokens=2)
+    assert answered(host, "nova-pro", streamed).usage == Usage(9, 4, 3, cache_write_tokens=2)
 
 
 @each_way

@@ -32,6 +32,7 @@ from genai_host.errors import (
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import answered, ask, each_way
 from genai_host_testing.services.gemini import (
     KEY,
     SIGNATURE,
@@ -65,16 +66,6 @@ def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPa
     return made
 
 
-def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
-    conversation = host.open(feature, model, **options)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
-
-
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-
-
 @each_way
 @pytest.mark.parametrize(
     ("model", "id"), [("gemini-3.8-flash", "gemini-3.8-flash"), ("gemini/gemma-9", "gemma-9")]
@@ -93,13 +84,7 @@ def test_it_answers(host: Host, service: FakeService, model: str, id: str, strea
 @each_way
 def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [gemini("hello", streamed=streamed)]
-    conversation = host.open("chat", "gemini-3.8-flash")
-    if streamed:
-        *_, last = conversation.stream("hi")
-        assert last.answer is not None
-        assert last.answer.usage == Usage(9, 4, 3, 2)
-    else:
-        assert conversation.say("hi").usage == Usage(9, 4, 3, 2)
+    assert answered(host, "gemini-3.8-flash", streamed).usage == Usage(9, 4, 3, 2)
 
 
 @each_way

@@ -34,6 +34,7 @@ from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import FakeService, Received, json_reply, reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import each_way
 from genai_host_testing.services.anthropic import claude
 from genai_host_testing.services.gemini import embeddings, failure, gemini
 
@@ -124,9 +125,6 @@ def say(host: Host, model: str, streamed: bool = False) -> str:
     if streamed:
         return "".join(event.text for event in conversation.stream("hi"))
     return conversation.say("hi").text
-
-
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
 @each_way

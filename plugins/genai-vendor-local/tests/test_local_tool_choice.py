@@ -306,11 +306,19 @@ def test_the_system_message_comes_before_what_is_shown() -> None:
 
 
 EXAMPLES = [
-    *(schema for schema, _ in PARAMETERS), {"const": 7}, {"type": "string", "default": "Oslo"},
-    {"type": "string", "examples": ["Oslo", "Rome"]}, {"enum": ["x", "y"]}, {"type": "null"},
-    {"type": ["integer", "null"]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-    {"$ref": "#/$defs/Place", "$defs": {"Place": {"type": "object"}}}, True, {}, WEATHER.parameters,
-]  # fmt: skip
+    *(schema for schema, _ in PARAMETERS),
+    {"const": 7},
+    {"type": "string", "default": "Oslo"},
+    {"type": "string", "examples": ["Oslo", "Rome"]},
+    {"enum": ["x", "y"]},
+    {"type": "null"},
+    {"type": ["integer", "null"]},
+    {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    {"$ref": "#/$defs/Place", "$defs": {"Place": {"type": "object"}}},
+    True,
+    {},
+    WEATHER.parameters,
+]
 
 
 @pytest.mark.parametrize("schema", EXAMPLES, ids=json.dumps)

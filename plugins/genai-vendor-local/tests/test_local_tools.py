@@ -147,9 +147,12 @@ def test_an_answer_beside_tools_is_held_to_its_schema(
 
 def test_a_tool_may_take_a_class_within_a_class(local_host: Host) -> None:
     parameters = {
-        "type": "object", "properties": {"place": {"$ref": "#/$defs/Place"}}, "required": ["place"],
-        "additionalProperties": False, "$defs": {"Place": WEATHER.parameters},
-    }  # fmt: skip
+        "type": "object",
+        "properties": {"place": {"$ref": "#/$defs/Place"}},
+        "required": ["place"],
+        "additionalProperties": False,
+        "$defs": {"Place": WEATHER.parameters},
+    }
     go = api.ToolSchema("go", "Go there.", parameters)
     (call,) = ask(local_host, tools=[go], tool_choice="required")[0].tool_calls
     api.SchemaValidator(parameters).check(call.arguments)

@@ -26,19 +26,25 @@ AT_ONCE: list[tuple[ScriptedReply, type[errors.GenaiError], dict[str, Any], str]
     (ScriptedReply(fault="reset"), errors.ServiceUnavailable, {}, "the connection was reset"),
     (ScriptedReply("text", fault="garbage"), errors.MalformedReply, {}, "the reply is not JSON: "),
     (
-        ScriptedReply("text", fault="html"), errors.MalformedReply, {"hint": ANY},
+        ScriptedReply("text", fault="html"),
+        errors.MalformedReply,
+        {"hint": ANY},
         "the reply is a page of HTML, not JSON: 502 Bad Gateway",
     ),
     (
-        ScriptedReply("text", fault="empty"), errors.MalformedReply, {"hint": ANY},
+        ScriptedReply("text", fault="empty"),
+        errors.MalformedReply,
+        {"hint": ANY},
         "the reply is empty",
     ),
     (ScriptedReply("text", fault="overflow"), errors.ContextOverflow, {"status": 400}, TOO_LONG),
     (
-        ScriptedReply("text", fault="overflow", status=413), errors.ContextOverflow,
-        {"status": 413}, TOO_LONG,
+        ScriptedReply("text", fault="overflow", status=413),
+        errors.ContextOverflow,
+        {"status": 413},
+        TOO_LONG,
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -99,12 +99,25 @@ def test_replies_are_strings_or_tables_or_replies(written: Any, expected: Script
 
 
 BAD = [
-    {"txt": "a misspelt name"}, {"text": 3}, {"text": None}, {"fault": "explode"},
-    {"finish": "bored"}, {"delay": "1"}, {"pieces": 1.5}, {"status": "429"}, {"usage": {"in": 1}},
-    {"usage": 3}, {"tool_calls": [{"name": "no id"}]}, {"tool_calls": ["a string"]},
-    {"tool_calls": [{"type": "text", "text": "another part"}]}, {"tool_calls": 3},
-    {"tool_calls": None}, None, 3, ["text"],
-]  # fmt: skip
+    {"txt": "a misspelt name"},
+    {"text": 3},
+    {"text": None},
+    {"fault": "explode"},
+    {"finish": "bored"},
+    {"delay": "1"},
+    {"pieces": 1.5},
+    {"status": "429"},
+    {"usage": {"in": 1}},
+    {"usage": 3},
+    {"tool_calls": [{"name": "no id"}]},
+    {"tool_calls": ["a string"]},
+    {"tool_calls": [{"type": "text", "text": "another part"}]},
+    {"tool_calls": 3},
+    {"tool_calls": None},
+    None,
+    3,
+    ["text"],
+]
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)

@@ -39,6 +39,7 @@ from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import answered, ask, each_way
 from genai_host_testing.services.ollama import KEY, chat, embeddings, failure
 from genai_host_testing.services.openai import LOOKING
 
@@ -92,18 +93,10 @@ def host(hosts: Hosts) -> Host:
 
 
 AnswerIn = Callable[..., Reply]
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 each_dialect = pytest.mark.parametrize(
     ("model", "path", "answer"),
     [("ollama/m:1", "/api/chat", chat), ("qwen3-8b@ollama", "/api/chat", chat)],
 )
-
-
-def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
-    conversation = host.open(feature, model, **options)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
 
 
 @each_dialect
@@ -151,14 +144,8 @@ def test_thinking_is_asked_for_and_tokens_are_counted(
     host: Host, service: FakeService, streamed: bool
 ) -> None:
     service.replies = [chat("hello", streamed=streamed, thinking="hm")]
-    conversation = host.open("chat", "ollama/m", parameters={"think": "high"})
-    if streamed:
-        *_, last = conversation.stream("hi")
-        answered = last.answer
-    else:
-        answered = conversation.say("hi")
-    assert answered is not None
-    assert (answered.text, answered.usage) == ("hello", Usage(3, 2))
+    found = answered(host, "ollama/m", streamed, parameters={"think": "high"})
+    assert (found.text, found.usage) == ("hello", Usage(3, 2))
     assert service.requests[0].json()["think"] == "high"
 
 
@@ -339,7 +326,7 @@ TAGS: Mapping[str, Any] = {
         {"name": "llava:7b", "capabilities": ["completion", "vision"], "details": None},
         {"name": "e5", "model": "e5", "capabilities": ["embedding"]},
         {"name": "older", "details": {"family": "llama"}},
-    ]
+    ],
 }
 CHAT = ("ollama-chat",)
 

@@ -44,6 +44,7 @@ from genai_host.errors import (
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import answered, ask, each_way
 from genai_host_testing.services.openai import (
     KEY,
     LOOKING,
@@ -74,15 +75,7 @@ def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPa
     return made
 
 
-def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
-    conversation = host.open(feature, model, **options)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
-
-
 AnswerIn = Callable[..., Reply]
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 each_dialect = pytest.mark.parametrize(
     ("model", "path", "answer"),
     [
@@ -118,14 +111,7 @@ def test_usage_is_counted(
     host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
 ) -> None:
     service.replies = [answer("hello", streamed=streamed)]
-    conversation = host.open("chat", model)
-    if streamed:
-        *_, last = conversation.stream("hi")
-        answered = last.answer
-    else:
-        answered = conversation.say("hi")
-    assert answered is not None
-    assert answered.usage == Usage(9, 4, 3, 2)
+    assert answered(host, model, streamed).usage == Usage(9, 4, 3, 2)
 
 
 @each_dialect

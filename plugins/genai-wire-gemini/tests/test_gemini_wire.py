@@ -29,34 +29,25 @@ class TestGemini(Wire):
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
         "contents": [
             {
-                "role": "user",
-                "parts": [
+                "role": "user", "parts": [
                     {"text": "What is this?"},
                     {"inlineData": {"mimeType": "image/png", "data": "UE5H"}},
-                    {"inlineData": {"mimeType": "application/pdf", "data": "UERG"}},
-                ],
-            },
+                    {"inlineData": {"mimeType": "application/pdf", "data": "UERG"}}]},
             {"role": "model", "parts": [{"text": "so:"}, called]},
             {"role": "user", "parts": [{"functionResponse": result}]},
             {"role": "model", "parts": [{"text": "cold"}]},
-            {"role": "user", "parts": [{"text": "and?"}]},
-        ],
+            {"role": "user", "parts": [{"text": "and?"}]}],
         "tools": [
             {
                 "functionDeclarations": [
                     {
-                        "name": "weather",
-                        "description": "of a city",
-                        "parametersJsonSchema": WEATHER,
-                    }
-                ]
-            }
-        ],
+                        "name": "weather", "description": "of a city",
+                        "parametersJsonSchema": WEATHER}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
         "generationConfig": {"temperature": 0.5, "thinkingConfig": {"includeThoughts": True}},
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
         "labels": {"team": "a"},
-    }
+    }  # fmt: skip
     service_tools = ({"googleSearch": {}}, {"codeExecution": {"new": 1}})
     used = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
     content = {"role": "model", "parts": [{"text": "so"}, called]}
@@ -70,11 +61,7 @@ class TestGemini(Wire):
         {
             "candidates": [
                 {
-                    "content": {"role": "model", "parts": [called]},
-                    "finishReason": "STOP",
-                    "index": 0,
-                }
-            ],
-            "usageMetadata": used,
-        },
-    ]
+                    "content": {"role": "model", "parts": [called]}, "finishReason": "STOP",
+                    "index": 0}],
+            "usageMetadata": used},
+    ]  # fmt: skip

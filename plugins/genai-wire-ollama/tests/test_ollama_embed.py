@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from genai_wire_ollama.dialect.embed import OllamaEmbed
 
 from genai_host.api import EmbedCall, ProviderReply, Usage
-from genai_host.errors import ContextOverflow, MalformedReply
+from genai_host.errors import ContextOverflow
+from genai_host_testing.internal.vector_replies import VectorReplies
 
 EMBED = OllamaEmbed()
 
@@ -18,9 +18,15 @@ def body_of(*texts: str, **call: Any) -> Any:
     return json.loads(EMBED.prepare_request(EmbedCall(model_id="m", texts=texts, **call)).data())
 
 
-def read(*embeddings: Any, texts: int = 2) -> Any:
-    body = json.dumps({"model": "m-1", "embeddings": embeddings, "prompt_eval_count": 5}).encode()
-    return EMBED.extract_result(EmbedCall(model_id="m", texts=["a"] * texts), ProviderReply(body))
+class TestReplies(VectorReplies):
+    dialect = EMBED
+
+    def reply(self, vectors: Any) -> Any:
+        return {"model": "m-1", "embeddings": vectors, "prompt_eval_count": 5}
+
+    def test_the_model_and_its_tokens_are_told(self) -> None:
+        found = self.read(self.reply([[1], [2]]))
+        assert (found.model, found.usage) == ("m-1", Usage(input_tokens=5))
 
 
 def test_texts_are_sent_at_once_and_whole() -> None:
@@ -40,31 +46,6 @@ def test_a_word_stands_before_queries_and_documents_where_a_model_wants_one() ->
     variant = {"query": "query: ", "document": "doc: "}
     assert body_of("a", variant=variant, purpose="query")["input"] == ["query: a"]
     assert body_of("a", variant=variant)["input"] == ["doc: a"]
-
-
-def test_vectors_are_read() -> None:
-    found = read([1, 0.5], [0, -2])
-    assert found.vectors == [[1.0, 0.5], [0.0, -2.0]]
-    assert (found.model, found.usage) == ("m-1", Usage(input_tokens=5))
-
-
-@pytest.mark.parametrize(
-    "embeddings",
-    [
-        [],
-        [[1]],
-        [[1], [1], [1]],
-        [[1], [1, 2]],
-        [[], []],
-        [[1], ["2"]],
-        [[1], [True]],
-        [[1], [10**400]],
-        [1, 2],
-    ],
-)
-def test_what_is_not_one_vector_for_each_text_is_malformed(embeddings: list[Any]) -> None:
-    with pytest.raises(MalformedReply):
-        read(*embeddings)
 
 
 def test_a_text_that_is_too_long_is_told() -> None:

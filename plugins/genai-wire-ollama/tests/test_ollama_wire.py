@@ -31,28 +31,20 @@ class TestOllama(Wire):
     function = {"name": "weather", "arguments": {"city": "Oslo"}}
     called = {"id": "call_1", "function": function}
     request = {
-        "model": "tested",
-        "stream": False,
-        "messages": [
+        "model": "tested", "stream": False, "messages": [
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]},
             {"role": "assistant", "content": "so:", "tool_calls": [called]},
             {
-                "role": "tool",
-                "content": "3 degrees",
-                "tool_name": "weather",
-                "tool_call_id": "call_1",
-            },
-            {"role": "user", "content": "and?"},
-        ],
+                "role": "tool", "content": "3 degrees", "tool_name": "weather",
+                "tool_call_id": "call_1"},
+            {"role": "user", "content": "and?"}],
         "tools": [
             {
-                "type": "function",
-                "function": {"name": "weather", "description": "of a city", "parameters": WEATHER},
-            }
-        ],
+                "type": "function", "function": {
+                    "name": "weather", "description": "of a city", "parameters": WEATHER}}],
         "options": {"temperature": 0.5},
-    }
+    }  # fmt: skip
     last = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2}
     reply = {
         "message": {"role": "assistant", "content": "so", "tool_calls": [called]},

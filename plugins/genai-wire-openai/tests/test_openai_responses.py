@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -22,137 +21,12 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
 )
-from genai_host.errors import UnsupportedPart, ValidationError
-
-DIALECT = OpenAIResponses()
-CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])
-
-
-def body(*messages: Message, **fields: Any) -> Any:
-    """The body of a request, as the service reads it."""
-    request = DIALECT.prepare_request(ChatCall(model_id="m", messages=messages, **fields))
-    return json.loads(request.data())
-
-
-def test_it_says_what_it_is() -> None:
-    assert (DIALECT.name, DIALECT.operation) == ("openai-responses", "chat")
-    assert DIALECT.endpoint == DialectEndpoint(path="/responses")
-    assert DIALECT.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
-    assert set(DIALECT.parameters) == {
-        "temperature", "top_p", "max_tokens", "parallel_tool_calls", "reasoning_effort",
-        "reasoning_summary",
-    }  # fmt: skip
-    for name, value in {"reasoning_effort": "low", "reasoning_summary": "auto"}.items():
-        SchemaValidator(DIALECT.parameters[name]).check(value)
-        with pytest.raises(ValidationError):
-            SchemaValidator(DIALECT.parameters[name]).check("x")
-
-
-def test_a_plain_request_has_model_and_input_and_is_not_stored() -> None:
-    request = DIALECT.prepare_request(CALL)
-    assert (request.operation, request.dialect, request.model_id) == (
-        "chat", "openai-responses", "m",
-    )  # fmt: skip
-    assert (request.stream, request.headers) == (False, {})
-    assert body(Message("user", "hi")) == {
-        "model": "m",
-        "input": [{"role": "user", "content": "hi"}],
-        "store": False,
-    }
-
+from genai_host.errors import ValidationError
+from genai_host_testing.internal.chat_requests import ChatRequests, assistant, system, tool, user
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CLOSED = {**CITY, "additionalProperties": False}
 NOTHING = {"type": "object", "properties": {}}
-
-
-def test_all_that_a_call_may_have_is_written() -> None:
-    found = body(
-        parameters={
-            "temperature": 0.5,
-            "max_tokens": 7,
-            "parallel_tool_calls": False,
-            "reasoning_effort": "low",
-            "reasoning_summary": "auto",
-            "verbosity": "high",
-        },
-        tools=[ToolSchema("look", "looks", CITY), ToolSchema("wait", "")],
-        tool_choice="look",
-        schema=CITY,
-        stream=True,
-    )
-    assert found == {
-        "model": "m",
-        "input": [],
-        "store": False,
-        "temperature": 0.5,
-        "max_output_tokens": 7,
-        "parallel_tool_calls": False,
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "text": {
-            "verbosity": "high",
-            "format": {"type": "json_schema", "name": "answer", "schema": CITY, "strict": False},
-        },
-        "tools": [
-            {
-                "type": "function",
-                "name": "look",
-                "description": "looks",
-                "parameters": CITY,
-                "strict": False,
-            },
-            {
-                "type": "function",
-                "name": "wait",
-                "description": "",
-                "parameters": NOTHING,
-                "strict": False,
-            },
-        ],
-        "tool_choice": {"type": "function", "name": "look"},
-        "stream": True,
-    }
-
-
-def test_variants_change_what_they_say() -> None:
-    found = body(
-        Message("system", "s"),
-        Message("user", Image(url="http://x")),
-        tools=[ToolSchema("look", "", CITY)],
-        schema={"type": "array", "items": CITY},
-        variant={
-            "system_role": "developer",
-            "encrypted_reasoning": True,
-            "strict": True,
-            "object_root": True,
-            "image_detail": "low",
-        },
-    )
-    assert found["include"] == ["reasoning.encrypted_content"]
-    assert found["input"] == [
-        {"role": "developer", "content": "s"},
-        {
-            "role": "user",
-            "content": [{"type": "input_image", "image_url": "http://x", "detail": "low"}],
-        },
-    ]
-    closed = {**CITY, "additionalProperties": False}
-    assert (found["tools"][0]["strict"], found["tools"][0]["parameters"]) == (True, closed)
-    format = found["text"]["format"]
-    assert format["strict"] is True
-    assert format["schema"]["properties"] == {"whole_answer": {"type": "array", "items": closed}}
-
-
-@pytest.mark.parametrize("choice", ["auto", "none", "required"])
-def test_a_choice_that_is_no_tool_is_sent_as_it_is(choice: str) -> None:
-    found = body(tool_choice=choice, tools=[ToolSchema("look", "looks")])
-    assert found["tool_choice"] == choice
-
-
-def test_what_is_about_tools_is_left_out_where_there_are_none() -> None:
-    found = body(tool_choice="none", parameters={"parallel_tool_calls": False})
-    assert set(found) == {"model", "input", "store"}
-
-
 LOOK = ToolCall("1", "look", {"at": "é"})
 WIRE_LOOK = {
     "type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at":"é"}',
@@ -162,89 +36,146 @@ OPAQUE = VendorPart("openai-responses", THOUGHT)
 COMMENT = VendorPart("openai-responses", {"phase": "commentary"})
 
 
-def said(text: str, **more: str) -> dict[str, str]:
-    return {"type": "message", "role": "assistant", "content": text, **more}
-
-
-@pytest.mark.parametrize(
-    ("message", "items"),
-    [
-        (Message("system", "é"), [{"role": "system", "content": "é"}]),
-        (Message("user", ""), [{"role": "user", "content": ""}]),
-        (Message("user", ["a", "b"]), [{"role": "user", "content": [
-            {"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]}]),
-        (Message("user", Image(b"abc", "image/jpeg")), [{"role": "user", "content": [
-            {"type": "input_image", "image_url": "data:image/jpeg;base64,YWJj",
-             "detail": "auto"}]}]),
-        (Message("user", Image(b"abc")), [{"role": "user", "content": [
-            {"type": "input_image", "image_url": "data:image/png;base64,YWJj",
-             "detail": "auto"}]}]),
-        (Message("user", File(b"abc", name="x.pdf")), [{"role": "user", "content": [
-            {"type": "input_file", "filename": "x.pdf",
-             "file_data": "data:application/pdf;base64,YWJj"}]}]),
-        (Message("user", File(url="http://x")), [{"role": "user", "content": [
-            {"type": "input_file", "file_url": "http://x"}]}]),
-        (Message("assistant", []), []),
-        (Message("assistant", ["a", "b"]), [said("ab")]),
-        (Message("assistant", LOOK), [WIRE_LOOK]),
-        (Message("assistant", ["a", LOOK, "b"]), [said("a"), WIRE_LOOK, said("b")]),
-        (Message("assistant", ToolCall("1", "f", malformed='{"a')), [
-            {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a'}]),
-        (Message("assistant", [Reasoning("hm"), "a", VendorPart("other", {}), "b"]), [said("ab")]),
-        (Message("assistant", [Reasoning("hm"), OPAQUE, "a"]), [THOUGHT, said("a")]),
-        (Message("assistant", [OPAQUE, LOOK, OPAQUE, "a"]), [
-            THOUGHT, WIRE_LOOK, THOUGHT, said("a")]),
-        (Message("assistant", [OPAQUE, OPAQUE, LOOK, LOOK]), [
-            THOUGHT, THOUGHT, WIRE_LOOK, WIRE_LOOK]),
-        (Message("assistant", ["a", OPAQUE]), [said("a")]),
-        (Message("assistant", OPAQUE), []),
-        (Message("assistant", [COMMENT, "a", LOOK, "b"]), [
-            said("a", phase="commentary"), WIRE_LOOK, said("b")]),
-        (Message("assistant", [COMMENT, "a", COMMENT, "b"]), [
-            said("a", phase="commentary"), said("b", phase="commentary")]),
-        (Message("tool", [ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)]), [
-            {"type": "function_call_output", "call_id": "1", "output": "ab"},
-            {"type": "function_call_output", "call_id": "2", "output": "error: "}]),
-        (Message("tool", ToolResult("1", content=["a", Image(url="http://x")])), [
-            {"type": "function_call_output", "call_id": "1", "output": [
-                {"type": "input_text", "text": "a"},
-                {"type": "input_image", "image_url": "http://x", "detail": "auto"}]}]),
-        (Message("tool", ToolResult("1", content=Image(url="http://x"))), [
-            {"type": "function_call_output", "call_id": "1", "output": [
-                {"type": "input_image", "image_url": "http://x", "detail": "auto"}]}]),
-    ],
-    ids=lambda value: repr(value)[:60] if isinstance(value, Message) else "",
-)  # fmt: skip
-def test_a_message_is_written_as_the_service_has_it(message: Message, items: Any) -> None:
-    assert body(Message("user", "x"), message, Message("user", "y"))["input"][1:-1] == items
-
-
 class Poll(Part):
     type = "poll"
 
 
-@pytest.mark.parametrize(
-    ("message", "part"),
-    [
-        (Message("user", LOOK), "tool_call"),
-        (Message("user", ["a", Poll()]), "poll"),
-        (Message("user", ToolResult("1")), "tool_result"),
-        (Message("system", Image(b"x")), "image"),
-        (Message("system", File(b"x")), "file"),
-        (Message("assistant", Image(b"x")), "image"),
-        (Message("assistant", VendorPart("openai-responses", 3)), "opaque"),
-        (Message("tool", "text"), "text"),
-    ],
-    ids=lambda value: repr(value)[:60],
-)
-def test_a_part_without_a_place_is_refused(message: Message, part: str) -> None:
-    with pytest.raises(UnsupportedPart) as caught:
-        body(message)
-    assert (caught.value.part, caught.value.dialect) == (part, "openai-responses")
+def function(name: str, description: str, parameters: Any, *, strict: bool = False) -> Any:
+    return {"type": "function", "name": name, "description": description,
+            "parameters": parameters, "strict": strict}  # fmt: skip
 
 
-def test_a_message_is_written_anew_for_another_role() -> None:
-    message = Message("system", "s")
-    assert body(message)["input"] == [{"role": "system", "content": "s"}]
-    found = body(message, variant={"system_role": "developer"})
-    assert found["input"] == [{"role": "developer", "content": "s"}]
+def format_of(schema: Any, *, strict: bool = False) -> Any:
+    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
+
+
+def text(text: str) -> Any:
+    return {"type": "input_text", "text": text}
+
+
+def picture(url: str, detail: str = "auto") -> Any:
+    return {"type": "input_image", "image_url": url, "detail": detail}
+
+
+def said(text: str, **more: str) -> Any:
+    return {"type": "message", "role": "assistant", "content": text, **more}
+
+
+def output(id: str, output: Any) -> Any:
+    return {"type": "function_call_output", "call_id": id, "output": output}
+
+
+ANSWERS: list[tuple[Message, list[Any]]] = [
+    (assistant(), []),
+    (assistant("a", "b"), [said("ab")]),
+    (assistant(LOOK), [WIRE_LOOK]),
+    (assistant("a", LOOK, "b"), [said("a"), WIRE_LOOK, said("b")]),
+    (assistant(ToolCall("1", "f", malformed='{"a')),
+     [{"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a'}]),
+    (assistant(Reasoning("hm"), "a", VendorPart("other", {}), "b"), [said("ab")]),
+    (assistant(Reasoning("hm"), OPAQUE, "a"), [THOUGHT, said("a")]),
+    (assistant(OPAQUE, LOOK, OPAQUE, "a"), [THOUGHT, WIRE_LOOK, THOUGHT, said("a")]),
+    (assistant(OPAQUE, OPAQUE, LOOK, LOOK), [THOUGHT, THOUGHT, WIRE_LOOK, WIRE_LOOK]),
+    (assistant("a", OPAQUE), [said("a")]),
+    (assistant(OPAQUE), []),
+    (assistant(COMMENT, "a", LOOK, "b"), [said("a", phase="commentary"), WIRE_LOOK, said("b")]),
+    (assistant(COMMENT, "a", COMMENT, "b"),
+     [said("a", phase="commentary"), said("b", phase="commentary")]),
+    (tool(ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)),
+     [output("1", "ab"), output("2", "error: ")]),
+    (tool(ToolResult("1", content=["a", Image(url="http://x")])),
+     [output("1", [text("a"), picture("http://x")])]),
+    (tool(ToolResult("1", content=Image(url="http://x"))), [output("1", [picture("http://x")])]),
+]  # fmt: skip
+
+
+class TestRequests(ChatRequests):
+    dialect = OpenAIResponses()
+    place = "input"
+    shown = [
+        (Image(b"abc", "image/jpeg"), picture("data:image/jpeg;base64,YWJj")),
+        (Image(b"abc"), picture("data:image/png;base64,YWJj")),
+        (File(b"abc", name="x.pdf"), {
+            "type": "input_file", "filename": "x.pdf",
+            "file_data": "data:application/pdf;base64,YWJj"}),
+        (File(url="http://x"), {"type": "input_file", "file_url": "http://x"}),
+    ]  # fmt: skip
+    conversations = {
+        "system": ([system("é")], [{"role": "system", "content": "é"}]),
+        "an empty text": ([user("")], [{"role": "user", "content": ""}]),
+        "texts": ([user("a", "b")], [{"role": "user", "content": [text("a"), text("b")]}]),
+        **{f"{number}: {message!r}"[:60]: (
+            [user("x"), message, user("y")],
+            [{"role": "user", "content": "x"}, *wire, {"role": "user", "content": "y"}])
+           for number, (message, wire) in enumerate(ANSWERS)},
+    }  # fmt: skip
+    calls = {
+        "nothing": ({"tool_choice": "none", "parameters": {"parallel_tool_calls": False}}, {
+            "tools": None, "tool_choice": None, "parallel_tool_calls": None}),
+        "all": (
+            {"parameters": {
+                "temperature": 0.5, "max_tokens": 7, "parallel_tool_calls": False,
+                "reasoning_effort": "low", "reasoning_summary": "auto", "verbosity": "high"},
+             "tools": [ToolSchema("look", "looks", CITY), ToolSchema("wait", "")],
+             "tool_choice": "look", "schema": CITY, "stream": True},
+            {"model": "m", "store": False, "temperature": 0.5, "max_output_tokens": 7,
+             "parallel_tool_calls": False, "reasoning": {"effort": "low", "summary": "auto"},
+             "text": {"verbosity": "high", "format": format_of(CITY)},
+             "tools": [function("look", "looks", CITY), function("wait", "", NOTHING)],
+             "tool_choice": {"type": "function", "name": "look"}, "stream": True}),
+        "variants": (
+            {"tools": [ToolSchema("look", "", CITY)], "schema": CITY,
+             "variant": {"encrypted_reasoning": True, "strict": True}},
+            {"include": ["reasoning.encrypted_content"],
+             "tools": [function("look", "", CLOSED, strict=True)],
+             "text": {"format": format_of(CLOSED, strict=True)}}),
+        **{f"choice {choice}": ({"tool_choice": choice, "tools": [ToolSchema("look", "looks")]},
+                                {"tool_choice": choice})
+           for choice in ("auto", "none", "required")},
+    }  # fmt: skip
+    refused = [
+        user(LOOK), user("a", Poll()), user(ToolResult("1")), system(Image(b"x")),
+        system(File(b"x")), assistant(Image(b"x")), tool("text"),
+        assistant(VendorPart("openai-responses", 3)),
+    ]  # fmt: skip
+
+    def test_it_says_what_it_is(self) -> None:
+        dialect = self.dialect
+        assert (dialect.name, dialect.operation) == ("openai-responses", "chat")
+        assert dialect.endpoint == DialectEndpoint(path="/responses")
+        assert dialect.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
+        assert set(dialect.parameters) == {
+            "temperature", "top_p", "max_tokens", "parallel_tool_calls", "reasoning_effort",
+            "reasoning_summary",
+        }  # fmt: skip
+        for name, value in {"reasoning_effort": "low", "reasoning_summary": "auto"}.items():
+            SchemaValidator(dialect.parameters[name]).check(value)
+            with pytest.raises(ValidationError):
+                SchemaValidator(dialect.parameters[name]).check("x")
+
+    def test_a_plain_request_has_model_and_input_and_is_not_stored(self) -> None:
+        request = self.dialect.prepare_request(ChatCall(model_id="m", messages=[user("hi")]))
+        assert (request.operation, request.dialect, request.model_id) == (
+            "chat", "openai-responses", "m",
+        )  # fmt: skip
+        assert (request.stream, request.headers) == (False, {})
+        said = [{"role": "user", "content": "hi"}]
+        assert self.body() == {"model": "m", "input": said, "store": False}
+
+    def test_variants_change_messages(self) -> None:
+        messages = [system("s"), user(Image(url="http://x"))]
+        variant = {"system_role": "developer", "image_detail": "low"}
+        assert self.content(*messages)[0] == {"role": "system", "content": "s"}
+        assert self.content(*messages, variant=variant) == [
+            {"role": "developer", "content": "s"},
+            {"role": "user", "content": [picture("http://x", "low")]},
+        ]
+
+    def test_a_schema_that_is_of_no_object_is_put_into_one(self) -> None:
+        schema = {"type": "array", "items": CITY}
+        found = self.body(schema=schema, variant={"object_root": True, "strict": True})
+        format = found["text"]["format"]
+        assert format["strict"] is True
+        assert format["schema"]["properties"] == {
+            "whole_answer": {"type": "array", "items": CLOSED}
+        }

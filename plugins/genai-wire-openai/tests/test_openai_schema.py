@@ -58,25 +58,18 @@ class Loose:
         {"type": "object", "properties": {}, "required": []},
         {"type": "object", "properties": {}},
         {
-            "type": "object",
-            "title": "T",
-            "description": "d",
+            "type": "object", "title": "T", "description": "d",
             "properties": {
                 "list": {"type": "array", "items": OPEN, "minItems": 1},
                 "maybe": {"type": ["string", "null"], "pattern": "^a+$", "format": "date"},
                 "either": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}]},
-                "one": {"enum": ["a", 1]},
-                "same": {"const": 3},
-                "again": {"$ref": "#"},
-                "most": {"type": "integer", "maximum": 3},
-            },
+                "one": {"enum": ["a", 1]}, "same": {"const": 3}, "again": {"$ref": "#"},
+                "most": {"type": "integer", "maximum": 3}},
             "required": ["list", "maybe", "either", "one", "same", "again", "most"],
-            "$defs": {"a": OPEN},
-        },
-        schema_of(Place),
-    ],
+            "$defs": {"a": OPEN}},
+        schema_of(Place)],
     ids=lambda schema: json.dumps(schema)[:60],
-)
+)  # fmt: skip
 def test_a_schema_in_the_subset_is_held_to(schema: Any) -> None:
     found = fit(schema, strict=True)
     assert found.strict

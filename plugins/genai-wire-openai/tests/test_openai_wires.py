@@ -32,63 +32,42 @@ class TestOpenAIChat(Wire):
     path = "/v1/chat/completions"
     neutral = ("metadata",)
     request = {
-        "model": "tested",
-        "messages": [
+        "model": "tested", "messages": [
             {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
             {
-                "role": "user",
-                "name": "ann",
-                "content": [
+                "role": "user", "name": "ann", "content": [
                     {"type": "text", "text": "What is this?"},
                     {"type": "image_url", "image_url": {"url": PNG}},
-                    {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
-                ],
-            },
+                    {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}]},
             {"role": "assistant", "content": "so:", "tool_calls": [CHAT_CALL]},
             {
-                "role": "tool",
-                "tool_call_id": "call_1",
-                "content": [{"type": "text", "text": "3 degrees"}],
-            },
-            {"role": "user", "content": "and?"},
-        ],
+                "role": "tool", "tool_call_id": "call_1",
+                "content": [{"type": "text", "text": "3 degrees"}]},
+            {"role": "user", "content": "and?"}],
         "tools": [
             {
-                "type": "function",
-                "function": {"name": "weather", "description": "of a city", "parameters": WEATHER},
-            }
-        ],
+                "type": "function", "function": {
+                    "name": "weather", "description": "of a city", "parameters": WEATHER}}],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "place", "schema": {**WEATHER, "title": "place"}},
-        },
-        "metadata": {"team": "a"},
-        "stream_options": {"include_usage": True},
-    }
+            "type": "json_schema", "json_schema": {
+                "name": "place", "schema": {**WEATHER, "title": "place"}}},
+        "metadata": {"team": "a"}, "stream_options": {"include_usage": True},
+    }  # fmt: skip
     used = {
         "prompt_tokens": 3,
         "completion_tokens": 2,
         "prompt_tokens_details": {"cached_tokens": 1},
     }
     reply = {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m-1",
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m-1",
         "choices": [
             {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": '{"city": "Oslo"}',
-                    "tool_calls": [CHAT_CALL],
-                },
-                "finish_reason": "tool_calls",
-            }
-        ],
+                "index": 0, "message": {
+                    "role": "assistant", "content": '{"city": "Oslo"}', "tool_calls": [CHAT_CALL]},
+                "finish_reason": "tool_calls"}],
         "usage": used,
-    }
+    }  # fmt: skip
     stream = [
         chunk(role="assistant", content=""),
         chunk(content='{"city":'),
@@ -105,53 +84,33 @@ class TestOpenAIResponses(Wire):
     dialect = OpenAIResponses()
     path = "/v1/responses"
     called = {
-        "id": "fc_1",
-        "type": "function_call",
-        "call_id": "call_1",
-        "name": "weather",
-        "arguments": '{"city":"Oslo"}',
-        "status": "completed",
-    }
+        "id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
+        "arguments": '{"city":"Oslo"}', "status": "completed",
+    }  # fmt: skip
     request = {
-        "model": "tested",
-        "store": False,
-        "input": [
+        "model": "tested", "store": False, "input": [
             {"role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
             {
-                "role": "user",
-                "content": [
+                "role": "user", "content": [
                     {"type": "input_text", "text": "What is this?"},
                     {"type": "input_image", "image_url": PNG, "detail": "auto"},
-                    {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
-                ],
-            },
+                    {"type": "input_file", "filename": "a.pdf", "file_data": PDF}]},
             {
-                "type": "message",
-                "role": "assistant",
-                "phase": "commentary",
-                "content": [{"type": "output_text", "text": "so:"}],
-            },
+                "type": "message", "role": "assistant", "phase": "commentary",
+                "content": [{"type": "output_text", "text": "so:"}]},
             called,
             {
-                "type": "function_call_output",
-                "call_id": "call_1",
-                "output": [{"type": "input_text", "text": "3 degrees"}],
-            },
-            {"role": "user", "content": "and?"},
-        ],
+                "type": "function_call_output", "call_id": "call_1",
+                "output": [{"type": "input_text", "text": "3 degrees"}]},
+            {"role": "user", "content": "and?"}],
         "tools": [
             {
-                "type": "function",
-                "name": "weather",
-                "description": "of a city",
-                "parameters": WEATHER,
-                "strict": False,
-            }
-        ],
+                "type": "function", "name": "weather", "description": "of a city",
+                "parameters": WEATHER, "strict": False}],
         "tool_choice": {"type": "function", "name": "weather"},
         "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
         "reasoning": {"effort": "low"},
-    }
+    }  # fmt: skip
     service_tools = (
         {"type": "web_search", "search_context_size": "low"},
         {"type": "image_generation", "size": "auto"},
@@ -167,14 +126,11 @@ class TestOpenAIResponses(Wire):
     stream = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
         {
-            "type": "response.output_text.delta",
-            "output_index": 0,
-            "content_index": 0,
-            "delta": '{"city": "Oslo"}',
-        },
+            "type": "response.output_text.delta", "output_index": 0, "content_index": 0,
+            "delta": '{"city": "Oslo"}'},
         {"type": "response.output_item.done", "output_index": 1, "item": called},
         {"type": "response.completed", "response": reply},
-    ]
+    ]  # fmt: skip
     place = "the host begins and ends responses and items itself"
     lost_in_streams = {
         "response.completed: $": place,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with anthropic_api(make_host, FakeModel()) as api:
-        yield api
 
 
 class _Speaks(Provider):

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic_api import CLOCK, Api, anthropic_api, assistant, user
+from anthropic_api import CLOCK, Api, assistant, user
 from genai_wire_anthropic.server.requests import thinking_in
 
 from genai_host.api import JsonReader
 from genai_host.errors import ValidationError
-from genai_host_testing import FakeModel
-from genai_host_testing.internal.fixtures import MakeHost
 
 USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
 PNG = {"type": "base64", "media_type": "image/png", "data": "UE5H"}
 WORDS = {"type": "text", "data": "words"}
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with anthropic_api(make_host, FakeModel()) as api:
-        yield api
 
 
 def result(*content: Any) -> Any:
@@ -41,32 +32,24 @@ def result(*content: Any) -> Any:
         ({"messages": [user({"type": "image"})]}, "messages[0].content[0].source"),
         (
             {"messages": [user({"type": "image", "source": {"type": "file", "file_id": "f"}})]},
-            "messages[0].content[0].source.type: the Files API is not supported",
-        ),
+            "messages[0].content[0].source.type: the Files API is not supported"),
         (
             {"messages": [user({"type": "image", "source": {"type": "url", "url": "file:///x"}})]},
-            "messages[0].content[0].source.url",
-        ),
+            "messages[0].content[0].source.url"),
         (
             {"messages": [user({"type": "image", "source": {**PNG, "data": "!"}})]},
-            "messages[0].content[0].source.data",
-        ),
+            "messages[0].content[0].source.data"),
         (
             {"messages": [user({"type": "image", "source": {**PNG, "media_type": "a/b"}})]},
-            "messages[0].content[0].source.media_type",
-        ),
+            "messages[0].content[0].source.media_type"),
         (
             {"messages": [user({"type": "document", "source": WORDS, "context": "c"})]},
-            "messages[0].content[0].context",
-        ),
+            "messages[0].content[0].context"),
         (
             {
                 "messages": [
-                    user({"type": "document", "source": WORDS, "citations": {"enabled": True}})
-                ]
-            },
-            "messages[0].content[0].citations.enabled",
-        ),
+                    user({"type": "document", "source": WORDS, "citations": {"enabled": True}})]},
+            "messages[0].content[0].citations.enabled"),
         ({"messages": [user({"type": "thinking"})]}, "messages[0].content[0].type"),
         ({"messages": [user(USE)]}, "messages[0].content[0].type"),
         ({"messages": [assistant({"type": "image"})]}, "messages[0].content[0].type"),
@@ -75,8 +58,7 @@ def result(*content: Any) -> Any:
         ({"messages": [result()]}, "messages[0].content[0].tool_use_id"),
         (
             {"messages": [assistant(USE), result({"name": "audio"})]},
-            "messages[1].content[0].content[0]",
-        ),
+            "messages[1].content[0].content[0]"),
         ({"system": [{"type": "image", "source": PNG}]}, "system[0]"),
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
@@ -84,8 +66,7 @@ def result(*content: Any) -> Any:
         ({"tools": [{"name": "a"}]}, "tools[0].input_schema"),
         (
             {"tools": [{**CLOCK, "allowed_callers": ["code_execution_20260120"]}]},
-            "tools[0].allowed_callers",
-        ),
+            "tools[0].allowed_callers"),
         ({"tools": [CLOCK], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
         ({"tools": [CLOCK], "tool_choice": {}}, "tool_choice.type"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
@@ -98,9 +79,8 @@ def result(*content: Any) -> Any:
         ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
         ({"thinking": {"type": "deep"}}, "thinking.type"),
         ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
-        ({"stop_sequences": "END"}, "stop_sequences"),
-    ],
-)
+        ({"stop_sequences": "END"}, "stop_sequences")],
+)  # fmt: skip
 def test_what_is_wrong_is_said(api: Api, more: dict[str, Any], place: str) -> None:
     assert place in api.refused(**more)
     assert not api.fake.calls
@@ -199,14 +179,11 @@ class TestThinking:
         [
             (ALWAYS, {"thinking": {"type": "disabled"}}, "$.thinking.type"),
             (
-                EFFORTS,
-                {"thinking": {"type": "disabled"}, "output_config": LOW},
-                "$.output_config.effort",
-            ),
+                EFFORTS, {"thinking": {"type": "disabled"}, "output_config": LOW},
+                "$.output_config.effort"),
             (EFFORTS, {"thinking": {}}, "$.thinking.type"),
-            (EFFORTS, {"output_config": {"effort": 3}}, "$.output_config.effort"),
-        ],
-    )
+            (EFFORTS, {"output_config": {"effort": 3}}, "$.output_config.effort")],
+    )  # fmt: skip
     def test_what_cannot_be(self, taken: Any, body: Any, path: str) -> None:
         with pytest.raises(ValidationError) as caught:
             self.read(taken, **body)

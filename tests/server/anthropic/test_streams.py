@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import genai_feature_agent
@@ -30,12 +30,6 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with anthropic_api(make_host, FakeModel()) as api:
-        yield api
 
 
 def test_a_stream(api: Api) -> None:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gemini_form import Api, serving, user
-
-from genai_host_testing import FakeModel
-from genai_host_testing.internal.fixtures import MakeHost
+from gemini_form import Api, user
 
 pytestmark = pytest.mark.part
 
 HI = user("hi")
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with serving(make_host, FakeModel()) as api:
-        yield api
 
 
 class TestTokens:

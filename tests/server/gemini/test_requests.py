@@ -57,29 +57,15 @@ def test_one_object_is_a_list(api: Api) -> None:
 class TestParameters:
     def test_all_of_them(self, api: Api) -> None:
         config = {
-            "temperature": 0.5,
-            "topP": 0.9,
-            "topK": 40.0,
-            "maxOutputTokens": "100",
-            "stopSequences": ["X"],
-            "seed": 7,
-            "presencePenalty": 1,
-            "frequencyPenalty": -1,
-            "candidateCount": 1,
-            "responseModalities": ["TEXT"],
-            "responseLogprobs": False,
-        }
+            "temperature": 0.5, "topP": 0.9, "topK": 40.0, "maxOutputTokens": "100",
+            "stopSequences": ["X"], "seed": 7, "presencePenalty": 1, "frequencyPenalty": -1,
+            "candidateCount": 1, "responseModalities": ["TEXT"], "responseLogprobs": False,
+        }  # fmt: skip
         api.generate(HI, generationConfig=config, safetySettings=[{"category": "A"}])
         assert api.fake.prompts[-1].parameters == {
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "top_k": 40,
-            "max_tokens": 100,
-            "stop": ["X"],
-            "seed": 7,
-            "presence_penalty": 1,
-            "frequency_penalty": -1,
-        }
+            "temperature": 0.5, "top_p": 0.9, "top_k": 40, "max_tokens": 100, "stop": ["X"],
+            "seed": 7, "presence_penalty": 1, "frequency_penalty": -1,
+        }  # fmt: skip
 
     def test_with_underscores(self, api: Api) -> None:
         config = {"top_p": 0.9, "max_output_tokens": 100, "stop_sequences": None}
@@ -159,10 +145,7 @@ class TestSchemas:
 
     def test_geminis_form(self) -> None:
         given = {
-            "type": "OBJECT",
-            "property_ordering": ["b", "a"],
-            "required": ["a"],
-            "nullable": False,
+            "type": "OBJECT", "property_ordering": ["b", "a"], "required": ["a"], "nullable": False,
             "properties": {
                 "a": {"type": "STRING", "format": "enum", "enum": ["x", "y"], "nullable": True},
                 "max_items": {"type": "ARRAY", "items": {"type": "integer"}, "max_items": "3"},
@@ -171,10 +154,9 @@ class TestSchemas:
                 "f": {"type": "TYPE_UNSPECIFIED", "title": "F", "default": 0},
                 "g": {"type": "OBJECT", "additionalProperties": {"type": "BOOLEAN"}},
                 "h": {"type": "OBJECT", "additionalProperties": False},
-                "i": {"type": "STRING", "format": "date-time", "pattern": "^a", "minLength": 1},
-            },
+                "i": {"type": "STRING", "format": "date-time", "pattern": "^a", "minLength": 1}},
             "$defs": {"e": {"type": "STRING"}},
-        }
+        }  # fmt: skip
         assert json_schema(JsonReader(given, "$", camel=True)) == {
             "type": "object",
             "required": ["a"],

@@ -46,12 +46,6 @@ pytestmark = pytest.mark.part
 HI = user("hi")
 
 
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with serving(make_host, FakeModel()) as api:
-        yield api
-
-
 def parts_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [part for each in events for part in each["candidates"][0]["content"].get("parts", [])]
 

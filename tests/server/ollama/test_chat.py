@@ -4,90 +4,97 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
+from api_suite import ApiSuite, said
 from genai_wire_ollama.server.replies import ChatWriter, as_message
-from ollama_form import HI, Api, serving
+from ollama_form import HI, Api
 
-from genai_host.api import Completion, Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from genai_host.api import Image, Message, Reasoning, ToolCall, ToolResult, Usage
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
 from genai_host.serving.completion import CompletionStream
-from genai_host_testing import FakeModel
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
 PICTURE = b"\x89PNG\r\n\x1a\n picture"
 DATA = base64.b64encode(PICTURE).decode()
-CALL = {"function": {"name": "look", "arguments": {"at": "the sky"}}}
+AT = {"at": "the sky"}
+CALL = {"function": {"name": "look", "arguments": AT}}
+USER = Message("user", "hi")
 
 
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with serving(make_host, FakeModel()) as api:
-        yield api
+def result(content: str, **more: Any) -> Any:
+    return {"role": "tool", "content": content, **more}
 
 
-class TestTheReply:
-    def test_it_is_whole(self, api: Api) -> None:
-        completion = Completion(Message("assistant", "hello"), usage=Usage(7, 5))
-        api.fake.answer = lambda heard: completion
+def calls(*wire: Any, **more: Any) -> Any:
+    return {"role": "assistant", "tool_calls": [*wire], **more}
+
+
+class TestChat(ApiSuite):
+    answers = {
+        "the end at a limit": (said("so", finish="length"), {}, ("so", "length")),
+        "the end at a call": (said("so", finish="tool_calls"), {}, ("so", "stop")),
+        "the end at a filter": (said("so", finish="content_filter"), {}, ("so", "content_filter")),
+        "JSON in a fence": (said('```json\n{"a": 1}\n```'), {"format": "json"},
+                            ('{"a":1}', "stop")),
+    }  # fmt: skip
+    heard = {
+        "turns": (
+            [{"role": "system", "content": "be kind"}, HI,
+             {"role": "assistant", "content": "hello", "thinking": "hm"}, {"role": "assistant"},
+             {"role": "user", "content": "look", "images": [DATA]}],
+            [Message("system", "be kind"), USER, Message("assistant", [Reasoning("hm"), "hello"]),
+             Message("user", ["look", Image(PICTURE, "image/png")])]),
+        "results by their ids": (
+            [HI, calls(*({"id": id, **CALL} for id in "ab"), content="so"),
+             *(result(id, tool_call_id=id) for id in "ba")],
+            [USER, Message("assistant", ["so", *(ToolCall(id, "look", AT) for id in "ab")]),
+             Message("tool", [ToolResult("b", "look", "b"), ToolResult("a", "look", "a")])]),
+    }  # fmt: skip
+
+    def ask(self, api: Api, *messages: Any, **more: Any) -> Any:
+        return api.chat(*(messages or [HI]), **more)
+
+    def content(self, reply: Any) -> Any:
+        return reply["message"]["content"], reply["done_reason"]
+
+    def test_a_reply_is_whole(self, api: Api) -> None:
+        api.fake.answer = lambda heard: said("hello", usage=Usage(7, 5))
         reply = api.chat(HI)
         assert datetime.fromisoformat(reply.pop("created_at").replace("Z", "+00:00")).tzinfo
         assert reply.pop("total_duration") == reply.pop("eval_duration") > 0
         assert reply == {
-            "model": "fake",
-            "message": {"role": "assistant", "content": "hello"},
-            "done": True,
-            "done_reason": "stop",
-            "load_duration": 0,
-            "prompt_eval_count": 7,
-            "prompt_eval_duration": 0,
-            "eval_count": 5,
-        }
-
-    @pytest.mark.parametrize(
-        ("finish", "reason"),
-        [("length", "length"), ("tool_calls", "stop"), ("content_filter", "content_filter")],
-    )
-    def test_why_it_ended(self, api: Api, finish: Any, reason: str) -> None:
-        api.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
-        assert api.chat(HI)["done_reason"] == reason
+            "model": "fake", "message": {"role": "assistant", "content": "hello"}, "done": True,
+            "done_reason": "stop", "load_duration": 0, "prompt_eval_count": 7,
+            "prompt_eval_duration": 0, "eval_count": 5,
+        }  # fmt: skip
 
     def test_calls_thoughts_and_pictures(self, api: Api) -> None:
         content = [Reasoning("hm"), ToolCall("c1", "look", {"at": 1}), Image(PICTURE)]
-        api.fake.answer = lambda heard: Completion(Message("assistant", content), "tool_calls")
+        api.fake.answer = lambda heard: said(*content, finish="tool_calls")
+        function = {"index": 0, "name": "look", "arguments": {"at": 1}}
         message = {
-            "role": "assistant",
-            "content": "",
-            "thinking": "hm",
-            "tool_calls": [
-                {"id": "c1", "function": {"index": 0, "name": "look", "arguments": {"at": 1}}}
-            ],
-            "images": [DATA],
-        }
-        assert api.chat(HI)["message"] == message
-        piece, last = api.lines("chat", messages=[HI])
-        assert piece["message"] == message
-        assert (piece["done"], last["done"]) == (False, True)
-        assert "thinking" not in api.chat(HI, think=False)["message"]
-        piece, last = api.lines("chat", messages=[HI], think=False)
-        assert "thinking" not in piece["message"]
+            "role": "assistant", "content": "", "thinking": "hm", "images": [DATA],
+            "tool_calls": [{"id": "c1", "function": function}],
+        }  # fmt: skip
+        for more in ({}, {"think": False}):
+            if more:
+                del message["thinking"]
+            assert api.chat(HI, **more)["message"] == message
+            piece, last = api.lines("chat", messages=[HI], **more)
+            assert piece["message"] == message
+            assert (piece["done"], last["done"]) == (False, True)
 
     def test_in_pieces(self, api: Api) -> None:
-        api.fake.answer = lambda heard: Completion(Message("assistant", "a" * 20))
+        api.fake.answer = lambda heard: said("a" * 20)
         *pieces, last = api.lines("chat", messages=[HI])
         assert [each["message"]["content"] for each in pieces] == ["a" * 8, "a" * 8, "a" * 4]
         assert not any(each["done"] or "done_reason" in each for each in pieces)
         assert last["message"] == {"role": "assistant", "content": ""}
         assert (last["done"], last["done_reason"]) == (True, "stop")
-
-    def test_json_out_of_its_fence(self, api: Api) -> None:
-        api.fake.answer = lambda heard: '```json\n{"a": 1}\n```'
-        assert api.chat(HI, format="json")["message"]["content"] == '{"a":1}'
 
     def test_of_a_feature(self, api: Api) -> None:
         assert api.chat(HI, model="feature:chat")["message"]["content"] == "hi"
@@ -95,54 +102,22 @@ class TestTheReply:
         assert "".join(each["message"]["content"] for each in pieces) == "hi"
         assert last["model"] == "feature:chat:latest"
 
-
-class TestMessages:
-    def test_who_says_what(self, api: Api) -> None:
-        api.chat(
-            {"role": "system", "content": "be kind"},
-            HI,
-            {"role": "assistant", "content": "hello", "thinking": "hm"},
-            {"role": "assistant"},
-            {"role": "user", "content": "look", "images": [DATA]},
-        )
-        assert api.heard == [
-            Message("system", "be kind"),
-            Message("user", "hi"),
-            Message("assistant", [Reasoning("hm"), Text("hello")]),
-            Message("user", ["look", Image(PICTURE, "image/png")]),
-        ]
-
     def test_results_belong_to_calls_by_name_and_order(self, api: Api) -> None:
         hear = {"function": {"name": "hear", "arguments": {}}}
-        results = [
-            {"role": "tool", "tool_name": "look", "content": "1"},
-            {"role": "tool", "name": "hear", "content": "2"},
-            {"role": "tool", "content": "3"},
-        ]
-        api.chat(HI, {"role": "assistant", "tool_calls": [CALL, hear, CALL]}, *results)
-        _, calls, answered = api.heard
-        first, second, third = calls.tool_calls
-        assert (first.name, first.arguments) == ("look", {"at": "the sky"})
-        assert answered == Message(
-            "tool",
-            [
-                ToolResult(first.id, "look", "1"),
-                ToolResult(second.id, "hear", "2"),
-                ToolResult(third.id, "look", "3"),
-            ],
-        )
-
-    def test_or_by_their_ids(self, api: Api) -> None:
-        calls = [{"id": id, **CALL} for id in ("a", "b")]
-        results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ("b", "a")]
-        api.chat(HI, {"role": "assistant", "content": "so", "tool_calls": calls}, *results)
-        assert api.heard[-1].content == (ToolResult("b", "look", "b"), ToolResult("a", "look", "a"))
+        results = [result("1", tool_name="look"), result("2", name="hear"), result("3")]
+        api.chat(HI, calls(CALL, hear, CALL), *results)
+        _, called, answered = api.heard
+        first, second, third = called.tool_calls
+        assert (first.name, first.arguments) == ("look", AT)
+        assert answered.content == (
+            ToolResult(first.id, "look", "1"), ToolResult(second.id, "hear", "2"),
+            ToolResult(third.id, "look", "3"),
+        )  # fmt: skip
 
     def test_tools(self, api: Api) -> None:
         function = {"name": "look", "description": "Look", "parameters": {"type": "object"}}
-        api.chat(
-            HI, tools=[{"type": "function", "function": function}, {"function": {"name": "a"}}]
-        )
+        tools = [{"type": "function", "function": function}, {"function": {"name": "a"}}]
+        api.chat(HI, tools=tools)
         assert api.fake.prompts[-1].tools == ("look", "a")
 
 
@@ -157,8 +132,7 @@ class TestGenerate:
         ]
 
     def test_in_pieces(self, api: Api) -> None:
-        said = Message("assistant", [Reasoning("hm"), Text("a" * 10)])
-        api.fake.answer = lambda heard: Completion(said)
+        api.fake.answer = lambda heard: said(Reasoning("hm"), "a" * 10)
         *pieces, last = api.lines("generate", prompt="hi")
         assert "".join(each["response"] for each in pieces) == "a" * 10
         assert [each["thinking"] for each in pieces if "thinking" in each] == ["hm"]
@@ -212,7 +186,7 @@ class TestErrors:
             raise IncompleteReply("it was cut")
 
         writer = ChatWriter("m", True, as_message, api.host.clock)
-        said, thought, error = map(json.loads, writer.lines(CompletionStream(answer())))
-        assert said["message"]["content"] == "so"
+        words, thought, error = map(json.loads, writer.lines(CompletionStream(answer())))
+        assert words["message"]["content"] == "so"
         assert thought["message"] == {"role": "assistant", "content": "", "thinking": "hm"}
         assert error == {"error": "it was cut"}

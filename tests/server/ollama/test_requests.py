@@ -29,33 +29,19 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 class TestOptions:
     def test_all_that_the_model_takes(self, api: Api) -> None:
         options = {
-            "temperature": 0,
-            "top_p": 1,
-            "top_k": 40,
-            "num_predict": 100,
-            "stop": ["X"],
-            "seed": 7,
-            "presence_penalty": 0.5,
-            "frequency_penalty": 0,
-        }
+            "temperature": 0, "top_p": 1, "top_k": 40, "num_predict": 100, "stop": ["X"], "seed": 7,
+            "presence_penalty": 0.5, "frequency_penalty": 0,
+        }  # fmt: skip
         api.chat(HI, options=options)
         options["max_tokens"] = options.pop("num_predict")
         assert api.fake.prompts[-1].parameters == options
 
     def test_those_that_say_nothing_or_are_about_the_machine(self, api: Api) -> None:
         options = {
-            "num_predict": -1,
-            "top_k": 0,
-            "min_p": 0.0,
-            "typical_p": 1,
-            "repeat_penalty": 1,
-            "mirostat": 0,
-            "num_ctx": 4096,
-            "num_gpu": 1,
-            "low_vram": True,
-            "unheard_of": {},
+            "num_predict": -1, "top_k": 0, "min_p": 0.0, "typical_p": 1, "repeat_penalty": 1,
+            "mirostat": 0, "num_ctx": 4096, "num_gpu": 1, "low_vram": True, "unheard_of": {},
             "stop": None,
-        }
+        }  # fmt: skip
         api.chat(HI, options=options, keep_alive="5m", truncate=True, unheard_of=1)
         assert api.fake.prompts[-1].parameters == {}
 

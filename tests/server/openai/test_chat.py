@@ -10,6 +10,7 @@ from typing import Any
 
 import genai_vendor_openai
 import pytest
+from api_suite import ApiSuite, said
 from fronts import FRONTS, place
 from openai_form import HI, Api, openai_api
 
@@ -19,7 +20,6 @@ from genai_host.api import (
     Image,
     Message,
     Reasoning,
-    Text,
     ToolCall,
     ToolResult,
     Usage,
@@ -33,20 +33,15 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.part
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
+PICTURE = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+PDF = f"data:application/pdf;base64,{base64.b64encode(b'%PDF').decode()}"
+PAPER = {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}
+USER = Message("user", "hi")
 CLOCK = {
-    "type": "function",
-    "function": {
-        "name": "clock",
-        "description": "what time it is",
-        "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
-    },
-}
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with openai_api(make_host, FakeModel()) as api:
-        yield api
+    "type": "function", "function": {
+        "name": "clock", "description": "what time it is",
+        "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}},
+}  # fmt: skip
 
 
 def test_a_completion(api: Api) -> None:
@@ -89,75 +84,64 @@ def test_the_usage_of_a_stream_is_told_where_it_is_asked_for(api: Api) -> None:
     assert all(piece["usage"] is None for piece in pieces)
 
 
-def test_what_was_said_reaches_the_model(api: Api) -> None:
-    picture = "data:image/png;base64," + base64.b64encode(PNG).decode()
-    paper = "data:application/pdf;base64," + base64.b64encode(b"%PDF").decode()
-    api.completed(
-        {"role": "developer", "content": "be brief"},
-        {"role": "user", "content": [{"type": "text", "text": "look"}]},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}}]},
-        {"role": "user", "content": [{"type": "image_url", "image_url": "https://x/y"}]},
-        {
-            "role": "user",
-            "content": [{"type": "file", "file": {"filename": "a.pdf", "file_data": paper}}],
-        },
-        {"role": "assistant", "content": "I see", "reasoning_content": "hm"},
-        HI,
-    )
-    assert api.fake.prompts[0].messages == (
-        Message("system", "be brief"),
-        Message("user", "look"),
-        Message("user", Image(PNG, "image/png")),
-        Message("user", Image(url="https://x/y")),
-        Message("user", File(b"%PDF", "application/pdf", "a.pdf")),
-        Message("assistant", [Reasoning("hm"), Text("I see")]),
-        Message("user", "hi"),
-    )
+def image(url: str) -> Any:
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
-def test_tools_are_offered_called_and_answered(api: Api) -> None:
+def result(id: str, content: Any) -> Any:
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def calls(ids: str, name: str, arguments: Any) -> Any:
+    function = {"name": name, "arguments": arguments}
+    made = [{"id": id, "type": "function", "function": function} for id in ids]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+class TestMessages(ApiSuite):
+    heard = {
+        "turns": (
+            [{"role": "developer", "content": "be brief"},
+             {"role": "user", "content": [{"type": "text", "text": "look"}]},
+             {"role": "user", "content": [image(PICTURE)]},
+             {"role": "user", "content": [{"type": "image_url", "image_url": "https://x/y"}]},
+             {"role": "user", "content": [PAPER]},
+             {"role": "assistant", "content": "I see", "reasoning_content": "hm"}, HI],
+            [Message("system", "be brief"), Message("user", "look"),
+             Message("user", Image(PNG, "image/png")), Message("user", Image(url="https://x/y")),
+             Message("user", File(b"%PDF", "application/pdf", "a.pdf")),
+             Message("assistant", [Reasoning("hm"), "I see"]), USER]),
+        "a picture and a document of tools": (
+            [HI, calls("12", "look", "{}"), result("1", [{"type": "text", "text": "taken"}, PAPER]),
+             result("2", [image(PICTURE)])],
+            [USER, Message("assistant", [ToolCall("1", "look"), ToolCall("2", "look")]),
+             Message("tool", [ToolResult("1", "look", ["taken", "(the document a.pdf follows)"]),
+                              ToolResult("2", "look", Image(PNG, "image/png"))]),
+             Message("user", File(b"%PDF", "application/pdf", "a.pdf"))]),
+        "arguments that are no JSON": (
+            [HI, calls("a", "clock", "{oops"), result("a", "no")],
+            [USER, Message("assistant", ToolCall("a", "clock", {}, malformed="{oops")),
+             Message("tool", ToolResult("a", "clock", "no"))]),
+        **{f"arguments {arguments!r}": (
+            [HI, calls("a", "clock", arguments), result("a", "12:00")],
+            [USER, Message("assistant", ToolCall("a", "clock", {"zone": "UTC"})),
+             Message("tool", ToolResult("a", "clock", "12:00"))])
+           for arguments in ('{"zone":"UTC"}', {"zone": "UTC"})},  # some clients send an object
+    }  # fmt: skip
+
+    def ask(self, api: Api, *messages: Any, **more: Any) -> Any:
+        return api.completed(*messages, **more)
+
+
+def test_tools_are_offered_and_called(api: Api) -> None:
     call = ToolCall("call_1", "clock", {"zone": "UTC"})
-    api.fake.answer = lambda heard: Completion(
-        Message("assistant", [Text("let me see"), call]), "tool_calls"
-    )
+    api.fake.answer = lambda heard: said("let me see", call, finish="tool_calls")
     [choice] = api.completed(tools=[CLOCK], tool_choice="required")["choices"]
-    assert choice["finish_reason"] == "tool_calls"
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", "let me see")
     [wire] = choice["message"]["tool_calls"]
+    assert wire["id"] == "call_1"
     assert wire["function"] == {"name": "clock", "arguments": '{"zone":"UTC"}'}
-    api.fake.answer = lambda heard: "noon"
-    results = [{"role": "tool", "tool_call_id": "call_1", "content": "12:00"}]
-    api.completed(HI, choice["message"], *results, tools=[CLOCK])
-    wire["function"]["arguments"] = {"zone": "UTC"}  # sent by some clients
-    api.completed(HI, choice["message"], *results, tools=[CLOCK])
-    for prompt in api.fake.prompts[1:]:
-        assert prompt.messages[1:] == (
-            Message("assistant", [Text("let me see"), call]),
-            Message("tool", [ToolResult("call_1", "clock", [Text("12:00")])]),
-        )
-
-
-def test_what_tools_show_reaches_the_model(api: Api) -> None:
-    picture = "data:image/png;base64," + base64.b64encode(PNG).decode()
-    paper = "data:application/pdf;base64," + base64.b64encode(b"%PDF").decode()
-    call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
-    api.completed(
-        HI,
-        {"role": "assistant", "tool_calls": [{"id": id, **call} for id in ("1", "2")]},
-        {"role": "tool", "tool_call_id": "1", "content": [
-            {"type": "text", "text": "taken"},
-            {"type": "file", "file": {"filename": "a.pdf", "file_data": paper}},
-        ]},
-        {"role": "tool", "tool_call_id": "2", "content": [
-            {"type": "image_url", "image_url": {"url": picture}}
-        ]},
-    )  # fmt: skip
-    assert api.fake.prompts[0].messages[2:] == (
-        Message("tool", [
-            ToolResult("1", "look", ["taken", "(the document a.pdf follows)"]),
-            ToolResult("2", "look", Image(PNG, "image/png")),
-        ]),
-        Message("user", File(b"%PDF", "application/pdf", "a.pdf")),
-    )  # fmt: skip
+    assert api.fake.prompts[0].tools == ("clock",)
 
 
 @pytest.mark.parametrize("name", ["auto", "none", "required"])
@@ -189,15 +173,6 @@ def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
     assert "RECITATION" in api.events()[-1]["error"]["message"]
 
 
-def test_arguments_that_are_none_stay_as_the_model_wrote_them(api: Api) -> None:
-    call = {"id": "a", "type": "function", "function": {"name": "clock", "arguments": "{oops"}}
-    said = {"role": "assistant", "content": None, "tool_calls": [call]}
-    api.completed(HI, said, {"role": "tool", "tool_call_id": "a", "content": "no"})
-    assert api.fake.prompts[0].messages[1].tool_calls == (
-        ToolCall("a", "clock", {}, malformed="{oops"),
-    )
-
-
 @pytest.mark.parametrize("kind", ["json_object", "json_schema"])
 def test_json_is_asked_for_by_a_schema(api: Api, kind: str) -> None:
     api.fake.answer = lambda heard: '{"city": "Paris"}'
@@ -213,12 +188,8 @@ def test_json_is_asked_for_by_a_schema(api: Api, kind: str) -> None:
 def test_parameters_have_the_hosts_names(api: Api) -> None:
     api.completed(temperature=0.5, max_completion_tokens=9, stop="end", seed=3, top_p=1)
     assert api.fake.prompts[0].parameters == {
-        "temperature": 0.5,
-        "max_tokens": 9,
-        "stop": ["end"],
-        "seed": 3,
-        "top_p": 1,
-    }
+        "temperature": 0.5, "max_tokens": 9, "stop": ["end"], "seed": 3, "top_p": 1,
+    }  # fmt: skip
 
 
 def test_what_changes_nothing_is_taken(api: Api) -> None:
@@ -243,12 +214,12 @@ def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
 def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
     make_host: MakeHost,
 ) -> None:
-    said = {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
+    answer = {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
     more = {
         "top_k": 40, "made_up": {"a": [1]}, "logit_bias": {"7": -100},
         "extra_body": {"x": 1}, "metadata": {"m": "n"}, "service_tier": "auto",
     }  # fmt: skip
-    with FakeService([json_reply(said)]) as service:
+    with FakeService([json_reply(answer)]) as service:
         with openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api:
             api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
             reply = api.chat(model="gate/m", **more)
@@ -286,19 +257,14 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ({"messages": [{"role": "tool", "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
         (
             {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
-            "messages[0].content[0]",
-        ),
+            "messages[0].content[0]"),
         (
             {
                 "messages": [
                     {
-                        "role": "user",
-                        "content": [{"type": "image_url", "image_url": {"url": "file:///x"}}],
-                    }
-                ]
-            },
-            "messages[0].content[0].image_url.url",
-        ),
+                        "role": "user", "content": [
+                            {"type": "image_url", "image_url": {"url": "file:///x"}}]}]},
+            "messages[0].content[0].image_url.url"),
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"7": 1}}, "logit_bias"),
@@ -310,9 +276,8 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"model": ""}, "model"),
-    ],
-)
+        ({"model": ""}, "model")],
+)  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(api: Api, more: dict[str, Any], param: str) -> None:
     assert api.refused(**more)["param"] == param
     assert not api.fake.calls

@@ -5,25 +5,16 @@ from __future__ import annotations
 import array
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from genai_wire_openai.server.replies import problem_reply
-from openai_form import HI, Api, openai_api
+from openai_form import HI, Api
 
 from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
-from genai_host_testing import FakeModel
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with openai_api(make_host, FakeModel()) as api:
-        yield api
 
 
 def embedded(api: Api, **more: Any) -> dict[str, Any]:

@@ -56,38 +56,22 @@ def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
         (
             {"type": "json_object", "schema": SCHEMA},
             {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "schema": SCHEMA, "strict": False},
-            },
-        ),
+                "type": "json_schema", "json_schema": {
+                    "name": "answer", "schema": SCHEMA, "strict": False}}),
         (
             {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA}},
             {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": "verdict",
-                    "schema": {**SCHEMA, "title": "verdict"},
-                    "strict": False,
-                },
-            },
-        ),
+                "type": "json_schema", "json_schema": {
+                    "name": "verdict", "schema": {**SCHEMA, "title": "verdict"}, "strict": False}}),
         (
             {
-                "type": "json_schema",
-                "json_schema": {"name": "verdict", "strict": True, "schema": SCHEMA},
-            },
+                "type": "json_schema", "json_schema": {
+                    "name": "verdict", "strict": True, "schema": SCHEMA}},
             {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": "verdict",
-                    "schema": {**SCHEMA, "title": "verdict"},
-                    "strict": True,
-                },
-            },
-        ),
-    ],
+                "type": "json_schema", "json_schema": {
+                    "name": "verdict", "schema": {**SCHEMA, "title": "verdict"}, "strict": True}})],
     ids=["an object", "an object with a schema", "with a name", "strict"],
-)
+)  # fmt: skip
 def test_item_5_the_format_of_an_answer(
     api: Api, service: FakeService, form: Any, expected: Any
 ) -> None:

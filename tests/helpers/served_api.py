@@ -1,0 +1,40 @@
+"""Clients of our APIs, for their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import requests
+from attrs import frozen
+
+from genai_host import Config, Host
+from genai_host.api import HttpRoute
+from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing.internal.fixtures import MakeHost
+
+
+@frozen
+class ServedApi:
+    """An API over HTTP, in front of a model.
+
+    Attributes:
+        client: Closed with it.
+        config: Configuration of the host, if none is given.
+        routes: Further routes of the server.
+    """
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+    config: ClassVar[Config]
+    routes: ClassVar[Sequence[HttpRoute]] = ()
+
+    @classmethod
+    @contextmanager
+    def serving(cls, make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Self]:
+        host = make_host(fake=fake, **{"config": cls.config, **given})
+        with RouteServer(host, cls.routes) as server, requests.Session() as client:
+            yield cls(server.url, fake, host, client)
