@@ -138,15 +138,21 @@ class TestStrangers:
 class TestChanges:
     """The index sees each change in the next process, at once."""
 
-    def test_install_upgrade_and_uninstall(self, environment: Any, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("options", "steps"),
+        [
+            ([], [("1.0", "first"), ("2.0", "second")]),
+            (["--editable"], [("1.0", "first"), ("1.0", "second")]),
+        ],
+        ids=["installed", "editable"],
+    )
+    def test_install_upgrade_and_uninstall(
+        self, environment: Any, tmp_path: Path, options: list[str], steps: list[tuple[str, str]]
+    ) -> None:
         usual = rows(environment, "plugins").keys()
-        for version, point in (("1.0", "first"), ("2.0", "second")):
+        for version, point in steps:
             _write_project(tmp_path / version, version, point)
-            environment.install(str(tmp_path / version))
-            assert rows(environment, "plugins").keys() == usual | {point}
-        for point in ("third", "fourth"):
-            _write_project(tmp_path / "project", "1.0", point)
-            environment.install("--editable", str(tmp_path / "project"))
+            environment.install(*options, str(tmp_path / version))
             assert rows(environment, "plugins").keys() == usual | {point}
         environment.uninstall("added")
         assert rows(environment, "plugins").keys() == usual

@@ -180,7 +180,7 @@ def test_one_that_does_not_answer_is_told(file: Path, capfd: pytest.CaptureFixtu
     assert shop["error"] == ""
     assert shop["tools"][0] == {"name": "add", "description": "Add two numbers."}
     assert "cannot connect" in gone["error"]
-    assert odd["error"] == f"{file}:1: odd must have either a command or a url"
+    assert odd["error"] == f"{file}:13: odd must have either a command or a url"
     assert run(["mcp", "list", "gone"]) == 1
     assert capfd.readouterr().out.startswith("gone: cannot connect to http://127.0.0.1:9")
     assert run(["mcp", "list", "other"]) == 2
