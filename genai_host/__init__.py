@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation as AsyncConversation, AsyncHost as AsyncHost
-    from genai_host.api.results import Cost as Cost
     from genai_host.api.features import Answer as Answer, Detail as Detail, Event as Event
     from genai_host.api.messages import (
         File as File,
@@ -40,10 +39,11 @@ if TYPE_CHECKING:
         Text as Text,
         Usage as Usage,
     )
+    from genai_host.api.results import Cost as Cost
     from genai_host.api.services import TurnLimits as TurnLimits
     from genai_host.api.tools import ToolOutput as ToolOutput
-    from genai_host.cli import commands as commands
     from genai_host.calls.retry import RetryPolicy as RetryPolicy
+    from genai_host.cli import commands as commands
     from genai_host.config import Config as Config
     from genai_host.conversations.conversation import Conversation as Conversation
     from genai_host.conversations.record import InMemoryRecord as InMemoryRecord

@@ -7,10 +7,8 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 - `messages`: messages and their parts; token usage
 - `calls`: calls of a model and their results, independent of API formats; cost
 - `extra`: fields of API formats that the host does not interpret
-- `error_replies`: errors in the replies of services
+- `error_replies`: errors in the replies of services; hints for self-hosted servers
 - `dialects`: `Dialect`, the codec of an API format, and helpers to write one
-- `server_settings`: hints for errors of self-hosted servers
-- `finish_reasons`: finish reasons of services
 - `tool_calls`: tool calls in replies and streams
 - `providers`: `Provider`, the transport of requests; HTTP; expiring tokens
 - `http_provider`: base class and factory for providers over HTTP
@@ -25,8 +23,8 @@ Besides this package, plugins import `genai_host.errors` and names of `genai_hos
 - `cancellation`: `Cancellation`, which any thread can cancel
 - `child_process`: a function in another process, within limits
 - `services`: the host as HTTP routes and commands see it
-- `storage`: documents and bytes in the store
-- `jobs`: background jobs
+- `storage`: documents and bytes in the store; background jobs
+- `stream_parsers`: parsers of event streams
 - `settings`: settings classes, secrets
 - `validators`: validators of the fields of declarations
 - `schema`: JSON Schema of a class; validation against a schema
@@ -50,34 +48,9 @@ from genai_host.api.calls import (
     EmbedCall as EmbedCall,
     ModerateCall as ModerateCall,
     Operation as Operation,
-    TranscribeCall as TranscribeCall,
     ToolSchema as ToolSchema,
+    TranscribeCall as TranscribeCall,
     VendorTool as VendorTool,
-)
-from genai_host.api.extra import (
-    extra_of as extra_of,
-    joined_extra as joined_extra,
-    merged_extra as merged_extra,
-    unknown_fields as unknown_fields,
-    with_extra as with_extra,
-)
-from genai_host.api.json_text import EncodedJson as EncodedJson
-from genai_host.api.provider_requests import (
-    ProviderReply as ProviderReply,
-    ProviderRequest as ProviderRequest,
-    ReplyStream as ReplyStream,
-    StreamEvent as StreamEvent,
-)
-from genai_host.api.results import (
-    Completion as Completion,
-    Cost as Cost,
-    Delta as Delta,
-    Embeddings as Embeddings,
-    FinishReason as FinishReason,
-    ModerationResult as ModerationResult,
-    RouteInfo as RouteInfo,
-    TokenCount as TokenCount,
-    Transcription as Transcription,
 )
 from genai_host.api.child_process import (
     ChildLimits as ChildLimits,
@@ -91,20 +64,17 @@ from genai_host.api.dialects import (
     DialectEndpoint as DialectEndpoint,
     StreamDecoder as StreamDecoder,
     count_in as count_in,
-    decode_vector as decode_vector,
     details_in as details_in,
     fitting_id as fitting_id,
     id_in as id_in,
     index_in as index_in,
     list_in as list_in,
     malformed as malformed,
-    must_be_vectors as must_be_vectors,
     object_in as object_in,
     picture_in_words as picture_in_words,
     read_event as read_event,
     read_object as read_object,
     read_reply as read_reply,
-    read_vector as read_vector,
     string_in as string_in,
     system_parts as system_parts,
     system_texts as system_texts,
@@ -117,6 +87,14 @@ from genai_host.api.error_replies import (
     message_in as message_in,
     one_line as one_line,
     service_error as service_error,
+    with_server_setting as with_server_setting,
+)
+from genai_host.api.extra import (
+    extra_of as extra_of,
+    joined_extra as joined_extra,
+    merged_extra as merged_extra,
+    unknown_fields as unknown_fields,
+    with_extra as with_extra,
 )
 from genai_host.api.features import (
     Answer as Answer,
@@ -157,6 +135,7 @@ from genai_host.api.json_reader import (
     number_in as number_in,
 )
 from genai_host.api.json_text import (
+    EncodedJson as EncodedJson,
     ValueBudget as ValueBudget,
     check_numbers as check_numbers,
     read_json as read_json,
@@ -186,14 +165,21 @@ from genai_host.api.models import (
     Model as Model,
     Offering as Offering,
     merged_parameters as merged_parameters,
+    parameter as parameter,
     standard_parameters as standard_parameters,
+)
+from genai_host.api.provider_requests import (
+    HttpRequest as HttpRequest,
+    ProviderReply as ProviderReply,
+    ProviderRequest as ProviderRequest,
+    ReplyStream as ReplyStream,
+    StreamEvent as StreamEvent,
 )
 from genai_host.api.providers import (
     FREE as FREE,
     AccessToken as AccessToken,
     CachedToken as CachedToken,
     Clock as Clock,
-    HttpRequest as HttpRequest,
     HttpTransport as HttpTransport,
     ListedModel as ListedModel,
     Preparation as Preparation,
@@ -203,12 +189,30 @@ from genai_host.api.providers import (
     Services as Services,
     StreamParser as StreamParser,
 )
+from genai_host.api.results import (
+    Completion as Completion,
+    Cost as Cost,
+    Delta as Delta,
+    Embeddings as Embeddings,
+    FinishReason as FinishReason,
+    ModerationResult as ModerationResult,
+    RouteInfo as RouteInfo,
+    TokenCount as TokenCount,
+    Transcription as Transcription,
+    decode_vector as decode_vector,
+    finish_word as finish_word,
+    must_be_vectors as must_be_vectors,
+    read_finish as read_finish,
+    read_vector as read_vector,
+    weightier as weightier,
+)
 from genai_host.api.schema import SchemaValidator as SchemaValidator, schema_of as schema_of
 from genai_host.api.settings import (
     NoSettings as NoSettings,
     Secret as Secret,
     about as about,
     read_settings as read_settings,
+    setting as setting,
 )
 from genai_host.api.steps import (
     All as All,
@@ -248,7 +252,7 @@ from genai_host.api.validators import (
     TEXT_OR_NONE as TEXT_OR_NONE,
     Must as Must,
 )
-from genai_host.util.text_encoding import (
+from genai_host.util.text import (
     decode_base64 as decode_base64,
     decode_text as decode_text,
     encoding_of as encoding_of,
@@ -261,18 +265,6 @@ if TYPE_CHECKING:
         asked_in_words as asked_in_words,
         held_form as held_form,
     )
-    from genai_host.api.finish_reasons import (
-        finish_word as finish_word,
-        read_finish as read_finish,
-        weightier as weightier,
-    )
-    from genai_host.api.jobs import (
-        BackgroundQueue as BackgroundQueue,
-        BackgroundWorker as BackgroundWorker,
-        Job as Job,
-        Work as Work,
-    )
-    from genai_host.api.server_settings import with_server_setting as with_server_setting
     from genai_host.api.services import (
         CommandState as CommandState,
         ConversationHandle as ConversationHandle,
@@ -280,11 +272,16 @@ if TYPE_CHECKING:
         TurnLimits as TurnLimits,
     )
     from genai_host.api.storage import (
+        BackgroundQueue as BackgroundQueue,
+        BackgroundWorker as BackgroundWorker,
         BlobStore as BlobStore,
         Document as Document,
         DocumentCollection as DocumentCollection,
+        Job as Job,
         OwnerStore as OwnerStore,
+        Work as Work,
     )
+    from genai_host.api.stream_parsers import read_sse as read_sse
     from genai_host.api.tool_calls import (
         ToolCallAssembler as ToolCallAssembler,
         arguments_as_text as arguments_as_text,
@@ -297,11 +294,10 @@ _HOMES = {
     for module, names in {
         "cancellation": "Cancellation ended_with",
         "closed_schema": "asked_in_words held_form",
-        "finish_reasons": "finish_word read_finish weightier",
-        "jobs": "BackgroundQueue BackgroundWorker Job Work",
-        "server_settings": "with_server_setting",
         "services": "CommandState ConversationHandle HostServices TurnLimits",
-        "storage": "BlobStore Document DocumentCollection OwnerStore",
+        "storage": "BackgroundQueue BackgroundWorker BlobStore Document DocumentCollection Job "
+        "OwnerStore Work",
+        "stream_parsers": "read_sse",
         "tool_calls": "ToolCallAssembler arguments_as_text distinct_calls read_tool_call",
     }.items()
     for name in names.split()

@@ -22,8 +22,7 @@ from cattrs.v import format_exception
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import FORMER_USAGE, PARTS, Message, Part, Text, Usage
 from genai_host.errors import GenaiError, ValidationError
-from genai_host.util.text import message_of
-from genai_host.util.text_encoding import decode_base64
+from genai_host.util.text import decode_base64, message_of
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})

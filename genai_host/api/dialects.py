@@ -4,17 +4,13 @@ A `Dialect` writes and reads one API format. A `DialectEndpoint` describes how a
 that format. A `CountDialect` requests a token count with the request that would otherwise be sent
 for an answer.
 
-The helpers read typed fields of JSON replies and embedding vectors, and convert parts of messages.
+The helpers read typed fields of JSON replies, and convert parts of messages.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import math
-import sys
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from re import Pattern
@@ -208,50 +204,6 @@ def count_in(data: Mapping[str, Any], name: str) -> int:
 def malformed(why: str) -> MalformedReply:
     """The error for an invalid reply."""
     return MalformedReply(f"the reply is malformed: {why}")
-
-
-def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
-    """Check that there is one vector per text, all of one size.
-
-    Raises:
-        MalformedReply: The numbers or the sizes differ.
-    """
-    if len(vectors) != texts or len({len(vector) for vector in vectors}) > 1:
-        raise MalformedReply(
-            f"{texts} texts came back as {len(vectors)} vectors, or as some of several sizes"
-        )
-
-
-def read_vector(numbers: Any) -> list[float]:
-    """Read a vector from a JSON value.
-
-    Raises:
-        MalformedReply: It is empty, or not a list of finite numbers.
-    """
-    if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
-        raise MalformedReply("an embedding is not a list of numbers")
-    try:
-        vector = [float(each) for each in numbers]
-    except OverflowError:
-        vector = [math.inf]
-    if not vector or not all(map(math.isfinite, vector)):
-        raise MalformedReply("an embedding is empty, or has a number that is too large")
-    return vector
-
-
-def decode_vector(text: str) -> list[float]:
-    """Read a vector from base64 of 4-byte floats, little-endian.
-
-    Raises:
-        MalformedReply: It is not valid.
-    """
-    try:
-        numbers = array("f", base64.b64decode(text, validate=True))
-    except ValueError as error:
-        raise MalformedReply("an embedding is not base64 of numbers") from error
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return read_vector(numbers.tolist())
 
 
 def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:

@@ -5,6 +5,7 @@ reply with other forms: a list, a text, the `detail` of a web framework, an HTML
 `explain_reply` converts all of them to the object that the dialect knows.
 
 Replies are untrusted: messages are truncated, and unprintable characters are removed.
+`with_server_setting` adds the option of a self-hosted server to an error.
 """
 
 from __future__ import annotations
@@ -328,3 +329,29 @@ def _is_json(body: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+_OF_WINDOW: Mapping[str, str] = {
+    "maximum context length is": "--max-model-len",
+    "context length is only": "--max-model-len",
+    "maximum model length": "--max-model-len",
+    "fit into the model": "--max-model-len",
+    "physical batch size": "--ubatch-size",
+    "session_len": "--session-len",
+    "available context size": "--ctx-size",
+    "context size has been exceeded": "--ctx-size",
+    "model's context length": "--context-length",
+    "max_new_tokens": "--max-total-tokens",
+    "max_seq_len": "max_seq_len",
+}
+"""Messages about an exceeded context window, with the option of the server that sets it."""
+
+
+def with_server_setting(error: GenaiError) -> GenaiError:
+    """The error with the option of the server in its hint, if the message identifies the server."""
+    if isinstance(error, ContextOverflow):
+        message = error.message.lower()
+        option = next((option for phrase, option in _OF_WINDOW.items() if phrase in message), "")
+        if option:
+            error.hint = f"{error.hint}; on your own server, increase {option}"
+    return error

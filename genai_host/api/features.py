@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal
 
-from attrs import converters as convert
-from attrs import field, frozen
+from attrs import converters as convert, field, frozen
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import Operation

@@ -165,7 +165,9 @@ class _Signature:
             "properties": {name: self._described(name, schemas[name]) for name in types},
             "additionalProperties": False,
         }
-        required = [name for name in types if self._is_required(name)]
+        required = [
+            name for name in types if self._parameters[name].default is inspect.Parameter.empty
+        ]
         if required:
             parameters["required"] = required
         if definitions:
@@ -181,9 +183,6 @@ class _Signature:
         if default is not inspect.Parameter.empty:
             described["default"] = usual_codec().to_json(default)
         return described
-
-    def _is_required(self, name: str) -> bool:
-        return self._parameters[name].default is inspect.Parameter.empty
 
     def _find_types(self) -> dict[str, Any]:
         function: Any = inspect.unwrap(self._function)

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from genai_host.api.calls import CancelToken, Operation
 from genai_host.api.dialects import DialectEndpoint
@@ -33,17 +33,21 @@ from genai_host.api.error_replies import (
 )
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import File
-from genai_host.api.provider_requests import ProviderReply, ProviderRequest, ReplyStream
+from genai_host.api.provider_requests import (
+    HttpRequest,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+)
 from genai_host.api.providers import (
     CachedToken,
-    HttpRequest,
     ListedModel,
     Provider,
     ProviderType,
     Services,
     StreamParser,
 )
-from genai_host.api.settings import Secret, about
+from genai_host.api.settings import Secret, setting
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -258,8 +262,8 @@ def http_provider(
 
     @frozen
     class Settings:
-        base_url: str = field(default=default_url, metadata=about("address of the service"))
-        api_key: Secret | None = field(default=None, metadata=about("its key", env=key or ()))
+        base_url: str = setting(default_url, "address of the service")
+        api_key: Secret | None = setting(None, "its key", env=key or ())
 
     class Instance(HttpProvider):
         def __init__(self, settings: Settings, services: Services) -> None:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
-from genai_host.util.text import short_repr
-from genai_host.util.text_encoding import decode_base64
+from genai_host.util.text import decode_base64, short_repr
 
 MOST_LEVELS = 100
 """Maximum nesting of a body: later code may recurse once per level."""
@@ -89,7 +88,7 @@ class JsonReader:
         self._names = {} if camel else _AS_WRITTEN  # original spelling
         self.read: set[str] = set()
         for written, each in value.items() if camel else ():
-            name = _in_camel_case(written)
+            name = _HUMP.sub(lambda hump: hump[1].upper(), written)
             if name in self._names:
                 raise ValidationError(f"duplicate field {name}", path=f"{path}.{written}")
             if each is not None:
@@ -440,7 +439,3 @@ def is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def _in_camel_case(name: str) -> str:
-    return _HUMP.sub(lambda hump: hump[1].upper(), name) if "_" in name else name

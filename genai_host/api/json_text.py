@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from attrs import frozen
 
 from genai_host.errors import ValidationError
-from genai_host.util.text_encoding import decode_unicode, encoding_of
+from genai_host.util.text import decode_unicode, encoding_of
 
 _LEAST, _MOST = -math.inf, math.inf
 _Place = Any  # None for the outermost value, else the parent's path and a name or index

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from attrs import Attribute, field, frozen
-from attrs import validators as must
+from attrs import Attribute, field, frozen, validators as must
 
 from genai_host.api.extra import checked_extra
 from genai_host.api.json_text import check_numbers, well_formed, well_formed_object

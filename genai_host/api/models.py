@@ -29,50 +29,42 @@ from genai_host.api.validators import (
     strings_or_none,
 )
 
+
+def parameter(type: str, description: str, **keywords: Any) -> dict[str, Any]:
+    """The JSON Schema of a model parameter.
+
+    Args:
+        type: Its JSON type.
+        description: One line.
+        **keywords: Further keywords, for example `minimum`.
+    """
+    return {"type": type, **keywords, "description": description}
+
+
 STANDARD: Mapping[str, Mapping[str, Any]] = {
-    "temperature": {
-        "type": "number",
-        "minimum": 0,
-        "maximum": 2,
-        "description": "randomness: 0 always selects the likeliest token",
-    },
-    "top_p": {
-        "type": "number",
-        "minimum": 0,
-        "maximum": 1,
-        "description": "sample from the likeliest tokens whose probabilities add up to this",
-    },
-    "top_k": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "number of likeliest tokens to sample from",
-    },
-    "max_tokens": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "maximum number of output tokens",
-    },
-    "stop": {
-        "type": "array",
-        "items": {"type": "string", "minLength": 1},
-        "description": "strings that end the answer; they are not part of it",
-    },
-    "seed": {
-        "type": "integer",
-        "description": "seed for reproducible answers, if the service supports it",
-    },
-    "presence_penalty": {
-        "type": "number",
-        "minimum": -2,
-        "maximum": 2,
-        "description": "above 0: penalize tokens that occurred before",
-    },
-    "frequency_penalty": {
-        "type": "number",
-        "minimum": -2,
-        "maximum": 2,
-        "description": "above 0: penalize tokens by how often they occurred",
-    },
+    "temperature": parameter(
+        "number", "randomness: 0 always selects the likeliest token", minimum=0, maximum=2
+    ),
+    "top_p": parameter(
+        "number",
+        "sample from the likeliest tokens whose probabilities add up to this",
+        minimum=0,
+        maximum=1,
+    ),
+    "top_k": parameter("integer", "number of likeliest tokens to sample from", minimum=1),
+    "max_tokens": parameter("integer", "maximum number of output tokens", minimum=1),
+    "stop": parameter(
+        "array",
+        "strings that end the answer; they are not part of it",
+        items={"type": "string", "minLength": 1},
+    ),
+    "seed": parameter("integer", "seed for reproducible answers, if the service supports it"),
+    "presence_penalty": parameter(
+        "number", "above 0: penalize tokens that occurred before", minimum=-2, maximum=2
+    ),
+    "frequency_penalty": parameter(
+        "number", "above 0: penalize tokens by how often they occurred", minimum=-2, maximum=2
+    ),
 }
 
 
@@ -80,10 +72,9 @@ EXTRA_BODY = "extra_body"
 """Parameter for fields that only the service knows: an object whose fields are added to the request
 body. See `Provider.extra_body`."""
 
-EXTRA_BODY_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "description": "further fields of the request body, sent unchanged",
-}
+EXTRA_BODY_SCHEMA: Mapping[str, Any] = parameter(
+    "object", "further fields of the request body, sent unchanged"
+)
 
 
 def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:

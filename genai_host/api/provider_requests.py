@@ -143,3 +143,20 @@ class ReplyStream(Protocol):
 
     def close(self) -> None:
         """Stop reading and release the connection."""
+
+
+@frozen
+class HttpRequest:
+    """An HTTP request. Its repr omits headers and body, since they contain keys.
+
+    Attributes:
+        method: HTTP method.
+        url: Absolute URL.
+        headers: Headers by name.
+        body: The body.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)

@@ -19,6 +19,7 @@ from attrs import field, frozen
 from genai_host.api.calls import CancelHandle, CancelToken, Operation
 from genai_host.api.dialects import DialectEndpoint
 from genai_host.api.provider_requests import (
+    HttpRequest,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
@@ -30,23 +31,6 @@ from genai_host.errors import GenaiError
 
 StreamParser = Callable[[Iterable[bytes]], Iterator[StreamEvent]]
 """Parses the blocks of bytes of a streamed reply into events."""
-
-
-@frozen
-class HttpRequest:
-    """An HTTP request. Its repr omits headers and body, since they contain keys.
-
-    Attributes:
-        method: HTTP method.
-        url: Absolute URL.
-        headers: Headers by name.
-        body: The body.
-    """
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(factory=dict, repr=False)
-    body: bytes = field(default=b"", repr=False)
 
 
 class HttpTransport(Protocol):

@@ -31,8 +31,7 @@ from genai_host.errors import GenaiError
 if TYPE_CHECKING:
     from typing import Self
 
-    from genai_host.api.jobs import BackgroundQueue
-    from genai_host.api.storage import OwnerStore
+    from genai_host.api.storage import BackgroundQueue, OwnerStore
     from genai_host.config import Config
 
 

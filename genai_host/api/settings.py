@@ -2,8 +2,8 @@
 
     @frozen
     class Settings:
-        endpoint: str = field(default="https://...", metadata=about("address of the service"))
-        api_key: Secret | None = field(default=None, metadata=about("key", env="X_API_KEY"))
+        endpoint: str = setting("https://...", "address of the service")
+        api_key: Secret | None = setting(None, "key", env="X_API_KEY")
 
 Help, forms and errors are generated from the class. A field of type `Secret` is never in the
 configuration file: it comes from the environment, the keyring or a file of secrets.
@@ -84,6 +84,20 @@ def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(help, str):
         raise TypeError(f"help is a string, not {type(help).__name__}")
     return {_ABOUT: (help, (env,) if isinstance(env, str) else strings(env))}
+
+
+def setting(
+    default: Any, help: str, *, env: str | Sequence[str] = (), validator: Any = None
+) -> Any:
+    """A field of a settings class: an attrs field with a default and a description.
+
+    Args:
+        default: Default of the setting.
+        help: See `about`.
+        env: See `about`.
+        validator: Validators of attrs.
+    """
+    return attrs.field(default=default, validator=validator, metadata=about(help, env=env))
 
 
 @frozen

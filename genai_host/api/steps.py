@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import field, frozen, validators as must
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import ToolSchema

@@ -42,6 +42,7 @@ from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.api.http_provider import HttpProvider
 from genai_host.api.models import EXTRA_BODY, merged_parameters
+from genai_host.api.stream_parsers import detect_parser
 from genai_host.api.tool_calls import distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.passthrough import PassedRequest, PassThrough
@@ -58,7 +59,6 @@ from genai_host.errors import (
     ProviderError,
     ProviderTimeout,
 )
-from genai_host.http.stream_parsers import detect_parser
 from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall

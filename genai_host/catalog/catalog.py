@@ -112,9 +112,6 @@ class Catalog:
         A configuration can have the name of a declared model. Then the name alone is the
         configuration, and `name@provider` the model.
 
-        Args:
-            name: The name.
-
         Raises:
             NoRoute: A provider in the name is unknown.
             ConfigurationError: Model configurations refer to each other in a circle.
@@ -214,11 +211,6 @@ class Catalog:
         operation: Operation = "chat",
     ) -> list[Candidate]:
         """The candidates that can run, best first; see `explain`.
-
-        Args:
-            name: The name.
-            provider: Provider to use; None for any.
-            operation: Kind of call.
 
         Raises:
             NoRoute: None can run; the error has the reasons.

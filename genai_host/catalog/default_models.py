@@ -9,12 +9,7 @@ from genai_host.catalog.join import ProviderInfo
 
 
 class DefaultModels:
-    """The default models of the providers.
-
-    Args:
-        served: The providers by name.
-        prefer: Names of preferred providers, best first.
-    """
+    """The default models of the providers."""
 
     def __init__(self, served: Mapping[str, ProviderInfo], prefer: Sequence[str] = ()) -> None:
         self._served = served

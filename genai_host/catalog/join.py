@@ -197,12 +197,7 @@ class Candidate:
 
 
 class Join:
-    """Pairs models with providers, in the dialects that both support.
-
-    Args:
-        offerings: Declared offerings.
-        dialects: Installed dialects by name.
-    """
+    """Pairs models with providers, in the dialects that both support."""
 
     def __init__(
         self, offerings: Iterable[Offering], dialects: Mapping[str, Dialect[Any, Any]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genai_host.cli.terminal import note
-from genai_host.util.garbage import resume_collection
+from genai_host.util.interpreter import resume_collection
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,11 +45,7 @@ def no_output_of_plugins() -> Iterator[None]:
 
 
 class App:
-    """State of one run of the command line. The context manager closes the host and the store.
-
-    Args:
-        arguments: Command line arguments.
-    """
+    """State of one run of the command line. The context manager closes the host and the store."""
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
         self.arguments = arguments

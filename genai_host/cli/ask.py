@@ -40,7 +40,7 @@ from genai_host.cli.terminal import (
     piped_bytes,
     piped_text,
 )
-from genai_host.errors import GenaiError
+from genai_host.errors import GenaiError, ReplayError, TurnPaused
 from genai_host.serializers.conversations import answer_row
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def command(
     with and without a known cost; null if no cost is known), details, conversation (id),
     feature, models. A paused turn: pause (kind, payload), conversation, feature, models.
     """
-    _must_be_one_input(fragments, attach)
+    if [*fragments, *attach].count("-") > 1:
+        raise click.UsageError("only one option can read standard input (-)")
     returns = None if schema is None else read_schema(schema)
     if save_template is not None:
         from genai_host.cli.templates import save_as_template
@@ -149,11 +150,6 @@ def command(
         show_reactions_of(app, answer, save_images, show=show)
         if details:
             show_details(answer)
-
-
-def _must_be_one_input(fragments: tuple[str, ...], attach: tuple[str, ...]) -> None:
-    if [*fragments, *attach].count("-") > 1:
-        raise click.UsageError("only one option can read standard input (-)")
 
 
 def question(
@@ -232,8 +228,6 @@ def resumed(
     Raises:
         TurnPaused: The turn waits for input that is not given, and there is no terminal.
     """
-    from genai_host.errors import ReplayError, TurnPaused
-
     if conversation.status == "idle":
         raise ReplayError(
             "no turn to resume: every turn of this conversation has ended",
@@ -261,8 +255,6 @@ def consume_events(
 ) -> Answer:
     """Consume the events of a turn, and return its answer. If tool calls wait for approval, the
     user is asked at a terminal."""
-    from genai_host.errors import TurnPaused
-
     printing = Printing(raw)
     while True:
         try:

@@ -33,6 +33,7 @@ from genai_host.cli.session import (
     show_end,
 )
 from genai_host.cli.terminal import is_terminal, note, piped_lines
+from genai_host.errors import ConfigurationError, Conflict, GenaiError, TurnPaused
 from genai_host.util.text import docstring
 
 if TYPE_CHECKING:
@@ -106,8 +107,6 @@ def _lines(chat: Chat, conversation: Conversation) -> Iterator[str]:
 def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
     """Print at the end how to continue the conversation. A new conversation without messages is
     deleted."""
-    from genai_host.errors import GenaiError
-
     is_empty = False
     try:
         yield
@@ -122,8 +121,6 @@ def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
 
 
 def _must_be_for_chats(template: Template) -> None:
-    from genai_host.errors import ConfigurationError
-
     if template.schema is not None:
         raise ConfigurationError(
             f"{template.file}: chat does not support templates with a schema",
@@ -220,8 +217,6 @@ class Chat:
 
     def take(self, line: str) -> bool:
         """Process a line. Errors do not end the chat. Returns False at the end of the chat."""
-        from genai_host.errors import Conflict, GenaiError, TurnPaused
-
         name, _, rest = line.strip().partition(" ")
         try:
             if name in self.commands:

@@ -19,44 +19,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.cli.options import (
     Chosen as _Chosen,
-)
-from genai_host.cli.options import (
     LastUsed as _LastUsed,
-)
-from genai_host.cli.options import (
     RenamedOption as RenamedOption,
-)
-from genai_host.cli.options import (
     changes as _changes,
-)
-from genai_host.cli.options import (
     conversation_options as conversation_options,
-)
-from genai_host.cli.options import (
     named_values as named_values,
-)
-from genai_host.cli.options import (
     read_schema as read_schema,
 )
 from genai_host.cli.terminal import (
     ProgressLine as ProgressLine,
-)
-from genai_host.cli.terminal import (
     echo as echo,
-)
-from genai_host.cli.terminal import (
     echo_json as echo_json,
-)
-from genai_host.cli.terminal import (
     echo_table as echo_table,
-)
-from genai_host.cli.terminal import (
     is_terminal as is_terminal,
-)
-from genai_host.cli.terminal import (
     note as note,
-)
-from genai_host.cli.terminal import (
     piped_text as piped_text,
 )
 

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.cli.terminal import echo, echo_json, echo_rows, echo_table, note
+from genai_host.config import edit_config, must_be_writable, read_config
+from genai_host.config.environment import overrides_in
+from genai_host.config.schema import MODELS, REMOVED, ModelConfig
+from genai_host.util import paths
 
 if TYPE_CHECKING:
     from genai_host.api import Operation
@@ -31,8 +35,6 @@ def command() -> None:
 @command.command("path")
 def path() -> None:
     """Print the path of the configuration file."""
-    from genai_host.util import paths
-
     echo(paths.config_file())
 
 
@@ -42,9 +44,6 @@ def migrate() -> None:
 
     Comments and layout stay, and the previous file is saved as config.toml.bak.
     """
-    from genai_host.config import edit_config
-    from genai_host.config.schema import REMOVED
-    from genai_host.util import paths
     from genai_host.util.files import read_text
 
     path = paths.config_file()
@@ -64,8 +63,6 @@ def migrate() -> None:
 @_JSON
 def list_instances(as_json: bool) -> None:
     """List configured providers."""
-    from genai_host.config import read_config
-
     rows = [
         {
             "name": name,
@@ -75,13 +72,7 @@ def list_instances(as_json: bool) -> None:
         }
         for name, instance in read_config().providers.items()
     ]
-    if as_json:
-        echo_json(rows)
-        return
-    table = [
-        [row["name"], row["type"], "yes" if row["enabled"] else "no", row["models"]] for row in rows
-    ]
-    echo_table(("name", "type", "enabled", "models"), table)
+    echo_rows(rows, ("name", "type", "enabled", "models"), as_json)
 
 
 @command.command("show")
@@ -117,18 +108,12 @@ def types(app: App, type: str | None, as_json: bool) -> None:
         rows = [
             {"name": name, "plugin": app.host.registry.owner("provider", name)} for name in known
         ]
-        if as_json:
-            echo_json(rows)
-        else:
-            echo_table(("type", "plugin"), [list(row.values()) for row in rows])
+        echo_rows(rows, {"name": "type", "plugin": "plugin"}, as_json)
         return
     settings = describe(type_named(known, type).settings)
     limits = [attrs.evolve(each, name=f"limits.{each.name}") for each in describe(CallLimits)]
     described = [attrs.asdict(each) for each in (*settings, *limits)]
-    if as_json:
-        echo_json(described)
-    else:
-        echo_settings(described)
+    echo_settings(described, as_json)
 
 
 @command.command("add")
@@ -147,7 +132,6 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
     genai-host keys set groq
     genai-host ask -p groq -m llama-3.3-70b-versatile hi
     """
-    from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import add_instance
 
     must_be_writable()
@@ -178,7 +162,6 @@ def set_values(app: App, values: tuple[str, ...]) -> None:
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def unset(keys: tuple[str, ...]) -> None:
     """Remove keys from the file, restoring their defaults."""
-    from genai_host.config import edit_config
     from genai_host.providers.config_edits import unset_keys
 
     with edit_config() as document:
@@ -197,8 +180,6 @@ def default(app: App, what: str, name: str | None, remove: bool) -> None:
     Without NAME, print the default. `embed` is the model for embeddings, `moderate` the model for
     moderation, and `transcribe` the model for speech to text.
     """
-    from genai_host.config.schema import MODELS
-
     last = {operation: key for key, operation in MODELS.items()}.get(what, what)
     _set_or_print(app, f"defaults.{last}", name, remove)
 
@@ -221,7 +202,6 @@ def alias(app: App, name: str, model: str | None, remove: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a provider. Stored keys are not deleted; see `keys remove`."""
-    from genai_host.config import edit_config
     from genai_host.providers.config_edits import remove_instance
 
     with edit_config() as document:
@@ -246,7 +226,6 @@ def disable(app: App, name: str) -> None:
 
 
 def _enable(app: App, name: str, *, enabled: bool) -> None:
-    from genai_host.config import edit_config, must_be_writable, read_config
     from genai_host.providers.config_edits import enable_instance
 
     must_be_writable()
@@ -258,7 +237,6 @@ def _enable(app: App, name: str, *, enabled: bool) -> None:
 
 
 def _set_or_print(app: App, key: str, value: str | None, remove: bool) -> None:
-    from genai_host.config import edit_config, read_config
     from genai_host.providers.config_edits import unset_keys
 
     if remove:
@@ -274,7 +252,6 @@ def _set_or_print(app: App, key: str, value: str | None, remove: bool) -> None:
 
 
 def _set(app: App, values: Mapping[str, str]) -> None:
-    from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import set_keys, split_key
 
     must_be_writable()
@@ -293,8 +270,6 @@ def _set(app: App, values: Mapping[str, str]) -> None:
 
 def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
     """Check that the feature, model or provider named by a value exists."""
-    from genai_host.config.schema import MODELS, ModelConfig
-
     if key == ("defaults", "feature"):
         app.host.feature(value)
     elif key[0] == "aliases":
@@ -331,8 +306,6 @@ def _check_model(app: App, name: str, operation: Operation | None) -> None:
 
 
 def _overriding(values: Mapping[str, str]) -> list[str]:
-    from genai_host.config.environment import overrides_in
-
     overrides = overrides_in(os.environ)
     return [overrides[key] for key in values if key in overrides]
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -46,6 +47,7 @@ from genai_host.cli.transcripts import (
 from genai_host.conversations.record import Opened
 from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import turns_of, write_text
+from genai_host.errors import NotFound, ValidationError
 from genai_host.serializers.conversations import pause_row, row_of, try_row, turn_row
 from genai_host.util.files import read_bytes
 from genai_host.util.text import message_of
@@ -59,6 +61,9 @@ _MOST = 1_000_000
 _MOST_IMPORTED = 512 * 2**20  # bytes
 
 _id = click.argument("id", shell_complete=complete_ids)
+_limit = partial(
+    click.option, "--limit", "-n", type=click.IntRange(1, _MOST), default=_LIMIT, show_default=True
+)
 
 
 class ConversationsGroup(click.Group):
@@ -77,14 +82,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, _MOST),
-    default=_LIMIT,
-    show_default=True,
-    help="Maximum number of conversations.",
-)
+@_limit(help="Maximum number of conversations.")
 @click.option("--all", "everything", is_flag=True, help="List all conversations.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects.")
 @pass_app
@@ -292,14 +290,7 @@ def _named(summary: Summary) -> dict[str, str]:
 
 @command.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, _MOST),
-    default=_LIMIT,
-    show_default=True,
-    help="Maximum number.",
-)
+@_limit(help="Maximum number.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of messages.")
 @pass_app
 def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
@@ -350,8 +341,6 @@ def delete(
     app: App, ids: tuple[str, ...], before: float | None, older_than: float | None, yes: bool
 ) -> None:
     """Delete conversations and their files."""
-    from genai_host.errors import NotFound
-
     limits = [moment for moment in (before, older_than) if moment is not None]
     if not ids and not limits:
         raise click.UsageError("nothing to delete: give an ID, --before or --older-than")
@@ -416,8 +405,6 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
 @pass_app
 def import_(app: App, file: str) -> None:
     """Import a conversation exported as JSON, and print its new id."""
-    from genai_host.errors import ValidationError
-
     data = read_bytes(file, _MOST_IMPORTED)
     try:
         id = app.store.import_conversation(read_json(data), app.host.codec)

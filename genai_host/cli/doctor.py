@@ -11,6 +11,7 @@ import click
 
 from genai_host.cli.app import App, no_output_of_plugins, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.errors import ConfigurationError, GenaiError, NoRoute
 from genai_host.util import paths
 from genai_host.util.names import __version__
 
@@ -72,8 +73,6 @@ def command(app: App, as_json: bool, repair: bool) -> int:
 
 
 def _repair(app: App) -> Iterator[DoctorCheck]:
-    from genai_host.errors import GenaiError
-
     try:
         store = app.store
         repairs = [] if store.health() is None else store.repair()
@@ -94,7 +93,6 @@ def _checks(app: App) -> Iterator[DoctorCheck]:
     yield DoctorCheck("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
     yield from _check_folders()
     from genai_host.config import read_config, unread_config
-    from genai_host.errors import GenaiError
 
     config = unread_config()
     try:
@@ -132,8 +130,6 @@ def _check_folders() -> Iterator[DoctorCheck]:
 
 
 def _check_store(app: App) -> DoctorCheck:
-    from genai_host.errors import GenaiError
-
     try:
         store = app.store
         health = store.health()
@@ -220,7 +216,6 @@ def _found(served: ProviderInfo) -> str:
 def _check_keys(host: Host) -> Iterator[DoctorCheck]:
     """Location of stored secrets, and the source of each one."""
     from genai_host.api.settings import describe
-    from genai_host.errors import ConfigurationError
 
     lack = host.keys.lack()
     where = f"stored in the file {host.keys.path}: {lack}" if lack else "stored in the keyring"
@@ -243,8 +238,6 @@ def _check_keys(host: Host) -> Iterator[DoctorCheck]:
 
 def _check_configurations(host: Host) -> Iterator[DoctorCheck]:
     """Check that each model configuration refers to a model and has valid parameters."""
-    from genai_host.errors import GenaiError
-
     for name, config in host.config.configurations.items():
         what = f"{'alias' if name in host.config.aliases else 'model'} {name}"
         try:
@@ -254,8 +247,6 @@ def _check_configurations(host: Host) -> Iterator[DoctorCheck]:
 
 
 def _check_preferred(host: Host) -> Iterator[DoctorCheck]:
-    from genai_host.errors import NoRoute
-
     for name in host.config.provider_order:
         try:
             host.instances[name]
@@ -265,8 +256,6 @@ def _check_preferred(host: Host) -> Iterator[DoctorCheck]:
 
 def _as_probed(host: Host, error: GenaiError) -> GenaiError:
     """The error of a default model, considering services that do not respond."""
-    from genai_host.errors import NoRoute
-
     if isinstance(error, NoRoute):
         try:
             host.probe().resolve(None)
@@ -276,8 +265,6 @@ def _as_probed(host: Host, error: GenaiError) -> GenaiError:
 
 
 def _check_default(host: Host) -> Iterator[DoctorCheck]:
-    from genai_host.errors import GenaiError
-
     try:
         with host.open() as conversation:
             models = ", ".join(conversation.models.values()) or "no model"

@@ -18,6 +18,7 @@ import click
 
 from genai_host.cli.plugins import show_rows
 from genai_host.cli.terminal import echo, echo_json, is_terminal, note
+from genai_host.errors import ConfigurationError, PluginError
 from genai_host.plugins.index import PluginIndex
 from genai_host.plugins.installer import (
     PythonEnvironment,
@@ -163,8 +164,6 @@ def uninstall(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool) -> in
     """
     names = [normal_name(each) for each in plugins]
     if APP in names:
-        from genai_host.errors import ConfigurationError
-
         raise ConfigurationError(
             f"{APP} cannot uninstall itself",
             hint=f"use the installer that created its environment: pip uninstall {APP}, "
@@ -192,8 +191,6 @@ def _must_be_installed(action: str, names: Sequence[str], installed: Iterable[st
     """Raise `ConfigurationError` if a name is not among the installed distributions."""
     for name in names:
         if name not in installed:
-            from genai_host.errors import ConfigurationError
-
             hint = _meant(name) if action == "upgrade" else _LIST
             raise ConfigurationError(f"cannot {action} {name!r}: not installed", hint=hint)
 
@@ -228,8 +225,6 @@ def _must_be_trusted(
         return
     lines = [f"{without_passwords([each])[0]} {why}{_ours(each)}" for each, why in strange.items()]
     if not is_terminal(sys.stdin):
-        from genai_host.errors import ConfigurationError
-
         raise ConfigurationError("; ".join(lines), hint=f"if you trust it: {again}")
     for line in lines:
         note(line, fg="yellow")
@@ -335,8 +330,6 @@ def _loaded() -> list[dict[str, Any]]:
     Raises:
         PluginError: The host itself no longer starts.
     """
-    from genai_host.errors import PluginError
-
     try:
         _genai_host("plugins", "check", seconds=_PATIENCE)  # may print output of plugins
     except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -10,8 +11,12 @@ import click
 from genai_host.api.settings import Secret, Setting, describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import RenamedOption
-from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note, piped_text
+from genai_host.cli.terminal import echo_rows, is_terminal, note, piped_text
 from genai_host.errors import ConfigurationError
+
+_secret = partial(
+    click.option, "--secret", "setting", cls=RenamedOption, former="--setting", metavar="SETTING"
+)
 
 
 @click.group(name="keys")
@@ -25,14 +30,7 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option(
-    "--secret",
-    "setting",
-    cls=RenamedOption,
-    former="--setting",
-    metavar="SETTING",
-    help="Secret to set, if the provider has several.",
-)
+@_secret(help="Secret to set, if the provider has several.")
 @pass_app
 def set_key(app: App, name: str, setting: str | None) -> None:
     """Store an API key, read from a prompt or standard input.
@@ -59,23 +57,12 @@ def store_key(app: App, name: str, setting: Setting) -> None:
 @pass_app
 def list_keys(app: App, as_json: bool) -> None:
     """List API keys and where each is stored, without their values."""
-    rows = list(_rows(app))
-    if as_json:
-        echo_json(rows)
-    else:
-        echo_table(("provider", "setting", "from"), [list(row.values()) for row in rows])
+    echo_rows(list(_rows(app)), ("provider", "setting", "from"), as_json)
 
 
 @command.command("remove")
 @click.argument("name")
-@click.option(
-    "--secret",
-    "setting",
-    cls=RenamedOption,
-    former="--setting",
-    metavar="SETTING",
-    help="Secret to delete.  [all of the provider]",
-)
+@_secret(help="Secret to delete.  [all of the provider]")
 @pass_app
 def remove(app: App, name: str, setting: str | None) -> None:
     """Delete the stored keys of a provider."""

@@ -117,14 +117,7 @@ class JsonLines(logging.Handler):
 
 
 def write_json(when: float, level: str, logger: str, fields: dict[str, Any]) -> None:
-    """Write a JSON line.
-
-    Args:
-        when: Seconds since the epoch.
-        level: Name of the level, as in `logging`.
-        logger: Name of the logger.
-        fields: Further fields, among them `message`.
-    """
+    """Write a JSON line."""
     time = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
     head = {"time": time.replace("+00:00", "Z"), "level": level.lower(), "logger": logger}
     note(json.dumps({**head, **fields}))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.plugin_commands import indexed_commands, plugin_command
-from genai_host.util.garbage import pause_collection, resume_collection
+from genai_host.util.interpreter import pause_collection, resume_collection
 from genai_host.util.names import (
     APP,
     COMMANDS,
@@ -116,7 +116,7 @@ def _keep_safe(ctx: click.Context, option: click.Parameter, safe: bool) -> None:
         os.environ[SAFE] = "1"  # for child processes too
 
 
-def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+def show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
     if verbose and not ctx.resilient_parsing:
         from genai_host.cli.app import App
 
@@ -149,7 +149,7 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
     count=True,
     is_eager=True,
     expose_value=False,
-    callback=_show_log,
+    callback=show_log,
     help="Verbose output; repeat for debug logs.",
 )
 def cli() -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.config import check_configuration
 from genai_host.cli.options import RenamedOption, model_parameters
-from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.cli.terminal import echo_json, echo_rows, echo_table, note
+from genai_host.config import edit_config, must_be_writable
 from genai_host.serializers.listings import configuration_row, listed_rows, model_rows
 
 if TYPE_CHECKING:
@@ -105,13 +107,12 @@ def add(
     as_json: bool,
 ) -> None:
     """Add a model configuration called NAME, which can be the name of a model."""
-    from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import add_model
 
     must_be_writable()
     with edit_config() as document:
         config = add_model(document, name, of, providers, model_parameters(params))
-        _check(app, name, config)
+        check_configuration(app, name, config)
     _report(app, "added", name, config, as_json)
 
 
@@ -134,7 +135,6 @@ def set_configuration(
 
     Providers replace the previous ones. A parameter set to null is removed.
     """
-    from genai_host.config import edit_config, must_be_writable
     from genai_host.providers.config_edits import set_model
 
     must_be_writable()
@@ -143,7 +143,7 @@ def set_configuration(
     with edit_config() as document:
         values = model_parameters(params)
         config = set_model(document, name, of, providers or None, values)
-        _check(app, name, config)
+        check_configuration(app, name, config)
     _report(app, "set", name, config, as_json)
 
 
@@ -152,18 +152,11 @@ def set_configuration(
 @pass_app
 def remove(app: App, name: str) -> None:
     """Remove a model configuration. Conversations that use it are not changed."""
-    from genai_host.config import edit_config
     from genai_host.providers.config_edits import remove_model
 
     with edit_config() as document:
         remove_model(document, name)
     note(f"removed: {name}")
-
-
-def _check(app: App, name: str, config: ModelConfig) -> None:
-    from genai_host.cli.config import check_configuration
-
-    check_configuration(app, name, config)
 
 
 def _report(app: App, done: str, name: str, config: ModelConfig, as_json: bool) -> None:
@@ -178,22 +171,11 @@ def _report(app: App, done: str, name: str, config: ModelConfig, as_json: bool) 
 
 def _list(app: App, everything: bool, provider: str | None, as_json: bool) -> None:
     if provider is not None:
-        _list_at(app, provider, as_json)
+        rows = listed_rows(app.instance(provider))
+        echo_rows(rows, ("id", "dialects", "can", "window"), as_json)
         return
     rows = [row for row in model_rows(app.host) if everything or row["runs"]]
-    if as_json:
-        echo_json(rows)
-        return
     columns = ["name", "aliases", "for", "window", "can", "providers"]
     if everything:
         columns += ["state", "reason"]
-    echo_table(columns, [[row[column] for column in columns] for row in rows])
-
-
-def _list_at(app: App, provider: str, as_json: bool) -> None:
-    rows = listed_rows(app.instance(provider))
-    if as_json:
-        echo_json(rows)
-        return
-    columns = ("id", "dialects", "can", "window")
-    echo_table(columns, [[row[column] for column in columns] for row in rows])
+    echo_rows(rows, columns, as_json)

@@ -49,14 +49,7 @@ class NextStep(NamedTuple):
 def next_step(
     app: App, error: GenaiError, model: str | None, provider: str | None
 ) -> NextStep | None:
-    """The step to offer after a conversation could not be opened; None if none is known.
-
-    Args:
-        app: The application.
-        error: Why it could not be opened.
-        model: Requested model; None for the default.
-        provider: Requested provider.
-    """
+    """The step to offer after a conversation could not be opened; None if none is known."""
     return next(_steps(app, error, model, provider), None)
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import no_output_of_plugins
-from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.cli.terminal import echo, echo_json, echo_rows, note
+from genai_host.errors import ConfigurationError
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
-from genai_host.serializers.plugins import plugin_row
+from genai_host.serializers.listings import plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config
@@ -124,8 +125,6 @@ def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
     """Entries of `plugins.disabled` for these plugins: `mock` is disabled by `mock` and by
     `some-distribution:mock`. Raises `ConfigurationError` for a plugin that is not disabled, or an
     entry that also disables others."""
-    from genai_host.errors import ConfigurationError
-
     found: dict[str, None] = {}
     for name in names:
         plain = name.rpartition(":")[2]
@@ -177,7 +176,6 @@ def _config() -> Config:
     """The configuration; if it is invalid, print a warning and use the defaults, so that users can
     repair it."""
     from genai_host.config import read_config, unread_config
-    from genai_host.errors import ConfigurationError
 
     try:
         return read_config()
@@ -210,13 +208,9 @@ def _outcome(result: PluginResult) -> LoadResult | None:
 
 
 def show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        echo_json(rows)
-        return
-    columns = ("name", "distribution", "version", "status", "reason")
-    echo_table(columns, [[row[column] for column in columns] for row in rows])
+    echo_rows(rows, ("name", "distribution", "version", "status", "reason"), as_json)
     for row in rows:
-        if row["fix"]:
+        if row["fix"] and not as_json:
             note(f"fix {row['name']}: {row['fix']}")
 
 
@@ -228,7 +222,6 @@ def _must_exist(names: tuple[str, ...], *, suggest: bool = True) -> None:
     plugins = PluginIndex().plugins() if names else []
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
-            from genai_host.errors import ConfigurationError
             from genai_host.util.text import did_you_mean
 
             known = sorted({found.name for found in plugins}) if suggest else ()

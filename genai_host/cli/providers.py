@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ import click
 
 from genai_host.api.settings import Setting, describe
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo, echo_json, echo_table
+from genai_host.cli.terminal import echo, echo_rows
 from genai_host.config import SetConfig
 from genai_host.config.environment import overrides_in
 from genai_host.config.schema import OF_NAMES, known_keys
@@ -187,13 +187,10 @@ def command(app: App, name: str | None, as_json: bool) -> None:
         rows = [absent_row(name, absent[name])]
     else:
         rows = [provider_row(app.host, app.instance(name))]
-    if as_json:
-        echo_json(rows)
-    elif name is not None:
+    if name is not None and not as_json:
         _show(rows[0])
     else:
-        columns = ("name", "type", "status", "dialects", "reason")
-        echo_table(columns, [[row[column] for column in columns] for row in rows])
+        echo_rows(rows, ("name", "type", "status", "dialects", "reason"), as_json)
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -207,8 +204,7 @@ def _show(row: dict[str, Any]) -> None:
         echo_settings(row["settings"])
 
 
-def echo_settings(settings: Iterable[Mapping[str, Any]]) -> None:
-    """Print a table of described settings."""
-    columns = ("setting", "type", "default", "environment", "description")
-    keys = ("name", "type", "default", "env", "help")
-    echo_table(columns, [[setting[key] for key in keys] for setting in settings])
+def echo_settings(settings: Sequence[Mapping[str, Any]], as_json: bool = False) -> None:
+    """Print described settings."""
+    titles = {"name": "setting", "type": "type", "default": "default", "env": "environment"}
+    echo_rows(settings, {**titles, "help": "description"}, as_json)

@@ -154,7 +154,8 @@ def save_picture(picture: Image, folder: str) -> str:
     from genai_host.util.files import writing
 
     folder = os.path.expanduser(folder)
-    suffix = _SUFFIXES.get(_plain_type(picture.media_type), _OTHER_SUFFIX)
+    media_type = picture.media_type.partition(";")[0].strip().lower()
+    suffix = _SUFFIXES.get(media_type, _OTHER_SUFFIX)
     with writing(folder, "use another directory"):
         os.makedirs(folder, exist_ok=True)
         for number in itertools.count(1):
@@ -164,10 +165,6 @@ def save_picture(picture: Image, folder: str) -> str:
                 _write(path, picture.data)
                 return path
     raise AssertionError("unreachable: the count has no end")
-
-
-def _plain_type(media_type: str) -> str:
-    return media_type.partition(";")[0].strip().lower()
 
 
 def _write(path: str, data: bytes) -> None:

@@ -128,11 +128,6 @@ class Scaffold:
 def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
     """Make the scaffold for a name.
 
-    Args:
-        kind: `vendor`, `feature` or `tool`.
-        name: Name of the provider, the feature or the tool.
-        index: Index of the installed plugins, which are not loaded.
-
     Raises:
         ConfigurationError: The name is invalid or taken.
     """

@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 from genai_host.cli.app import App
 from genai_host.cli.options import RenamedOption, changes, open_conversation, with_options
 from genai_host.cli.terminal import echo, echo_json, note
+from genai_host.errors import ConfigurationError, Conflict, ConversationBusy, NotFound, TurnPaused
 from genai_host.serializers.conversations import pause_row
 
 if TYPE_CHECKING:
@@ -160,8 +161,6 @@ def session_options(function: F) -> F:
 
 def found(app: App, id: str) -> Summary:
     """Find a conversation by `last` or a prefix of its id. Raises `NotFound`."""
-    from genai_host.errors import NotFound
-
     if id != LAST:
         try:
             return app.store.summary(id)
@@ -192,8 +191,6 @@ def reopened(
 ) -> Conversation:
     """Reopen a saved conversation with changes for further turns. Raises `ConversationBusy` if
     another process is running a turn."""
-    from genai_host.errors import ConfigurationError, ConversationBusy
-
     summary = found(app, id)
     if summary.status == "running":
         raise ConversationBusy(
@@ -215,8 +212,6 @@ def leave_out(
     """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
     Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
     `again`."""
-    from genai_host.errors import ConversationBusy
-
     if conversation.status == "paused":
         raise ConversationBusy(
             f"the conversation waits for {asked(conversation)}",
@@ -296,8 +291,6 @@ def give_command(conversation: Conversation) -> str:
 def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator[None]:
     """Add the next command to errors, and show calls that wait for approval, as JSON if
     `as_json`."""
-    from genai_host.errors import Conflict, TurnPaused
-
     try:
         yield
     except Conflict as error:

@@ -10,7 +10,8 @@ import click
 
 from genai_host.api.models import merged_parameters
 from genai_host.cli.options import model_parameters, named_texts, named_values
-from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.cli.terminal import echo, echo_json, echo_rows, note
+from genai_host.errors import ConfigurationError
 
 
 def save_as_template(
@@ -79,13 +80,9 @@ def list_command(as_json: bool) -> None:
     from genai_host.prompts.templates import template_names
 
     rows = [_row(name) for name in template_names()]
-    if as_json:
-        echo_json(rows)
-        return
-    columns = ("name", "variables", "model", "says")
-    echo_table(columns, [[row[column] for column in columns] for row in rows])
+    echo_rows(rows, ("name", "variables", "model", "says"), as_json)
     for row in rows:
-        if row["problem"]:
+        if row["problem"] and not as_json:
             note(f"warning: {row['problem']}", fg="yellow")
 
 
@@ -124,7 +121,6 @@ def path(name: str | None) -> None:
 
 
 def _row(name: str) -> dict[str, Any]:
-    from genai_host.errors import ConfigurationError
     from genai_host.prompts.templates import NO_TEMPLATE, read_template, template_file
 
     problem = ""

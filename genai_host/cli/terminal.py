@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -212,7 +212,7 @@ def piped_lines() -> Iterator[str]:
     source: TextIO | None = sys.stdin
     if source is None:
         return
-    from genai_host.util.text_encoding import encoding_of
+    from genai_host.util.text import encoding_of
 
     for line in source.buffer:
         # the first line ends within the several bytes of a line end
@@ -225,7 +225,7 @@ def piped_lines() -> Iterator[str]:
 
 
 def _piped_as_text(data: bytes, source: TextIO) -> str:
-    from genai_host.util.text_encoding import decode_text, is_text
+    from genai_host.util.text import decode_text, is_text
 
     if not is_text(data):
         from genai_host.errors import ConfigurationError
@@ -265,6 +265,18 @@ def echo_json(value: Any) -> None:
 def echo_json_line(value: Any) -> None:
     """Print JSON on one line, for programs that read lines."""
     echo(json.dumps(value))
+
+
+def echo_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | Mapping[str, str], as_json: bool
+) -> None:
+    """Print rows as JSON, or some of their fields as a table; a mapping has the title of the column
+    of each field."""
+    if as_json:
+        echo_json(rows)
+        return
+    titles = list(columns.values()) if isinstance(columns, Mapping) else columns
+    echo_table(titles, [[row[field] for field in columns] for row in rows])
 
 
 def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -310,6 +322,8 @@ _STYLES = {
 def _cell(value: object) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Iterable):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)

@@ -8,6 +8,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json
+from genai_host.errors import ValidationError
 
 _LARGEST = 2**30  # bytes; services accept much less
 
@@ -35,7 +36,6 @@ def command(
     import mimetypes
 
     from genai_host.api import File
-    from genai_host.errors import ValidationError
 
     if not 0 < file.stat().st_size <= _LARGEST:
         raise ValidationError(f"{file} is empty, or larger than 1 GiB")

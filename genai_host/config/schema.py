@@ -376,10 +376,6 @@ TABLES = (
 def configuration_in(model: str, names: Container[str]) -> str:
     """The model configuration in a model name such as `precise` or `precise@provider`; empty if
     there is none.
-
-    Args:
-        model: The model name.
-        names: Names of the model configurations.
     """
     return next((each for each in (model, model.rpartition("@")[0]) if each in names), "")
 

@@ -9,16 +9,15 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause, schema_of
+from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause
 from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.models import merged_parameters
 from genai_host.api.services import TurnLimits
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.conversations.agents import ConversationAgents, MakeAgent
-from genai_host.conversations.log import ConversationLog
+from genai_host.conversations.log import ConversationAgents, ConversationLog, MakeAgent
 from genai_host.conversations.record import (
     Changed,
     Recorder,
@@ -46,6 +45,15 @@ UserInput = str | Part | Message | Iterable[str | Part]
 
 MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
 """Returns the event log of a new conversation, or None with the reason if it is not recorded."""
+
+
+class _Asked(NamedTuple):
+    """The arguments of `Conversation.say`."""
+
+    message: UserInput | None
+    regenerate: bool
+    context: Mapping[str, Any] | None
+    output_type: Any
 
 
 class Conversation:
@@ -79,7 +87,7 @@ class Conversation:
         )
         self._output_type = output_type
         if output_type is not None:
-            _schema_in(agents, output_type)
+            agents.schema_of(output_type)  # raises an error of an invalid class
         # last, when nothing else can fail
         self.record, error = make_record()
         recorder = None
@@ -199,7 +207,7 @@ class Conversation:
             GenaiError: The turn failed.
         """
         return _answer_of(
-            self._take_turn(message, regenerate, context, output_type, streamed=False)
+            self._take_turn(_Asked(message, regenerate, context, output_type), streamed=False)
         )
 
     def stream(
@@ -217,29 +225,15 @@ class Conversation:
 
         Closing the generator, or dropping it, cancels the turn. Arguments and errors are those of
         `say`.
-
-        Args:
-            message: The user's message; with `regenerate`, None for `last_message`.
-            regenerate: Replace the last turn; it is restored if this one fails.
-            context: JSON for the feature.
-            output_type: Class or JSON Schema of `Answer.data`; None for that of the conversation.
         """
-        return self._take_turn(message, regenerate, context, output_type, streamed=True)
+        return self._take_turn(_Asked(message, regenerate, context, output_type), streamed=True)
 
-    def _take_turn(
-        self,
-        message: UserInput | None,
-        regenerate: bool,
-        context: Mapping[str, Any] | None,
-        output_type: Any,
-        *,
-        streamed: bool,
-    ) -> Generator[Event, None, None]:
+    def _take_turn(self, asked: _Asked, *, streamed: bool) -> Generator[Event, None, None]:
         """Start a turn and run it. `streamed` is whether the answer is streamed to a consumer."""
         with self._exclusive(idle=True):
-            started = self._started(message, regenerate, context, output_type)
+            started = self._started(asked)
             journal = self._log.journal(started)
-            output_type = self._output_type if output_type is None else output_type
+            output_type = self._output_type if asked.output_type is None else asked.output_type
             yield from self._turns.run(started, journal, output_type, streamed=streamed)
 
     def begin(
@@ -251,13 +245,7 @@ class Conversation:
         output_type: Any = None,
     ) -> int:
         """Record a turn without running it; `resume` runs it, in this process or in another that
-        opens the conversation.
-
-        Args:
-            message: The user's message; see `say`.
-            regenerate: Replace the last turn.
-            context: JSON for the feature.
-            output_type: Class or JSON Schema of `Answer.data`.
+        opens the conversation. Arguments are those of `say`.
 
         Returns:
             The number of the turn.
@@ -266,24 +254,21 @@ class Conversation:
             StoreError: The turn is not recorded; open the conversation again.
         """
         with self._exclusive(idle=True):
-            started = self._started(message, regenerate, context, output_type)
+            started = self._started(_Asked(message, regenerate, context, output_type))
             self._log.flush()
             self._log.pending = started, self._log.journal(started)
             return started.turn
 
-    def _started(
-        self,
-        message: UserInput | None,
-        regenerate: bool,
-        context: Mapping[str, Any] | None,
-        output_type: Any,
-    ) -> TurnStarted:
+    def _started(self, asked: _Asked) -> TurnStarted:
+        message, regenerate, context, output_type = asked
+        if message is not None and not isinstance(message, Message):
+            message = Message("user", message)
         output_type = self._output_type if output_type is None else output_type
         started = self._log.state.next(
-            None if message is None else _message(message),
+            message,
             self.feature.version,
             context=None if context is None else self._context(context),
-            schema=None if output_type is None else _schema_in(self._log.agents, output_type),
+            schema=None if output_type is None else self._log.agents.schema_of(output_type),
             again=regenerate,
         )
         self._log.append(started)
@@ -309,12 +294,7 @@ class Conversation:
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
     ) -> Generator[Event, None, None]:
-        """Resume a turn and yield its events; see `resume` and `stream`.
-
-        Args:
-            result: Result that a paused turn waits for, as JSON.
-            output_type: Class given with the message, if there was one.
-        """
+        """Resume a turn and yield its events; see `resume` and `stream`."""
         return self._resume(result, output_type, streamed=True)
 
     def _resume(
@@ -336,7 +316,11 @@ class Conversation:
                 raise ValidationError(
                     "the turn does not wait for a result", hint="call resume() without a result"
                 )
-            output_type = self._output_type_of(started) if output_type is None else output_type
+            if output_type is None:
+                output_type = self._output_type
+                # a class of the conversation, unless the turn has another one
+                if output_type is None or self._log.agents.schema_of(output_type) != started.schema:
+                    output_type = started.schema
             yield from self._turns.run(started, journal, output_type, streamed=streamed)
 
     def cancel(self) -> None:
@@ -433,16 +417,6 @@ class Conversation:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _output_type_of(self, started: TurnStarted) -> Any:
-        """The output class of a recorded turn: that of the conversation, if the schemas
-        are equal."""
-        if (
-            self._output_type is not None
-            and _schema_in(self._log.agents, self._output_type) == started.schema
-        ):
-            return self._output_type
-        return started.schema
-
     def _context(self, context: Mapping[str, Any]) -> Any:
         try:
             return json_round_trip(context, self._codec)
@@ -480,16 +454,6 @@ class Conversation:
             **models_on_record(agents.models),
         )
         self._log.append(changed, agents)
-
-
-def _schema_in(agents: ConversationAgents, output_type: Any) -> dict[str, Any]:
-    """The schema to record: in the dialect of the first route."""
-    routes = [route for each in (agents.main, *agents.agents.values()) for route in each.routes]
-    return schema_of(output_type, routes[0].info.dialect if routes else "")
-
-
-def _message(value: UserInput) -> Message:
-    return value if isinstance(value, Message) else Message("user", value)
 
 
 def _answer_of(events: Iterator[Event]) -> Answer:

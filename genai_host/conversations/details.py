@@ -204,11 +204,6 @@ _BEFORE = 4  # messages allowed before the history, such as instructions
 class TurnUsage:
     """Counts the steps of a turn, with usage and cost. Thread-safe.
 
-    Args:
-        history: Messages to omit from details.
-        turn_limits: Limits of the turn.
-        codec: Converts values to JSON.
-
     Attributes:
         usage: Tokens used, including failed calls if reported.
     """
@@ -272,14 +267,7 @@ class TurnUsage:
     def enter(
         self, step: Step[Any], path: StepPath, outcome: Any, failed: Sequence[Attempt] = ()
     ) -> Detail | None:
-        """Add a step that has ended; returns its detail.
-
-        Args:
-            step: The step.
-            path: Its place in the turn.
-            outcome: Its result or error.
-            failed: Failed attempts of its model call.
-        """
+        """Add a step that has ended; returns its detail."""
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
         new = self._not_shown(step.messages) if isinstance(step, Prompt) else ()

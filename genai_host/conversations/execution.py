@@ -169,13 +169,7 @@ def raise_first(outcomes: Sequence[Any]) -> None:
 
 
 class TimeLimit:
-    """Calls a function once the time is over, while it is entered. Thread-safe.
-
-    Args:
-        seconds: Length; None for no limit.
-        clock: Source of time.
-        end: The function.
-    """
+    """Calls a function once the time is over, while it is entered. Thread-safe."""
 
     def __init__(self, clock: Clock, seconds: float | None, end: Callable[[], None]) -> None:
         self._clock = clock

@@ -87,11 +87,6 @@ class TurnJournal:
     def start(self, path: StepPath, step: Step[Any], idempotent: bool) -> None:
         """Record the start of a step, unless it is recorded already.
 
-        Args:
-            path: Place of the step in the turn.
-            step: The step.
-            idempotent: Whether it may run twice.
-
         Raises:
             StepChanged: Another step is recorded there.
             StepInterrupted: The step must not run again.

@@ -1,26 +1,67 @@
-"""The event log of an open conversation, and the state that its entries result in."""
+"""The event log of an open conversation, the state that its entries result in, and its agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from genai_host.api import Codec, Message
-from genai_host.conversations.agents import ConversationAgents
+from genai_host.api import Codec, Feature, Message, schema_of
+from genai_host.api.settings import read_settings
+from genai_host.calls.agent import Agent
+from genai_host.catalog.catalog import ModelChoice
 from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.record import Entry, TurnEnded, TurnStarted
 from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.conversations.replay import ConversationState
 from genai_host.errors import Cancelled, GenaiError, StoreError
 
+MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
+"""Creates an agent from a role, a model name or the model selected before, and parameters."""
+
+
+class ConversationAgents:
+    """The agents of a conversation; immutable, a change creates another object.
+
+    Raises:
+        NoRoute: No provider can run a model.
+        InvalidParameter: A model parameter is invalid.
+        ConfigurationError: A role is unknown, or a setting is invalid.
+    """
+
+    def __init__(
+        self,
+        feature: Feature[Any],
+        make_agent: MakeAgent,
+        models: Mapping[str, str | ModelChoice],
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        history: Iterable[Message],
+    ) -> None:
+        self.parameters = dict(parameters)
+        self.given = dict(settings)
+        self.settings = read_settings(feature.settings, settings, owner=f"feature {feature.name}")
+        self.agents = {
+            role: make_agent(role, name, parameters if role == "main" else {})
+            for role, name in models.items()
+        }
+        self.models = {role: each.choice for role, each in self.agents.items() if each.choice}
+        # it owns the history, even if the feature sends no prompts
+        self.main = self.agents.setdefault("main", Agent("main", ()))
+        self.main.reset(history)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Roles that have a model."""
+        return frozenset(role for role, agent in self.agents.items() if agent.routes)
+
+    def schema_of(self, output_type: Any) -> dict[str, Any]:
+        """The schema to record: in the dialect of the first route."""
+        routes = [route for each in (self.main, *self.agents.values()) for route in each.routes]
+        return schema_of(output_type, routes[0].info.dialect if routes else "")
+
 
 class ConversationLog:
     """Records entries, and applies them.
-
-    Args:
-        state: The state as of the last recorded entry.
-        agents: The agents at that time.
-        recorder: Records entries; None if the conversation is not recorded.
-        codec: Encodes the results of steps.
 
     Attributes:
         pending: The unfinished turn and its steps; None if there is none.
@@ -53,12 +94,7 @@ class ConversationLog:
         return TurnJournal(started.turn, self._recorder, self._codec, steps)
 
     def append(self, entry: Entry, agents: ConversationAgents | None = None) -> None:
-        """Record an entry, then apply it.
-
-        Args:
-            entry: The entry.
-            agents: The new agents, if they change.
-        """
+        """Record an entry, then apply it."""
         try:
             if self._recorder is not None:
                 self._recorder.append(entry)

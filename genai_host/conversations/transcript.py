@@ -105,10 +105,6 @@ def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -
     """Write messages to a file that only the user can read: JSON if its name ends in `.json`, else
     Markdown.
 
-    Args:
-        history: The messages.
-        file: Path of the file.
-
     Raises:
         ConfigurationError: The file cannot be written.
     """

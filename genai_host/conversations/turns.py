@@ -35,16 +35,6 @@ from genai_host.util.text import describe_exception
 class TurnRunner:
     """Runs the turns of a conversation, one at a time, and records their ends. `cancel` and `close`
     can be called from any thread.
-
-    Args:
-        feature: The feature.
-        log: The event log of the conversation.
-        toolbox: Tools of all plugins.
-        clock: Source of time.
-        codec: Converts values to JSON.
-        observers: Plugins that observe turns.
-        turn_limits: Limits of each turn.
-        id: Id of the conversation; empty if it is not stored.
     """
 
     def __init__(
@@ -95,14 +85,7 @@ class TurnRunner:
     def run(
         self, started: TurnStarted, journal: TurnJournal, output_type: Any, *, streamed: bool
     ) -> Generator[Event, None, None]:
-        """Run a turn, then commit its messages; on failure nothing changes.
-
-        Args:
-            started: The turn.
-            journal: Its recorded steps.
-            output_type: Class or JSON Schema of `Answer.data`; None for none.
-            streamed: Whether a consumer reads the chunks of answers.
-        """
+        """Run a turn, then commit its messages; on failure nothing changes."""
         self._log.pending = (started, journal)
         with Cancellation() as cancellation:
             self._cancellation = cancellation

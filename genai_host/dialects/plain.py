@@ -23,9 +23,9 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     StreamEvent,
+    must_be_vectors,
 )
 from genai_host.api.codec import usual_codec
-from genai_host.api.dialects import must_be_vectors
 from genai_host.api.json_text import read_json, write_long_json
 from genai_host.api.models import STANDARD
 from genai_host.errors import IncompleteReply, MalformedReply, ValidationError

@@ -3,7 +3,6 @@
 - `transport`: sends requests and reads replies
 - `connections`: connection pool, proxies, certificates
 - `response`: parser of responses
-- `stream_parsers`: parsers of event streams
 
 These modules are imported with the first request.
 """

@@ -29,7 +29,9 @@ from urllib3.exceptions import (
 from urllib3.response import DeflateDecoder, GzipDecoder
 
 from genai_host.api import CancelToken, ProviderReply, StreamEvent
-from genai_host.api.providers import HttpRequest, StreamParser
+from genai_host.api.provider_requests import HttpRequest
+from genai_host.api.providers import StreamParser
+from genai_host.api.stream_parsers import FRAMINGS, detect_parser
 from genai_host.errors import (
     BadRequest,
     ConfigurationError,
@@ -41,7 +43,6 @@ from genai_host.errors import (
 )
 from genai_host.http.connections import Adapter, Address, HttpExchange, proxy_hint
 from genai_host.http.response import Response
-from genai_host.http.stream_parsers import FRAMINGS, detect_parser
 from genai_host.util import waiting
 from genai_host.util.names import __version__
 

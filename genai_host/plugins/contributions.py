@@ -88,9 +88,6 @@ class Contributions(SimpleNamespace):
 def ask(hooks: Iterable[Any]) -> Contributions:
     """Collect the contributions of the only registered plugin.
 
-    Args:
-        hooks: The hooks that it implements.
-
     Raises:
         PluginError: A hook returns invalid contributions.
         TypeError: As above; any other exception comes from the plugin.

@@ -106,13 +106,6 @@ def installer_command(
 ) -> list[str]:
     """Build the command that changes an environment.
 
-    Args:
-        place: The environment.
-        action: The change.
-        wanted: Requirements, directories, wheels or URLs.
-        editable: Directories to install in editable mode.
-        further: Arguments for the installer.
-
     Raises:
         ConfigurationError: Another program manages the environment, or there is no installer. The
             hint is the command that the user can run instead.

@@ -92,10 +92,6 @@ class Observers:
     Args:
         manager: Manager of the working plugins; None for no plugins.
         watchdog: Finds hooks that hang; None for one that logs nothing.
-
-    Attributes:
-        watchdog: For other code of plugins.
-        plugins: Names of the plugins that observe.
     """
 
     def __init__(

@@ -17,14 +17,6 @@ HANGS = 10.0
 """Seconds after which code counts as hanging."""
 
 
-def _no_owner(kind: str, name: str) -> str:
-    return ""
-
-
-def _no_time() -> float:
-    return 0.0
-
-
 class Watchdog:
     """Logs code of plugins that does not return. One timer is set while code is watched, not one
     for each call. Code without a plugin is the host's own, and not logged.
@@ -41,10 +33,12 @@ class Watchdog:
     """
 
     def __init__(
-        self, clock: Clock | None = None, owner: Callable[[str, str], str] = _no_owner
+        self,
+        clock: Clock | None = None,
+        owner: Callable[[str, str], str] = lambda kind, name: "",
     ) -> None:
         self.hanging: frozenset[str] = frozenset()
-        self.now = _no_time if clock is None else clock.monotonic
+        self.now: Callable[[], float] = (lambda: 0.0) if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
         self.watched: set[Watched] = set()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.util.files import MOST_BYTES, read_bytes
-from genai_host.util.text_encoding import decode_text, decode_unicode, is_text
+from genai_host.util.text import decode_text, decode_unicode, is_text
 
 if TYPE_CHECKING:
     import requests
@@ -122,11 +122,6 @@ def read_file(name: str, most: int | None = None) -> bytes:
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     """Create a part from its content.
-
-    Args:
-        data: The content.
-        name: File name.
-        media_type: Declared type; content and name take precedence.
 
     Raises:
         ConfigurationError: An image or a document is empty.

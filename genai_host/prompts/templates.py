@@ -41,8 +41,7 @@ from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
-from genai_host.util.text import did_you_mean
-from genai_host.util.text_encoding import decode_unicode
+from genai_host.util.text import decode_unicode, did_you_mean
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100

@@ -99,14 +99,7 @@ def set_keys(
     values: Mapping[str, str],
     sets: Mapping[str, ToolSet[Any]] | None = None,
 ) -> None:
-    """Set keys. A provider that is not in the file is added, if a type has its name.
-
-    Args:
-        document: The configuration file.
-        types: Provider types by name.
-        values: Values by key, as text.
-        sets: Sets of tools by name.
-    """
+    """Set keys. A provider that is not in the file is added, if a type has its name."""
     instances: dict[str, None] = {}
     of_sets: dict[str, ToolSet[Any]] = {}
     for key, text in values.items():

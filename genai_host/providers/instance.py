@@ -208,9 +208,6 @@ class ProviderInstance:
     def find_key(self, setting: Setting) -> FoundKey | None:
         """A secret of the provider, with its source; None if it is not set.
 
-        Args:
-            setting: The setting of the secret.
-
         Raises:
             ConfigurationError: The reference to the secret is invalid.
         """

@@ -17,10 +17,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from genai_host.api import CancelHandle, CancelToken, Clock, about
+from genai_host.api import CancelHandle, CancelToken, Clock
 from genai_host.api.cancellation import Cancellation
+from genai_host.api.settings import setting
 from genai_host.errors import (
     CircuitOpen,
     IncompleteReply,
@@ -36,7 +37,7 @@ _AT_MOST: Any = validators.le(_MOST)  # of integers and of other numbers
 
 def _seconds(default: float, help: str) -> float:
     valid = validators.and_(validators.gt(0.0), validators.le(float(_MOST)))
-    seconds: float = field(default=default, validator=valid, metadata=about(help))
+    seconds: float = setting(default, help, validator=valid)
     return seconds
 
 
@@ -48,32 +49,27 @@ class CallLimits:
     first_token_timeout: float = _seconds(60.0, "seconds until the first chunk of a streamed reply")
     read_timeout: float = _seconds(60.0, "seconds between two chunks")
     timeout: float = _seconds(600.0, "seconds for a whole reply")
-    max_concurrency: int | None = field(
-        default=None,
+    max_concurrency: int | None = setting(
+        None,
+        "maximum number of concurrent calls; others are queued",
         validator=validators.optional(validators.and_(validators.ge(1), _AT_MOST)),
-        metadata=about("maximum number of concurrent calls; others are queued"),
     )
-    queue_size: int = field(
-        default=200,
+    queue_size: int = setting(
+        200,
+        "queue size; further calls are refused",
         validator=validators.and_(validators.ge(0), _AT_MOST),
-        metadata=about("queue size; further calls are refused"),
     )
-    breaker_threshold: int = field(
-        default=5,
+    breaker_threshold: int = setting(
+        5,
+        "consecutive failures of a model, or to connect, that open a circuit",
         validator=validators.and_(validators.ge(1), _AT_MOST),
-        metadata=about("consecutive failures of a model, or to connect, that open a circuit"),
     )
     breaker_reset: float = _seconds(30.0, "seconds until an open circuit is tried again")
-    proxy: str | None = field(
-        default=None,
-        metadata=about("proxy URL; empty for none; if not set, from the environment"),
-    )
-    ca_file: str | None = field(
-        default=None,
-        metadata=about(
-            "PEM file of trusted certificate authorities",
-            env=("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"),
-        ),
+    proxy: str | None = setting(None, "proxy URL; empty for none; if not set, from the environment")
+    ca_file: str | None = setting(
+        None,
+        "PEM file of trusted certificate authorities",
+        env=("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"),
     )
 
 
@@ -156,11 +152,6 @@ class CircuitBreakers:
 
     A failed connection counts against the service. A failed reply (status 5xx, a timeout, an
     interrupted reply) counts against its model only.
-
-    Args:
-        failures: Consecutive failures that open a circuit.
-        seconds: Seconds that a circuit stays open.
-        clock: Source of time.
     """
 
     def __init__(self, clock: Clock, *, failures: int = 5, seconds: float = 30.0) -> None:

@@ -25,11 +25,7 @@ def cost_row(cost: Cost) -> dict[str, Any] | None:
 
 
 def utc(moment: float) -> str:
-    """Return a time in ISO 8601, in UTC and milliseconds.
-
-    Args:
-        moment: Seconds since 1970.
-    """
+    """Return a time in ISO 8601, in UTC and milliseconds."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 
@@ -67,13 +63,7 @@ def row_of(summary: Summary) -> dict[str, Any]:
 
 
 def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
-    """Return the JSON form of a turn.
-
-    Args:
-        turn: The turn.
-        at: Start, in seconds since 1970.
-        codec: Converts values to JSON.
-    """
+    """Return the JSON form of a turn."""
     return {
         "turn": turn.number,
         "at": utc(at),

@@ -36,13 +36,7 @@ class Blobs:
         self._folder = f"{database.file}.blobs" if database.is_sqlite else None
 
     def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
-        """Store bytes, and return their id: their SHA-256 in hex.
-
-        Args:
-            data: Chunks of the bytes.
-            conversation: Conversation that uses them: they are deleted with the last one that does.
-                None to store them until `remove`.
-        """
+        """As `BlobStore.put`."""
         if self._folder is not None:
             with self._database.failing():
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)

@@ -118,11 +118,7 @@ def _derive_more(id: str, connection: Connection) -> bool:
 
 
 class _Derived:
-    """Index data of some entries of a conversation.
-
-    Args:
-        before: Index data of the previous entries.
-    """
+    """Index data of some entries of a conversation."""
 
     def __init__(self, before: Row[Any], connection: Connection) -> None:
         self._id = before.id

@@ -22,8 +22,7 @@ from typing import Any
 
 from genai_host.api import Clock
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.jobs import MOST_TRIES, Job, Work
-from genai_host.api.storage import Document
+from genai_host.api.storage import MOST_TRIES, Document, Job, Work
 from genai_host.errors import (
     Cancelled,
     Conflict,
@@ -55,10 +54,6 @@ class JobQueue:
     Args:
         name: Name of the collection.
         documents: Returns the collection with a name; called when the queue is used.
-
-    Attributes:
-        clock: Source of time.
-        owner: Unique name of the worker.
     """
 
     def __init__(self, name: str, documents: Callable[[str], Documents], clock: Clock) -> None:
@@ -375,13 +370,10 @@ class JobWorker:
             elif id not in mine:
                 ending.cancel(Interrupted("another worker has taken the job"))
 
-    def _is_here(self, id: str) -> bool:
-        return id in self._adding or id in self._under_way
-
     def _take(self) -> None:
         if not self._has_room():
             return
-        for found in self.queue.free(self._is_here):
+        for found in self.queue.free(lambda id: id in self._adding or id in self._under_way):
             if not self._reserve():
                 return
             job = None

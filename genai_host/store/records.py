@@ -41,11 +41,7 @@ _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no two digi
 
 
 def new_id(now: float) -> str:
-    """Make an id. Ids sort by time: milliseconds in nine digits, then nine random digits.
-
-    Args:
-        now: Seconds since 1970.
-    """
+    """Make an id. Ids sort by time: milliseconds in nine digits, then nine random digits."""
     return _digits(int(now * 1000), 9) + _digits(secrets.randbits(45), 9)
 
 

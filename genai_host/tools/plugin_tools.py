@@ -28,11 +28,7 @@ from genai_host.util.text import did_you_mean, message_of
 
 
 class PluginTools:
-    """The tools of all plugins, with the user's settings and approval rules.
-
-    Attributes:
-        toolbox: Calls the tools.
-    """
+    """The tools of all plugins, with the user's settings and approval rules."""
 
     def __init__(
         self,

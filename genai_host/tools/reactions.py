@@ -18,7 +18,7 @@ from genai_host.api import Clock, Image, ReactionType
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
 from genai_host.tools.threads import run_in_thread
-from genai_host.util.text_encoding import decode_base64
+from genai_host.util.text import decode_base64
 
 MOST_LINES = 1000
 """Maximum number of lines per reaction; the rest is replaced by a note."""

@@ -169,14 +169,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 class ConfiguredToolSource(ToolSource):
-    """A set of tools with its settings. Thread-safe.
-
-    Args:
-        declared: The set.
-        config: Its configuration.
-        keys: Source of secrets.
-        file: Path of the configuration file, for errors; empty if there is none.
-    """
+    """A set of tools with its settings. Thread-safe."""
 
     def __init__(
         self, declared: ToolSet[Any], config: SetConfig, keys: SecretStore, file: str
@@ -247,12 +240,6 @@ class ConfiguredToolSource(ToolSource):
 
 def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
     """A secret of a set of tools, with its source; None if it is not set.
-
-    Args:
-        keys: Source of secrets.
-        name: Name of the set.
-        config: Its configuration.
-        setting: The setting of the secret.
 
     Raises:
         ConfigurationError: The reference to the secret is invalid.

@@ -185,13 +185,6 @@ class Toolbox:
         """Call a tool and wait for its output, which describes an error if the call fails.
 
         Raises only the error of the cancellation.
-
-        Args:
-            call: The call.
-            context: JSON from the client.
-            until: Cancels the call.
-            approved: Whether a person approved the call.
-            parent: Id of the turn, for observers.
         """
         tool = self._tool(call.name, until)
         refusal = self._refusal(tool, call, context, until, approved)

@@ -119,13 +119,7 @@ class Budget:
 
 
 class Budgets:
-    """The budgets of a host.
-
-    Args:
-        config: The configuration.
-        clock: Source of time.
-        ledger: Returns the ledger; None if there is no store.
-    """
+    """The budgets of a host."""
 
     def __init__(
         self, config: BudgetsConfig, ledger: Callable[[], Ledger | None], clock: Clock

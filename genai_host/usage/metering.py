@@ -139,11 +139,7 @@ class UsageAggregate:
 
 
 def day_of(moment: float) -> str:
-    """The day in UTC, for example `2030-01-31`.
-
-    Args:
-        moment: Seconds since 1970.
-    """
+    """The day in UTC, for example `2030-01-31`."""
     try:
         return _day(int(moment // _DAY))
     except (OverflowError, ValueError, OSError):  # an imported event log may contain any value
@@ -180,12 +176,7 @@ _PAUSE = 2.0  # seconds
 
 
 class UsageRecorder:
-    """Counts the calls of a host that are in no event log.
-
-    Args:
-        clock: Source of time.
-        write: Adds totals to the statistics; may raise `StoreError`.
-    """
+    """Counts the calls of a host that are in no event log."""
 
     def __init__(self, write: Callable[[UsageAggregate], None], clock: Clock) -> None:
         self._write = write

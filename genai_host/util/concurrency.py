@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-if TYPE_CHECKING:  # most turns need no pool, and it takes long to import
+if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
@@ -29,13 +29,7 @@ def new_thread(name: str, work: Callable[..., object], *arguments: Any) -> threa
 
 
 def join_all(threads: Iterable[threading.Thread], seconds: float, now: Callable[[], float]) -> None:
-    """Wait for threads to end.
-
-    Args:
-        threads: The threads; they were started.
-        seconds: Timeout for all of them together.
-        now: Seconds of a monotonic clock.
-    """
+    """Wait for threads to end."""
     until = now() + seconds
     for thread in threads:
         thread.join(max(0.0, until - now()))
@@ -46,3 +40,33 @@ def new_pool(name: str, workers: int) -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(workers, name)
+
+
+T = TypeVar("T")
+
+
+class lazy_property(Generic[T]):  # noqa: N801 - used as a decorator
+    """Decorator for a method of a class whose instances have a reentrant `_lock`."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy_property[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: Any, owner: type) -> lazy_property[T] | T:
+        if instance is None:
+            return self
+        with instance._lock:
+            if self._name not in vars(instance):
+                # stored under the same name, it is found without this descriptor from now on
+                vars(instance)[self._name] = self._make(instance)
+            made: T = vars(instance)[self._name]
+            return made

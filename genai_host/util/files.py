@@ -24,10 +24,6 @@ _WRITER_SECONDS = 5.0  # timeout of waiting for a process that opens a named pip
 def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
     """Context in which no other process changes a file; its directory is created if necessary.
 
-    Args:
-        path: The file.
-        hint: Hint of the error.
-
     Raises:
         ConfigurationError: The file cannot be written, or another process holds it for too long.
     """
@@ -127,7 +123,7 @@ def read_text(path: str) -> str | None:
     """
     try:
         data = read_bytes(path, MOST_BYTES)
-        from genai_host.util.text_encoding import decode_unicode  # most starts read no file
+        from genai_host.util.text import decode_unicode  # most starts read no file
 
         return decode_unicode(data)
     except (FileNotFoundError, NotADirectoryError):  # for example if the home directory is a file

@@ -148,11 +148,6 @@ STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
     """A hint for an unknown provider or feature: the plugin to install, similar names, or the
     available ones.
-
-    Args:
-        kind: Kind of plugin.
-        wanted: The unknown name.
-        known: Available names.
     """
     there = f"choose from {', '.join(names)}" if (names := list(known)) else "none is installed"
     line = plugin_line(kind, wanted)

@@ -15,8 +15,7 @@ import requests
 from agent_fronts import PATHS, SESSION, USER, asked, dial, http_host, post
 from attrs import evolve
 from genai_feature_agent.request import AgentRequest, StatelessAgent
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Conversation, Host, Message
 from genai_host.api import Completion, Image, Text, ToolCall, ToolContext

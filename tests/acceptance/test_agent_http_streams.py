@@ -21,8 +21,8 @@ from genai_host.api import (
     ToolContext,
     ToolOutput,
 )
+from genai_host.api.stream_parsers import read_sse
 from genai_host.errors import ServiceUnavailable
-from genai_host.http.stream_parsers import read_sse
 from genai_host.serving.router import HttpRoutes
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.agents import Counting, calls, in_turn

@@ -33,14 +33,15 @@ from genai_host.errors import (
 )
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin, ManualClock
-from genai_host_testing.fake_service import FakeService, json_reply, reply
-from genai_host_testing.fake_service import Reply as ServiceReply
+from genai_host_testing.fake_service import FakeService, Reply as ServiceReply, json_reply, reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
-from genai_host_testing.services import gemini as gemini_service
-from genai_host_testing.services import ollama as ollama_service
-from genai_host_testing.services import openai as openai_service
+from genai_host_testing.services import (
+    gemini as gemini_service,
+    ollama as ollama_service,
+    openai as openai_service,
+)
 from genai_host_testing.suites.base import in_background
 
 VENDORS = {"g": genai_vendor_gemini, "oa": genai_vendor_openai, "ol": genai_vendor_ollama}

@@ -20,8 +20,8 @@ from genai_host.api import (
     ProviderType,
     ReplyStream,
     StreamEvent,
+    cancellation as module,
 )
-from genai_host.api import cancellation as module
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, GenaiError, LimitExceeded, ServiceUnavailable
 from genai_host_testing import InlinePlugin

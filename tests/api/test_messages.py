@@ -9,8 +9,7 @@ from unittest import mock
 import attrs
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from message_schema import message_schema
 
 from genai_host.api import (

@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import ProviderReply, ToolCall
 from genai_host.api.error_replies import error_of_reply, explain_unreadable, one_line, service_error
-from genai_host.api.finish_reasons import finish_word, read_finish, weightier
+from genai_host.api.results import finish_word, read_finish, weightier
 from genai_host.api.tool_calls import ToolCallAssembler, distinct_calls, read_tool_call
 from genai_host.errors import (
     AuthenticationFailed,

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypedDict
 
 import pytest
 from attrs import field, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from message_schema import message_schema
 
 from genai_host.api import SchemaValidator, Secret, patterns, schema_of

@@ -11,8 +11,7 @@ from unittest import mock
 
 import attrs
 import pytest
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import field, frozen, validators as must
 
 from genai_host.api import Codec, Secret, about
 from genai_host.api.settings import NoSettings, describe, read_settings

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from stand_ins import UnaskedProvider
 
 from genai_host import Config

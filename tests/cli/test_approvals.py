@@ -8,8 +8,7 @@ from typing import Any
 import click
 import genai_feature_agent
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support import Terminal
 
 import genai_host.dialects

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from genai_server import AccessLogEntry, Server
-from genai_server.access_log import json_log
+from genai_server.command import json_log
 from support import Terminal
 
 from genai_host.cli.log import show_log

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import (
     All,

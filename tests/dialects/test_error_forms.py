@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from genai_vendor_bedrock.converse import BedrockConverse
 from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
-from genai_wire_gemini.dialect.embed_content import EmbedContent
-from genai_wire_gemini.dialect.generate_content import GenerateContent
+from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateContent
 from genai_wire_ollama.dialect.chat import OllamaChat
 from genai_wire_ollama.dialect.embed import OllamaEmbed
 from genai_wire_openai.dialect.chat import OpenAIChat

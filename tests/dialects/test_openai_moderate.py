@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from genai_wire_openai.dialect.embeddings import OpenAIModerate
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Host, InMemoryRecord
 from genai_host.api import (

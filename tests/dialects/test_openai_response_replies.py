@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from genai_wire_openai.dialect.responses import OpenAIResponses
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import Delta, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import BadRequest, RateLimited, ServiceUnavailable

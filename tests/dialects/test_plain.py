@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import (
     STANDARD,
@@ -33,8 +32,7 @@ from genai_host.api.messages import ROLES
 from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host_testing.internal.chat_replies import CALL, ChatReplies, Pieces, said
 from genai_host_testing.internal.garbage import NESTED
-from genai_host_testing.internal.vector_replies import CALL as EMBED_CALL
-from genai_host_testing.internal.vector_replies import VectorReplies
+from genai_host_testing.internal.vector_replies import CALL as EMBED_CALL, VectorReplies
 
 DIALECT, EMBED = Plain(), PlainEmbed()
 SAID = {"role": "assistant", "content": "hi"}

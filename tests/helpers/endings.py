@@ -9,11 +9,13 @@ from typing import Any
 from ways import Says, invoked
 
 from genai_host_testing.fake_service import Reply, json_reply, reply
-from genai_host_testing.services import anthropic as anthropic_service
-from genai_host_testing.services import bedrock as bedrock_service
-from genai_host_testing.services import gemini as gemini_service
-from genai_host_testing.services import ollama as ollama_service
-from genai_host_testing.services import openai as openai_service
+from genai_host_testing.services import (
+    anthropic as anthropic_service,
+    bedrock as bedrock_service,
+    gemini as gemini_service,
+    ollama as ollama_service,
+    openai as openai_service,
+)
 
 
 def _claude(reason: str, *content: Any) -> Reply:

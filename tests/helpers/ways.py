@@ -20,11 +20,13 @@ from genai_host import Config, Host
 from genai_host_testing.fake_service import FakeService, Reply, stream_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.services import anthropic as anthropic_service
-from genai_host_testing.services import bedrock as bedrock_service
-from genai_host_testing.services import gemini as gemini_service
-from genai_host_testing.services import ollama as ollama_service
-from genai_host_testing.services import openai as openai_service
+from genai_host_testing.services import (
+    anthropic as anthropic_service,
+    bedrock as bedrock_service,
+    gemini as gemini_service,
+    ollama as ollama_service,
+    openai as openai_service,
+)
 from genai_host_testing.services.openai import LOOKING
 
 Says = Callable[..., Reply]

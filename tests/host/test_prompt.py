@@ -30,8 +30,8 @@ from genai_host.api import (
     ToolSchema,
     hookimpl,
 )
+from genai_host.api.stream_parsers import read_sse
 from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
-from genai_host.http.stream_parsers import read_sse
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost

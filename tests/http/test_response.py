@@ -10,8 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.errors import MalformedReply
 from genai_host.http.response import Response

@@ -21,8 +21,7 @@ import pytest
 from npm import mcp_everything, mcp_peer
 from npm.packages import NODE, install
 
-from genai_host import Config, Host, StaticPlugins
-from genai_host import dialects as genai_dialects
+from genai_host import Config, Host, StaticPlugins, dialects as genai_dialects
 from genai_host_testing import RouteServer
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]

@@ -31,9 +31,9 @@ from genai_host.api import (
     ToolOutput,
     Turn,
     hookimpl,
+    hooks as hookspecs,
     tool,
 )
-from genai_host.api import hooks as hookspecs
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import Watchdog

@@ -17,11 +17,13 @@ from documents import Block, Walk, blocks, commands_in, copy_clone, documents
 from genai_host.cli.main import cli, commands
 from genai_host_testing.environments import Environment, make_environment
 from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
-from genai_host_testing.services import anthropic as anthropic_service
-from genai_host_testing.services import bedrock as bedrock_service
-from genai_host_testing.services import gemini as gemini_service
-from genai_host_testing.services import ollama as ollama_service
-from genai_host_testing.services import openai as openai_service
+from genai_host_testing.services import (
+    anthropic as anthropic_service,
+    bedrock as bedrock_service,
+    gemini as gemini_service,
+    ollama as ollama_service,
+    openai as openai_service,
+)
 
 SAID = "Because air scatters blue light more than red."
 

@@ -14,9 +14,11 @@ from environments import ROOT, Environment
 
 from genai_host_testing.environments import make_environment
 from genai_host_testing.fake_service import FakeService, json_reply
-from genai_host_testing.services import anthropic as anthropic_service
-from genai_host_testing.services import bedrock as bedrock_service
-from genai_host_testing.services import ollama as ollama_service
+from genai_host_testing.services import (
+    anthropic as anthropic_service,
+    bedrock as bedrock_service,
+    ollama as ollama_service,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as some
+from hypothesis import example, given, strategies as some
 
 from genai_host.errors import ConfigurationError
 from genai_host.prompts import templates

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from attrs import field, frozen
-from attrs import validators as must
-from hypothesis import given
-from hypothesis import strategies as st
+from attrs import field, frozen, validators as must
+from hypothesis import given, strategies as st
 
 from genai_host.api import Provider, ProviderType, Secret, Services, about
 from genai_host.config import edit_config, read_config

@@ -25,8 +25,13 @@ from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin, ManualClock
-from genai_host_testing.fake_service import CUT, HANG, FakeService, sse_reply
-from genai_host_testing.fake_service import json_reply as service_reply
+from genai_host_testing.fake_service import (
+    CUT,
+    HANG,
+    FakeService,
+    json_reply as service_reply,
+    sse_reply,
+)
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served

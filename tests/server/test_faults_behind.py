@@ -17,8 +17,16 @@ from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place
 from talking import dial, until
 
 from genai_host.config import ServerConfig
-from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Reply, ReplyStep, sse_reply
-from genai_host_testing.fake_service import reply as service_reply
+from genai_host_testing.fake_service import (
+    CUT,
+    HANG,
+    HOLD,
+    RESET,
+    Reply,
+    ReplyStep,
+    reply as service_reply,
+    sse_reply,
+)
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import wait_until
 from genai_host_testing.services.openai import chat, failure

@@ -12,8 +12,7 @@ import requests
 from genai_server.access import AccessPolicy, FailedAttempts
 from genai_server.heads import Head, Refused, read_head
 from genai_server.settings import AccessLogEntry, ServerSettings
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from genai_server.routes import own_routes
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, write_json

@@ -29,11 +29,9 @@ from genai_host.errors import (
 from genai_host.serving.completion import close_on_disconnect
 from genai_host.store import Store
 from simulation import oracle
-from simulation.assistants import OPERATIONS as _OF_ASSISTANTS
-from simulation.assistants import AssistantsClient
+from simulation.assistants import OPERATIONS as _OF_ASSISTANTS, AssistantsClient
 from simulation.mutations import mutated
-from simulation.native import OPERATIONS as _OF_HTTP
-from simulation.native import NativeClient
+from simulation.native import OPERATIONS as _OF_HTTP, NativeClient
 from simulation.plan import LIMITS, OWNERS, STRANGER, Broken, Operation
 from simulation.process import Process
 from simulation.schedule import Killed

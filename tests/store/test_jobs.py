@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import Cancellation, Job, ended_with
-from genai_host.api.jobs import MOST_TRIES
+from genai_host.api.storage import MOST_TRIES
 from genai_host.errors import Cancelled, ConversationBusy, Interrupted, StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents

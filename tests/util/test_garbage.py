@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from genai_host.util import garbage
+from genai_host.util import interpreter
 
 
 class Collector:
@@ -30,15 +30,15 @@ class Collector:
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Collector:
     made = Collector()
-    monkeypatch.setattr(garbage, "gc", made)
+    monkeypatch.setattr(interpreter, "gc", made)
     return made
 
 
 def test_objects_of_the_start_are_not_searched(collector: Collector) -> None:
-    garbage.resume_collection()
+    interpreter.resume_collection()
     assert collector.calls == []  # one that runs is left alone
-    garbage.pause_collection()
+    interpreter.pause_collection()
     assert not collector.enabled
-    garbage.resume_collection()
-    garbage.resume_collection()
+    interpreter.resume_collection()
+    interpreter.resume_collection()
     assert collector.calls == ["disable", "freeze", "enable"]

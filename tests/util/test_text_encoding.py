@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from genai_host.util.text_encoding import (
+from genai_host.util.text import (
     decode_base64,
     decode_text,
     decode_unicode,

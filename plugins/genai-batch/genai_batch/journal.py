@@ -21,11 +21,6 @@ _SYNC = 1.0  # seconds between syncs to disk
 class BatchJournal:
     """Journal of a batch, locked for this process while open.
 
-    Args:
-        path: The file.
-        batch: JSON that identifies the batch.
-        clock: Source of time.
-
     Attributes:
         done: Offset of the result of each row, by number.
         failed: Numbers of the rows with an error.

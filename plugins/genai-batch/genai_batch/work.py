@@ -71,13 +71,7 @@ RowResult = dict[str, Any]
 
 
 class Worker:
-    """Runs rows. Thread-safe.
-
-    Args:
-        host: The host.
-        task: Settings for all rows.
-        batch: Identifies the batch, to find its conversations again.
-    """
+    """Runs rows. Thread-safe."""
 
     def __init__(self, host: Host, task: Task, batch: str) -> None:
         self._host = host
@@ -157,15 +151,12 @@ class Worker:
             return self._open(row, id)
         id = begun.get(name).value["conversation"]
         try:
-            self._await(id)
+            # another process may run it, which may have just been killed
+            while self._host.store_for().is_running_elsewhere(id):
+                self._sleep(_LOOK)
             return self._host.conversation(id)
         except NotFound:
             return self._open(row, id)
-
-    def _await(self, id: str) -> None:
-        """Wait until no other process runs a conversation; one may have just been killed."""
-        while self._host.store_for().is_running_elsewhere(id):
-            self._sleep(_LOOK)
 
     def _open(self, row: BatchRow, id: str = "") -> Conversation:
         task, asked = self._task, row.asked

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from genai_host import Config
 from genai_host.api import Cancellation, Job
-from genai_host.api.jobs import MOST_TRIES
+from genai_host.api.storage import MOST_TRIES
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import RateLimited, StoreError
 from genai_host.store.documents import Documents

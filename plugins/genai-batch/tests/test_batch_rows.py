@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from genai_batch.rows import MOST_BYTES, BatchRow, rows_in, survey
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.errors import ValidationError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from genai_host.api import ExecutorType, about, hookimpl
+from genai_host.api import ExecutorType, hookimpl, setting
 
 if TYPE_CHECKING:  # slow to import
     from concurrent.futures import Executor
@@ -18,27 +18,15 @@ _ONE_OR_MORE = validators.ge(1)
 
 @frozen
 class Settings:
-    address: str = field(
-        default="",
-        metadata=about(
-            "address of the scheduler, for example tcp://10.0.0.1:8786; a local cluster if not set",
-            env="GENAI_DASK_ADDRESS",
-        ),
+    address: str = setting(
+        "",
+        "address of the scheduler, for example tcp://10.0.0.1:8786; a local cluster if not set",
+        env="GENAI_DASK_ADDRESS",
     )
-    workers: int = field(
-        default=2,
-        validator=_ONE_OR_MORE,
-        metadata=about("number of processes of a local cluster"),
-    )
-    threads: int = field(
-        default=4,
-        validator=_ONE_OR_MORE,
-        metadata=about("number of concurrent rows per process"),
-    )
-    patience: float = field(
-        default=30.0,
-        validator=validators.gt(0),
-        metadata=about("timeout of the cluster, in seconds"),
+    workers: int = setting(2, "number of processes of a local cluster", validator=_ONE_OR_MORE)
+    threads: int = setting(4, "number of concurrent rows per process", validator=_ONE_OR_MORE)
+    patience: float = setting(
+        30.0, "timeout of the cluster, in seconds", validator=validators.gt(0)
     )
 
 

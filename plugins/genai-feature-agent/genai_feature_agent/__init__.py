@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import frozen, validators as must
 
 from genai_feature_agent.reactions import BUILT_IN
 from genai_host.api import (
@@ -15,8 +14,8 @@ from genai_host.api import (
     HttpRoute,
     ReactionType,
     Turn,
-    about,
     hookimpl,
+    setting,
 )
 
 __all__ = ["Settings", "respond"]
@@ -27,31 +26,23 @@ _BODY = 16 * 2**20  # bytes: a history includes the images returned by tools
 
 @frozen
 class Settings:
-    system_prompt: str = field(
-        default="You are a helpful assistant. Use the tools you are given where they help.",
-        metadata=about("system prompt; empty for the built-in instructions only"),
+    system_prompt: str = setting(
+        "You are a helpful assistant. Use the tools you are given where they help.",
+        "system prompt; empty for the built-in instructions only",
     )
-    round_trips: int = field(
-        default=6,
-        validator=must.ge(1),
-        metadata=about("maximum number of model calls in a turn"),
-    )
-    cost: float | None = field(
-        default=None,
+    round_trips: int = setting(6, "maximum number of model calls in a turn", validator=must.ge(1))
+    cost: float | None = setting(
+        None,
+        "cost in US dollars after which a turn makes no further model call; no limit if not set",
         validator=must.optional(must.gt(0)),
-        metadata=about(
-            "cost in US dollars after which a turn makes no further model call; no limit if not set"
-        ),
     )
-    history_messages: int = field(
-        default=1000,
-        validator=must.ge(1),
-        metadata=about("maximum number of messages in the history of a request"),
+    history_messages: int = setting(
+        1000, "maximum number of messages in the history of a request", validator=must.ge(1)
     )
-    characters: int = field(
-        default=1_000_000,
+    characters: int = setting(
+        1_000_000,
+        "maximum number of characters of a request, including history and context",
         validator=must.ge(1),
-        metadata=about("maximum number of characters of a request, including history and context"),
     )
 
 

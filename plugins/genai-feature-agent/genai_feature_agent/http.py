@@ -83,10 +83,6 @@ PieceStream = Generator[Piece, None, None]
 def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> PieceStream:
     """Convert the events of a turn to pieces. The state always precedes the single `finish`.
     Errors before the start of the turn are raised before the first piece.
-
-    Args:
-        events: Events of the turn.
-        message_id: Id of the answer for the client.
     """
     start = Piece("start", {"messageId": message_id})
     started = False

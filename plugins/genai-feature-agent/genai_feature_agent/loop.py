@@ -165,12 +165,7 @@ _DONE = ("stop", "length", "tool_calls")
 
 @frozen
 class Added:
-    """Messages and reactions added by a step: the data of a `Progress` event.
-
-    Attributes:
-        message: The new message.
-        reactions: Reactions of the tools.
-    """
+    """Messages and reactions added by a step: the data of a `Progress` event."""
 
     message: Message
     reactions: tuple[Mapping[str, Any], ...] = ()

@@ -248,10 +248,6 @@ class StatelessAgent:
     def reply(self, request: AgentRequest, limits: CancelToken | None = None) -> AgentReply:
         """Answer a request. Errors during the turn are in the reply. Errors before its start are
         raised, for example `NoRoute`.
-
-        Args:
-            request: The request.
-            limits: Cancels the turn.
         """
         events = self.stream(request, limits)
         while True:

@@ -9,8 +9,7 @@ import genai_feature_agent
 import pytest
 from genai_feature_agent.reactions import BUILT_IN
 from genai_feature_agent.text_views import message
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import SchemaValidator
 from genai_host.tools.reactions import ReactionViews

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from genai_feature_agent import wire
 from genai_feature_agent.wire import from_wire, to_wire
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, VendorPart
 from genai_host.api.codec import usual_codec

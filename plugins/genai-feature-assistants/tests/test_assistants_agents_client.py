@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 import requests
-from genai_feature_assistants.agents import OpenAIServiceConfiguration
-from genai_feature_assistants.agents import client as client_file
+from genai_feature_assistants.agents import OpenAIServiceConfiguration, client as client_file
 from genai_feature_assistants.agents.client import ServiceClient, path_of
 
 from genai_host.errors import (

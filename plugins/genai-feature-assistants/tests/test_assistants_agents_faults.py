@@ -23,9 +23,9 @@ from genai_feature_assistants.agents import (
     PollingOptions,
     RunError,
     RunTimedOut,
+    client as client_file,
     runs,
 )
-from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.functions import Functions
 
 from genai_host.api import ToolCall

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from genai_feature_assistants.agents import (
     Code,
     PollingOptions,
     RunTimedOut,
+    client as client_file,
 )
-from genai_feature_assistants.agents import client as client_file
-from genai_feature_assistants.agents.events import ServerEvent, server_events
 
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
@@ -183,33 +181,3 @@ def test_item_7_a_stream_that_only_keeps_alive(either: ScriptedService) -> None:
     polling = PollingOptions(timeout=0)
     with agent_of(either, polling=polling) as agent, pytest.raises(RunTimedOut):
         list(agent.invoke_stream(agent.create_thread()))
-
-
-EVENTS = (
-    "event: a\ndata: é1\ndata:2\n\n: note\nid: 7\n"
-    "event: b\r\ndata: 【\U0001f600】\r\n\r\ndata: c\r\rdata: cut"
-)
-READ = [ServerEvent("a", "é1\n2"), ServerEvent("b", "【\U0001f600】"), ServerEvent("", "c")]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
-def test_events_come_in_pieces_of_any_size(size: int) -> None:
-    data = EVENTS.encode()
-    pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert list(server_events(pieces)) == READ
-
-
-def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(MalformedReply, match="UTF-8"):
-        list(server_events([b"data: \xc3\n\n"]))
-
-
-@pytest.mark.parametrize("piece", [b"x" * 2**20, b"data: " + b"x" * 2**20 + b"\n"])
-def test_an_event_without_an_end_is_refused(piece: bytes) -> None:
-    def pieces() -> Iterator[bytes]:
-        for _ in range(64):
-            yield piece
-        raise AssertionError("it was read on and on")
-
-    with pytest.raises(MalformedReply, match="too l"):
-        list(server_events(pieces()))

@@ -12,7 +12,7 @@ import pytest
 from genai_feature_assistants.service.messages import Messages
 
 from genai_host.api import Cancellation, Job
-from genai_host.api.jobs import MOST_TRIES
+from genai_host.api.storage import MOST_TRIES
 from genai_host.errors import StoreError
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker

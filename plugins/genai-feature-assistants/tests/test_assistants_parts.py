@@ -18,8 +18,7 @@ from genai_feature_assistants.service.indexing import (
     unit_rows,
 )
 from genai_feature_assistants.service.run_tools import AnnotatedPieces, annotations_of, mark
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from genai_host.errors import ValidationError
 from genai_host_testing.internal.samples import pdf

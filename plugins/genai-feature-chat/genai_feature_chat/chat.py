@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import frozen, validators as must
 
 from genai_host.api import (
     Answer,
@@ -16,7 +15,7 @@ from genai_host.api import (
     Message,
     Prompt,
     Turn,
-    about,
+    setting,
 )
 from genai_host.errors import GenerationError, UnexpectedFinish
 
@@ -74,16 +73,13 @@ def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
 
 @frozen
 class Settings:
-    system_prompt: str = field(
-        default="You are a helpful assistant.",
-        metadata=about("system prompt; empty for none"),
-    )
-    history_turns: int | None = field(
-        default=None,
+    system_prompt: str = setting("You are a helpful assistant.", "system prompt; empty for none")
+    history_turns: int | None = setting(
+        None,
+        "number of last turns sent to the model; all if not set, 0 for none",
         validator=must.optional(must.ge(0)),
-        metadata=about("number of last turns sent to the model; all if not set, 0 for none"),
     )
-    keep_history: bool = field(default=True, metadata=about("add messages to the history"))
+    keep_history: bool = setting(True, "add messages to the history")
 
 
 def respond(turn: Turn[Settings]) -> FeatureSteps:

@@ -18,8 +18,7 @@ import re
 from collections.abc import Generator
 from typing import Any
 
-from attrs import evolve, field, frozen
-from attrs import validators as must
+from attrs import evolve, frozen, validators as must
 
 from genai_feature_chat.chat import extraction, must_be_done, must_have_text
 from genai_host.api import (
@@ -32,7 +31,7 @@ from genai_host.api import (
     RateLimit,
     Step,
     Turn,
-    about,
+    setting,
 )
 
 _LONGEST = 100  # leaves room for the time and the tag in the usual 255
@@ -72,36 +71,20 @@ _COUNT: Any = must.optional(must.ge(1))
 
 @frozen
 class Settings:
-    session_id: str = field(
-        default="", metadata=about("session under which raw responses are saved")
+    session_id: str = setting("", "session under which raw responses are saved")
+    agent_id: str = setting("", "distinguishes the chats of one session in raw responses")
+    system_prompt: str = setting("", "system prompt; empty for none")
+    temperature: float | None = setting(None, "temperature; the default of the model if not set")
+    max_tokens: int | None = setting(
+        8192, "maximum number of output tokens; null for the limit of the model", validator=_COUNT
     )
-    agent_id: str = field(
-        default="", metadata=about("distinguishes the chats of one session in raw responses")
+    keep_raw_engine_responses: bool = setting(False, "save raw replies of services to files")
+    raw_engine_responses: str = setting("raw_engine_responses", "directory for raw replies")
+    request_limit: int | None = setting(
+        10, "maximum number of model calls in request_seconds; null for no limit", validator=_COUNT
     )
-    system_prompt: str = field(default="", metadata=about("system prompt; empty for none"))
-    temperature: float | None = field(
-        default=None, metadata=about("temperature; the default of the model if not set")
-    )
-    max_tokens: int | None = field(
-        default=8192,
-        validator=_COUNT,
-        metadata=about("maximum number of output tokens; null for the limit of the model"),
-    )
-    keep_raw_engine_responses: bool = field(
-        default=False, metadata=about("save raw replies of services to files")
-    )
-    raw_engine_responses: str = field(
-        default="raw_engine_responses", metadata=about("directory for raw replies")
-    )
-    request_limit: int | None = field(
-        default=10,
-        validator=_COUNT,
-        metadata=about("maximum number of model calls in request_seconds; null for no limit"),
-    )
-    request_seconds: float = field(
-        default=60.0,
-        validator=must.gt(0),
-        metadata=about("seconds for which request_limit applies"),
+    request_seconds: float = setting(
+        60.0, "seconds for which request_limit applies", validator=must.gt(0)
     )
 
     @property

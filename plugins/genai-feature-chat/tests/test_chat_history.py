@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from genai_feature_chat.chat import visible
 from genai_vendor_mock import MockProvider
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Host, Message
 from genai_host.api import ToolCall, ToolResult

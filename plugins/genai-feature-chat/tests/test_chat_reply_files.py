@@ -7,8 +7,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
 from genai_feature_chat.chat_model import reply_file
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 RESERVED = re.compile(r"(?i)(con|prn|aux|nul|(com|lpt)[0-9])( *\..*)?")
 BEGAN = "2026-01-02T03:04:05+00:00"

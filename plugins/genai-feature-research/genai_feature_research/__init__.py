@@ -52,5 +52,5 @@ def genai_reactions() -> Iterable[ReactionType]:
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
     yield HttpRoute(
-        "POST", "/api/assistant", "genai_feature_research.http:answer", max_body_size=_BODY
+        "POST", "/api/assistant", "genai_feature_research.assistant:answer", max_body_size=_BODY
     )

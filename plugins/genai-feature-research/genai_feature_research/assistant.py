@@ -10,6 +10,15 @@ answer.
 `read_request` validates a request before any model is called. Nothing is stored, except entries
 that the caller wants to reference by id (`keep_entries`).
 
+Over HTTP, `POST /api/assistant`, the reply is JSON. A client that prefers server-sent events to
+JSON receives events:
+
+    progress   {"text"}   the current step
+    delta      {"text"}   a chunk of the answer
+    void       {}         discard the chunks so far: the answer restarts
+    result     the body of the reply, once, last
+    error      {"error": {"code", "message", "hint"}}, once, last
+
 Source: Assistant microservice, "Inputs" and "Outputs".
 """
 
@@ -18,7 +27,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, fields, frozen
@@ -34,12 +43,28 @@ from genai_feature_research.tables import (
     ScoredTable,
     json_value,
 )
-from genai_host.api import Answer, CancelToken, Detail, JsonReader, TurnLimits, read_settings
+from genai_host.api import (
+    Answer,
+    CancelToken,
+    JsonReader,
+    Progress,
+    RouteRequest,
+    RouteResponse,
+    StreamedBody,
+    TurnLimits,
+    json_response,
+    prefers_events,
+    read_settings,
+    sse_event,
+)
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
     ConversationClosed,
+    GenaiError,
+    NoRoute,
     NotFound,
+    ServiceUnavailable,
     ValidationError,
 )
 
@@ -87,12 +112,6 @@ def read_request(
     given: Any, load: LoadEntries, aliases: Collection[str], settings: Mapping[str, Any]
 ) -> AssistantRequest:
     """Validate a request.
-
-    Args:
-        given: The request.
-        load: Finds entries by id.
-        aliases: Names of the allowed models.
-        settings: Default settings.
 
     Raises:
         ValidationError: The request is invalid.
@@ -263,7 +282,7 @@ class Assistant:
         added = MemoryAdditions.in_message(answer.new_messages[-1])
         assert added is not None
         memory = asked.memory.with_(evolve(added, entries=texts))
-        behind = next(_behind(answer.details))
+        behind = next(each.data for each in answer.details if each.kind == KIND)
         entries = asked.entries.longer(
             [{TEXT: text, LENGTH: len(text)} for text in texts],
             memory.entry_vectors,
@@ -319,10 +338,6 @@ class Assistant:
 _BEHIND = ("prompt", "similar_search_results", "tokens_used", "warnings")
 
 
-def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
-    return (each.data for each in details if each.kind == KIND)
-
-
 def _id(given: str) -> str:
     """Validate an id before the store is queried."""
     if not _ID.fullmatch(given):
@@ -350,3 +365,48 @@ def _caps(memory: ResearchMemory) -> TurnLimits:
     usual = TurnLimits()
     calls = (len(memory.entries) + len(memory.facts)) // BATCH
     return TurnLimits(max_model_calls=usual.max_model_calls + calls, steps=usual.steps + calls)
+
+
+def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
+    assistant = Assistant(host, owner=request.user)
+    given = request.json()
+    if not prefers_events(request):
+        with _with_a_model():
+            return json_response(assistant.answer(given, request.limits))
+    body = StreamedBody(_written(assistant.stream(given, request.limits)), _failed)
+    headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+    return RouteResponse(body, headers=headers, keepalive=b": ping\n\n", begin=body.begin)
+
+
+@contextmanager
+def _with_a_model() -> Iterator[None]:
+    """Convert `NoRoute`: the host has no model, since the client named only models of the host."""
+    try:
+        yield
+    except NoRoute as error:
+        raise ServiceUnavailable(error.message, hint=error.hint) from error
+
+
+def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:
+    with closing(events), _with_a_model():
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                yield sse_event("result", end.value)
+                return
+            yield from _of(event)
+
+
+def _failed(error: GenaiError) -> bytes:
+    body = {"code": error.code, "message": error.message, "hint": error.hint}
+    return sse_event("error", {"error": body})
+
+
+def _of(event: Event) -> Generator[bytes, None, None]:
+    if event.text:
+        yield sse_event("delta", {"text": event.text})
+    elif event.kind == "reset":
+        yield sse_event("void", {})
+    elif isinstance(event.data, Progress):
+        yield sse_event("progress", {"text": event.data.text})

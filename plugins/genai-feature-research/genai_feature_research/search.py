@@ -190,9 +190,6 @@ def query(text: str, *others: str) -> Lookup:
 class TurnSearches:
     """Searches of one turn.
 
-    Args:
-        known: Facts found earlier.
-
     Attributes:
         new: Facts found in this turn.
         warnings: Errors that did not end the turn.

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import Attribute, field, frozen
-from attrs import validators as must
+from attrs import Attribute, frozen, validators as must
 
-from genai_host.api import about
+from genai_host.api import setting
 from genai_host.errors import ValidationError
 
 NOWHERE = "wt-wt"
@@ -101,77 +100,50 @@ _PENALTY = must.optional((must.ge(-2), must.le(2)))
 
 @frozen
 class Settings:
-    answer_with_search: bool = field(
-        default=True, metadata=about("search with a query written by the model")
+    answer_with_search: bool = setting(True, "search with a query written by the model")
+    consult_search_history: bool = setting(True, "use earlier findings as well")
+    num_of_excerpts: int = setting(
+        5, "maximum number of excerpts sent to the model", validator=must.ge(0)
     )
-    consult_search_history: bool = field(
-        default=True, metadata=about("use earlier findings as well")
+    additional_searches: tuple[str, ...] = setting((), "additional search queries")
+    specify_sources: str = setting(
+        "", "links of pages and PDFs to read, separated by a comma and a space"
     )
-    num_of_excerpts: int = field(
-        default=5,
-        validator=must.ge(0),
-        metadata=about("maximum number of excerpts sent to the model"),
-    )
-    additional_searches: tuple[str, ...] = field(
-        default=(), metadata=about("additional search queries")
-    )
-    specify_sources: str = field(
-        default="",
-        metadata=about("links of pages and PDFs to read, separated by a comma and a space"),
-    )
-    region: str = field(
-        default=NOWHERE,
+    region: str = setting(
+        NOWHERE,
+        "country and language of the search, for example us-en or de-de",
         validator=_is_region,
-        metadata=about("country and language of the search, for example us-en or de-de"),
     )
-    max_tokens: int | None = field(
-        default=None, validator=_POSITIVE, metadata=about("maximum number of output tokens")
+    max_tokens: int | None = setting(None, "maximum number of output tokens", validator=_POSITIVE)
+    temperature: float | None = setting(None, "of the model", validator=must.optional(must.ge(0)))
+    top_p: float | None = setting(
+        None, "of the model", validator=must.optional((must.ge(0), must.le(1)))
     )
-    temperature: float | None = field(
-        default=None, validator=must.optional(must.ge(0)), metadata=about("of the model")
+    presence_penalty: float | None = setting(
+        None, "of the model; 0 means not set", validator=_PENALTY
     )
-    top_p: float | None = field(
-        default=None,
-        validator=must.optional((must.ge(0), must.le(1))),
-        metadata=about("of the model"),
+    frequency_penalty: float | None = setting(
+        None, "of the model; 0 means not set", validator=_PENALTY
     )
-    presence_penalty: float | None = field(
-        default=None, validator=_PENALTY, metadata=about("of the model; 0 means not set")
-    )
-    frequency_penalty: float | None = field(
-        default=None, validator=_PENALTY, metadata=about("of the model; 0 means not set")
-    )
-    moderate: bool = field(default=False, metadata=about("moderate the user's message first"))
-    style_pass: bool = field(
-        default=False, metadata=about("rewrite the answer in the assistant's style")
-    )
-    include_time: bool = field(default=False, metadata=about("add the date and time to the prompt"))
-    setting_name: str = field(default="Assistant", metadata=about("name of the assistant"))
-    mood: str = field(
-        default="You are a careful research assistant. You answer briefly and to the point, and "
+    moderate: bool = setting(False, "moderate the user's message first")
+    style_pass: bool = setting(False, "rewrite the answer in the assistant's style")
+    include_time: bool = setting(False, "add the date and time to the prompt")
+    setting_name: str = setting("Assistant", "name of the assistant")
+    mood: str = setting(
+        "You are a careful research assistant. You answer briefly and to the point, and "
         "you say so where you do not know.",
-        metadata=about("who the assistant is and how it behaves"),
+        "who the assistant is and how it behaves",
     )
-    warn_assistant: str = field(
-        default="", metadata=about("instructions that the assistant must follow")
+    warn_assistant: str = setting("", "instructions that the assistant must follow")
+    search: tuple[str, ...] = setting(
+        ("corpus__search", "searxng__search", "ddgs__search"),
+        "search tools; the first available one is used",
     )
-    search: tuple[str, ...] = field(
-        default=("corpus__search", "searxng__search", "ddgs__search"),
-        metadata=about("search tools; the first available one is used"),
+    reader: str = setting("pages__read", "tool that reads a page")
+    results: int = setting(10, "number of results of a search", validator=(must.ge(1), must.le(50)))
+    input_characters: int = setting(
+        8000, "maximum number of characters of a message", validator=must.ge(1)
     )
-    reader: str = field(default="pages__read", metadata=about("tool that reads a page"))
-    results: int = field(
-        default=10,
-        validator=(must.ge(1), must.le(50)),
-        metadata=about("number of results of a search"),
-    )
-    input_characters: int = field(
-        default=8000,
-        validator=must.ge(1),
-        metadata=about("maximum number of characters of a message"),
-    )
-    prompt_characters: int = field(
-        default=100_000,
-        validator=must.ge(1),
-        metadata=about("maximum number of characters of a prompt"),
+    prompt_characters: int = setting(
+        100_000, "maximum number of characters of a prompt", validator=must.ge(1)
     )

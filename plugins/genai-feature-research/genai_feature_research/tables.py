@@ -94,13 +94,7 @@ class ScoredTable:
     def longer(
         self, rows: Sequence[Mapping[str, Any]], vectors: VectorColumn, changed: bool
     ) -> Any:
-        """A table of the same form with more rows.
-
-        Args:
-            rows: The new rows.
-            vectors: Vectors of all rows.
-            changed: Whether vectors of earlier rows changed.
-        """
+        """A table of the same form with more rows."""
         new = range(self.rows, self.rows + len(rows))
         old = [vectors.row(row) for row in range(self.rows)] if changed else self.columns[VECTOR]
         columns = {

@@ -8,8 +8,7 @@ import pytest
 from genai_feature_research import reactions
 from genai_feature_research.prompts import NOTHING_LEFT
 from genai_feature_research.search import cited
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host_testing.internal.research_engine import Scene, result, scene
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from genai_feature_research.search import MOST, SIZE, passages
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.research_engine import Scene, facts, result

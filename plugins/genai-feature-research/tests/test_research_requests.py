@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from genai_feature_research.assistant import read_request
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import read_json
 from genai_host.errors import GenaiError, NotFound, ValidationError

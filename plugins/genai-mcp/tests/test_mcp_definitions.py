@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from genai_mcp.client.source import MOST_DESCRIPTION, MOST_TOOLS, output_of, tools_of, usable_name
 from genai_mcp.text import Lines, clean, one_line
-from hypothesis import given
-from hypothesis import strategies as st
-from mcp_types import CallToolResult
-from mcp_types import Tool as McpTool
+from hypothesis import given, strategies as st
+from mcp_types import CallToolResult, Tool as McpTool
 from pydantic import ValidationError
 
 from genai_host.api import Image, Text, Tool, ToolContext, ToolOutput

@@ -19,8 +19,7 @@ import requests
 from attrs import frozen
 from genai_mcp.server import http as server_http
 from genai_mcp.server.http import McpEndpoint
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mcp import Client
 
 from genai_host import Config, Host, StaticPlugins, api

@@ -14,8 +14,7 @@ from genai_mcp.server.calls import MOST_CALLS, MOST_UPDATES
 from genai_mcp.server.messages import MOST_TEXT
 from genai_mcp.server.offer import Offer
 from genai_mcp.server.service import PAGE, Service
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Host, api
 from genai_host_testing import InlinePlugin

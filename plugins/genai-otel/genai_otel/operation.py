@@ -221,14 +221,7 @@ class ObservedOperation:
 def of_turn(
     feature: str, conversation: str, model: str, message: Message | None
 ) -> ObservedOperation:
-    """The operation of a turn.
-
-    Args:
-        feature: Name of the feature.
-        conversation: Id of the conversation; may be empty.
-        model: Model of the main role, `name@provider`; empty if there is none.
-        message: The user's message, if it is recorded.
-    """
+    """The operation of a turn."""
     attributes: dict[str, Any] = {names.OPERATION: "invoke_agent", names.AGENT: feature}
     if conversation:
         attributes[names.CONVERSATION] = conversation

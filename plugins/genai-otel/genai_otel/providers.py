@@ -70,9 +70,6 @@ _SDK = logging.getLogger("opentelemetry")
 class Providers:
     """OpenTelemetry providers, of the application or created here.
 
-    Args:
-        want: The signals to send.
-
     Attributes:
         listeners: Listeners that write to the providers.
         are_own: Whether any provider was created here and must be flushed and closed.

@@ -119,9 +119,6 @@ class Gathered:
 
     Args:
         folder: Directory shared by worker processes; empty for a single process.
-
-    Attributes:
-        registry: Registry for the scrape.
     """
 
     def __init__(self, folder: str = "") -> None:

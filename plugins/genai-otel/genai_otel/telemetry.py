@@ -110,9 +110,6 @@ class Listener(Protocol):
 class Telemetry:
     """Telemetry of one process. Thread-safe.
 
-    Args:
-        environ: Environment with the configuration.
-
     Attributes:
         captures: Whether input and output of models are recorded.
         propagates: Whether the trace is propagated to services.

@@ -10,23 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
-from genai_host.api import Command, Tool, ToolSet, about, hookimpl
+from genai_host.api import Command, Tool, ToolSet, hookimpl, setting
 
 
 @frozen
 class Settings:
     """Those of the table `[tools.corpus]`."""
 
-    folder: str = field(
-        default="",
-        metadata=about("directory of the documents", env="GENAI_TOOLS_CORPUS"),
-    )
-    index: str = field(
-        default="",
-        metadata=about("file of the index; in your cache directory if not set"),
-    )
+    folder: str = setting("", "directory of the documents", env="GENAI_TOOLS_CORPUS")
+    index: str = setting("", "file of the index; in your cache directory if not set")
 
 
 @hookimpl

@@ -18,8 +18,7 @@ from genai_search_corpus.documents import (
     of_text,
     read,
 )
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from pypdf import PdfReader, PdfWriter
 
 from genai_host_testing.internal.samples import pdf

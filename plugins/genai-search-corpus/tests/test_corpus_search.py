@@ -10,12 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from genai_search_corpus import Settings, documents
-from genai_search_corpus import corpus as module
+from genai_search_corpus import Settings, corpus as module, documents
 from genai_search_corpus.corpus import Corpus, CorpusState
 from genai_search_corpus.index import Index
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.cli.main import run
 from genai_host.errors import Cancelled, ConfigurationError

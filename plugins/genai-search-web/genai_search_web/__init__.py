@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import field, frozen, validators as must
 
-from genai_host.api import Must, Secret, Tool, ToolSet, about, hookimpl
+from genai_host.api import Must, Secret, Tool, ToolSet, about, hookimpl, setting
 
 SafeSearch = Literal["on", "moderate", "off"]
 
@@ -28,53 +27,36 @@ _IS_ADDRESS = Must(
 class DdgsSettings:
     """Those of the table `[tools.ddgs]`."""
 
-    backend: str = field(
-        default="auto",
-        metadata=about("search engines, for example duckduckgo,mojeek; auto tries all in turn"),
+    backend: str = setting(
+        "auto", "search engines, for example duckduckgo,mojeek; auto tries all in turn"
     )
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
-    seconds: float = field(
-        default=10.0,
-        validator=must.and_(must.gt(0), must.le(300)),
-        metadata=about("timeout of a search engine in seconds"),
+    seconds: float = setting(
+        10.0, "timeout of a search engine in seconds", validator=must.and_(must.gt(0), must.le(300))
     )
-    proxy: str = field(
-        default="",
-        metadata=about("proxy URL; if not set, from the environment"),
-    )
-    certificates: str = field(
-        default="",
-        metadata=about("file of trusted certificates (PEM), for a proxy with its own"),
-    )
+    proxy: str = setting("", "proxy URL; if not set, from the environment")
+    certificates: str = setting("", "file of trusted certificates (PEM), for a proxy with its own")
 
 
 @frozen
 class SearxngSettings:
     """Those of the table `[tools.searxng]`."""
 
-    base_url: str = field(
-        default="",
+    base_url: str = setting(
+        "",
+        "address of the SearXNG server, for example http://127.0.0.1:8888",
+        env="GENAI_SEARXNG_BASE_URL",
         validator=_IS_ADDRESS,
-        metadata=about(
-            "address of the SearXNG server, for example http://127.0.0.1:8888",
-            env="GENAI_SEARXNG_BASE_URL",
-        ),
     )
-    key: Secret | None = field(
-        default=None,
-        metadata=about(
-            "bearer token, if a proxy in front of the server requires one",
-            env="GENAI_SEARXNG_KEY",
-        ),
+    key: Secret | None = setting(
+        None,
+        "bearer token, if a proxy in front of the server requires one",
+        env="GENAI_SEARXNG_KEY",
     )
-    categories: str = field(
-        default="", metadata=about("SearXNG categories, for example general,science")
-    )
+    categories: str = setting("", "SearXNG categories, for example general,science")
     safesearch: SafeSearch = field(default="moderate", metadata=_SAFE)
-    seconds: float = field(
-        default=10.0,
-        validator=must.and_(must.gt(0), must.le(300)),
-        metadata=about("timeout in seconds"),
+    seconds: float = setting(
+        10.0, "timeout in seconds", validator=must.and_(must.gt(0), must.le(300))
     )
 
 

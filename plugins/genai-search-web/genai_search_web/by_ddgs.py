@@ -29,13 +29,7 @@ _BOOKS = ("wikipedia", "grokipedia")
 
 
 class Outcomes:
-    """Outcome of each engine.
-
-    Attributes:
-        statuses: Status of each engine's last reply.
-        timed_out: Engines that exceeded the timeout.
-        failures: Errors of other engines.
-    """
+    """Outcome of each engine."""
 
     def __init__(self) -> None:
         self.statuses: dict[str, int] = {}

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from genai_search_web import tools
 from genai_search_web.results import MOST_WRITTEN, WebResult, plain, sound, written
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import Cancellation
 from genai_host.errors import MalformedReply, RateLimited

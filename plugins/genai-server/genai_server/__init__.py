@@ -26,8 +26,10 @@ from genai_host.api import Command, hookimpl
 if TYPE_CHECKING:
     from genai_server.application import Application as Application
     from genai_server.server import Server as Server
-    from genai_server.settings import AccessLogEntry as AccessLogEntry
-    from genai_server.settings import ServerSettings as ServerSettings
+    from genai_server.settings import (
+        AccessLogEntry as AccessLogEntry,
+        ServerSettings as ServerSettings,
+    )
 
 _HOMES = {
     "AccessLogEntry": "settings",

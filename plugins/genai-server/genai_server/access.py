@@ -379,11 +379,7 @@ class UserRateLimiter:
 
 
 class ByteBudget:
-    """Limit on the total size of request bodies in memory.
-
-    Attributes:
-        left: Bytes that are still free.
-    """
+    """Limit on the total size of request bodies in memory."""
 
     def __init__(self, most: int) -> None:
         self.left = most

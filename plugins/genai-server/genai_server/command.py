@@ -1,28 +1,63 @@
-"""`genai-host serve`: the HTTP server."""
+"""`genai-host serve`: the HTTP server, and its log as text or as JSON lines."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import attrs
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.log import write_json
 from genai_host.cli.terminal import echo, echo_json_line, note
 from genai_host.config.key import ConfigKey
 from genai_host.config.migration import RENAMED, VALUES
 from genai_host.config.schema import ServerConfig, keys_of, read_key
 from genai_host.errors import ConfigurationError, GenaiError
-from genai_host.util.garbage import resume_collection
-from genai_server.access_log import ServeLog, json_log, text_log
+from genai_host.util.interpreter import resume_collection
 
 if TYPE_CHECKING:
     from genai_server import Server
     from genai_server.listener import SharedListener
+    from genai_server.settings import AccessLogEntry
     from genai_server.supervisor import WorkerProcess
+
+
+_REQUESTS = "genai_host.requests"
+
+
+class ServeLog(NamedTuple):
+    """Functions that show an answered request and a warning."""
+
+    answered: Callable[[AccessLogEntry], None]
+    warning: Callable[[str], None]
+
+
+def text_log() -> ServeLog:
+    """The log as text on standard error."""
+    return ServeLog(lambda answered: note(str(answered)), lambda line: note(line, fg="yellow"))
+
+
+def json_log() -> ServeLog:
+    """The log as JSON lines on standard error."""
+    return ServeLog(_write_answered, _write_warning)
+
+
+def _write_answered(answered: AccessLogEntry) -> None:
+    fields = {"message": str(answered), **attrs.asdict(answered)}
+    fields["seconds"] = round(answered.seconds, 6)
+    write_json(datetime.now(UTC).timestamp(), "INFO", _REQUESTS, fields)
+
+
+def _write_warning(text: str) -> None:
+    fields = {"message": text.removeprefix("warning: ")}
+    write_json(datetime.now(UTC).timestamp(), "WARNING", "genai_host.cli", fields)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 Listening = Callable[[str, str], None]

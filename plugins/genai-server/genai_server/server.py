@@ -74,9 +74,6 @@ class Server:
         """Serve in this thread until SIGINT or SIGTERM, then drain. A second signal stops
         immediately.
 
-        Args:
-            listening: Called once the server listens.
-
         Raises:
             BaseException: The host could not be loaded.
         """

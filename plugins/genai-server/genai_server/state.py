@@ -50,10 +50,6 @@ WorkItem = Callable[[], None]
 class Workers:
     """A pool without a size limit: the caller limits the work. The thread that became idle last is
     used first, so that others can end.
-
-    Args:
-        name: Prefix of the names of the threads.
-        clock: Source of time.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -76,9 +72,6 @@ class Workers:
 
     def close(self, seconds: float) -> bool:
         """Accept no more work and wait for running work.
-
-        Args:
-            seconds: Timeout.
 
         Returns:
             Whether all work has ended.

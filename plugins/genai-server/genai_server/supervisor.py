@@ -255,9 +255,6 @@ class Supervisor:
 
         SIGHUP replaces the workers one by one.
 
-        Args:
-            listening: Called once all workers listen.
-
         Raises:
             GenaiError: A worker could not start, and no other serves.
         """

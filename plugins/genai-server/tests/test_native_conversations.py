@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import requests
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from genai_host.api import Answer, Feature, FeatureSteps, Image, NewId, NoSettings, Pause, Turn
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError

@@ -29,7 +29,7 @@ from genai_host.api import (
     Turn,
     write_json,
 )
-from genai_host.api.jobs import MOST_TRIES
+from genai_host.api.storage import MOST_TRIES
 from genai_host.errors import Cancelled, StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents

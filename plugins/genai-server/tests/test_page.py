@@ -12,8 +12,7 @@ import requests
 from genai_server.page.assets import POLICY
 from genai_server.page.markdown import MOST_LETTERS, tree, trees, web_address
 from genai_server.routes import PAGE
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.fixtures import MakeHost

@@ -10,21 +10,17 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
-from genai_host.api import ReactionType, Tool, ToolSet, about, hookimpl
+from genai_host.api import ReactionType, Tool, ToolSet, hookimpl, setting
 
 
 @frozen
 class DataSettings:
     """Those of the table `[tools.data]`."""
 
-    path: str = field(
-        default="",
-        metadata=about(
-            f"a SQLite database, or CSV files separated by {os.pathsep}",
-            env="GENAI_TOOLS_DATA",
-        ),
+    path: str = setting(
+        "", f"a SQLite database, or CSV files separated by {os.pathsep}", env="GENAI_TOOLS_DATA"
     )
 
     @property
@@ -36,10 +32,7 @@ class DataSettings:
 class FilesSettings:
     """Those of the table `[tools.files]`."""
 
-    folder: str = field(
-        default="",
-        metadata=about("directory whose text files may be read", env="GENAI_TOOLS_FILES"),
-    )
+    folder: str = setting("", "directory whose text files may be read", env="GENAI_TOOLS_FILES")
 
 
 @hookimpl

@@ -81,10 +81,6 @@ def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[Sql
     """Return the SQL and its parameters. It requests one row more than the limit, to find out
     whether there are more.
 
-    Args:
-        query: The query.
-        columns: Columns of the table.
-
     Raises:
         ValidationError: The query is inconsistent or does not match the table.
     """

@@ -308,11 +308,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class DataSource:
-    """The configured data. Thread-safe: calls that read CSV files run one at a time.
-
-    Args:
-        named: Paths from the configuration.
-    """
+    """The configured data. Thread-safe: calls that read CSV files run one at a time."""
 
     def __init__(self, named: Sequence[str]) -> None:
         self._named = named

@@ -12,8 +12,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data import source
 from genai_tools_data.source import MOST_BYTES, MOST_COLUMNS
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host import Host
 from genai_host.api import ToolOutput

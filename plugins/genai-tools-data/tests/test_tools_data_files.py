@@ -12,8 +12,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data import file_tools
 from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import ToolOutput
 from genai_host.errors import ValidationError

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from genai_tools_data.calculator import MOST_CHARACTERS, MOST_DIGITS, calculate
 from genai_tools_data.plain_tools import local_time, now
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.errors import ValidationError
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from genai_tools_data.database import Column
 from genai_tools_data.query import Aggregate, Filter, Order, SqlQuery, statement
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.errors import ValidationError
 

@@ -9,8 +9,7 @@ import pytest
 from genai_tools_data.database import MOST_BYTES, kept
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.terminal_view import _width, view
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from genai_host.api import SchemaValidator, Tool, ToolOutput, write_json
 from genai_host.tools.reactions import ReactionViews

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from genai_host.api import Tool, ToolSet, about, hookimpl
+from genai_host.api import Tool, ToolSet, hookimpl, setting
 
 MOST_MEGABYTES = 100
 MOST_SECONDS = 300
@@ -21,19 +21,16 @@ MOST_SECONDS = 300
 class PagesSettings:
     """Those of the table `[tools.pages]`."""
 
-    private: bool = field(
-        default=False,
-        metadata=about("allow pages at private addresses, for example of your network"),
-    )
-    megabytes: int = field(
-        default=10,
+    private: bool = setting(False, "allow pages at private addresses, for example of your network")
+    megabytes: int = setting(
+        10,
+        f"maximum size of a page in MiB, 1 to {MOST_MEGABYTES}",
         validator=[validators.ge(1), validators.le(MOST_MEGABYTES)],
-        metadata=about(f"maximum size of a page in MiB, 1 to {MOST_MEGABYTES}"),
     )
-    seconds: float = field(
-        default=20.0,
+    seconds: float = setting(
+        20.0,
+        f"timeout of a page in seconds, 1 to {MOST_SECONDS}",
         validator=[validators.ge(1), validators.le(MOST_SECONDS)],
-        metadata=about(f"timeout of a page in seconds, 1 to {MOST_SECONDS}"),
     )
 
 

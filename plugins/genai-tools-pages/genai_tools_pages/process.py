@@ -139,12 +139,6 @@ _PDF_SHARE = 0.6  # of the time limit, so that a part of a long PDF is returned
 def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
     """Read the page at a link in this process.
 
-    Args:
-        link: Its address.
-        private: Whether private addresses may be read.
-        most: Maximum size of its body in bytes.
-        seconds: Time limit of the download.
-
     Raises:
         GenaiError: The page cannot be read.
     """
@@ -154,11 +148,6 @@ def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
 
 def read(given: str, downloader: Downloader, seconds: float) -> Page:
     """Read a page with a downloader.
-
-    Args:
-        given: The link.
-        downloader: Downloads it.
-        seconds: Time limit for the pages of a PDF.
 
     Raises:
         ValidationError: The link is invalid, or the content is not a page.

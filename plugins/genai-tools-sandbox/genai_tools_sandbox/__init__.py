@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
-from genai_host.api import Command, ReactionType, ToolSet, ToolSource, about, hookimpl
+from genai_host.api import Command, ReactionType, ToolSet, ToolSource, about, hookimpl, setting
 
 _FILE = {
     "type": "object",
@@ -33,40 +33,29 @@ def _between(least: float, most: float) -> Any:
 class Settings:
     """Those of the table `[tools.sandbox]`. Raises `ValueError` for what is out of bounds."""
 
-    seconds: float = field(
-        default=30.0,
-        validator=_between(0.1, 3600),
-        metadata=about("time limit of the code of a call, in seconds"),
+    seconds: float = setting(
+        30.0, "time limit of the code of a call, in seconds", validator=_between(0.1, 3600)
     )
-    memory: int = field(
-        default=512,
-        validator=_between(64, 4096),
-        metadata=about("memory limit of the code, in MiB"),
-    )
-    sessions: int = field(
-        default=4,
+    memory: int = setting(512, "memory limit of the code, in MiB", validator=_between(64, 4096))
+    sessions: int = setting(
+        4,
+        "maximum number of concurrent sessions, each a separate process",
         validator=_between(1, 64),
-        metadata=about("maximum number of concurrent sessions, each a separate process"),
     )
-    idle_seconds: float = field(
-        default=600.0,
-        validator=_between(1, 86_400),
-        metadata=about("seconds until an idle session ends"),
+    idle_seconds: float = setting(
+        600.0, "seconds until an idle session ends", validator=_between(1, 86_400)
     )
     output_characters: int = field(
         default=20_000,
         validator=_between(100, 90_000),  # the host truncates texts at 100,000
         metadata=about("maximum number of output characters sent to the model"),
     )
-    file_bytes: int = field(
-        default=20_000_000,
+    file_bytes: int = setting(
+        20_000_000,
+        "maximum size of the files of a call, in bytes",
         validator=_between(1, 100_000_000),
-        metadata=about("maximum size of the files of a call, in bytes"),
     )
-    folder: str = field(
-        default="",
-        metadata=about("directory of Pyodide; in your cache directory if not set"),
-    )
+    folder: str = setting("", "directory of Pyodide; in your cache directory if not set")
 
 
 @hookimpl

@@ -35,12 +35,7 @@ _IMAGES = ("image/png", "image/jpeg")
 
 @frozen
 class GivenFile:
-    """A file for the code to read.
-
-    Attributes:
-        name: Of the file, below /mnt/data.
-        data: What is in it, as base64.
-    """
+    """A file for the code to read."""
 
     name: str
     data: str

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genai_tools_sandbox import process as process_module
-from genai_tools_sandbox import supervisor
+from genai_tools_sandbox import process as process_module, supervisor
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 
 from genai_host.api import Cancellation

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from genai_host.api import Model, Provider, ProviderType, Secret, Services, about, hookimpl
+from genai_host.api import Model, Provider, ProviderType, Secret, Services, hookimpl, setting
 from genai_vendor_anthropic.models import CHAT
 
 __all__ = ["CHAT", "AnthropicSettings"]
@@ -19,35 +19,25 @@ __all__ = ["CHAT", "AnthropicSettings"]
 
 @frozen
 class AnthropicSettings:
-    base_url: str = field(
-        default="https://api.anthropic.com",
-        metadata=about("address of the service", env="ANTHROPIC_BASE_URL"),
+    base_url: str = setting(
+        "https://api.anthropic.com", "address of the service", env="ANTHROPIC_BASE_URL"
     )
-    api_key: Secret | None = field(default=None, metadata=about("API key", env="ANTHROPIC_API_KEY"))
-    auth_token: Secret | None = field(
-        default=None,
-        metadata=about("bearer token instead of a key, for gateways", env="ANTHROPIC_AUTH_TOKEN"),
+    api_key: Secret | None = setting(None, "API key", env="ANTHROPIC_API_KEY")
+    auth_token: Secret | None = setting(
+        None, "bearer token instead of a key, for gateways", env="ANTHROPIC_AUTH_TOKEN"
     )
-    version: str = field(
-        default="2026-10-21",
-        metadata=about("API version; 2023-06-01 accepts temperature, top_p and top_k"),
+    version: str = setting(
+        "2026-10-21", "API version; 2023-06-01 accepts temperature, top_p and top_k"
     )
-    betas: tuple[str, ...] = field(
-        default=(), metadata=about("beta features to enable, sent with each request")
+    betas: tuple[str, ...] = setting((), "beta features to enable, sent with each request")
+    drop_stale_thinking: bool = setting(
+        False, "drop earlier reasoning if the content before it has changed, instead of failing"
     )
-    drop_stale_thinking: bool = field(
-        default=False,
-        metadata=about(
-            "drop earlier reasoning if the content before it has changed, instead of failing"
-        ),
+    cache: Literal["request", "blocks"] = setting(
+        "request", "placement of prompt_cache: for the whole request, or per block"
     )
-    cache: Literal["request", "blocks"] = field(
-        default="request",
-        metadata=about("placement of prompt_cache: for the whole request, or per block"),
-    )
-    lacks: tuple[str, ...] = field(
-        default=(),
-        metadata=about("capabilities that a compatible service lacks, for example schema, files"),
+    lacks: tuple[str, ...] = setting(
+        (), "capabilities that a compatible service lacks, for example schema, files"
     )
 
 

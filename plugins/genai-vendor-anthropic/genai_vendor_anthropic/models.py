@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, standard_parameters
+from genai_host.api import Model, parameter, standard_parameters
 
 _DIALECT = "anthropic-messages"
 _ABLE = {"tools", "schema", "images", "files", "reasoning"}
@@ -92,11 +92,9 @@ def _max_tokens(most: int) -> Mapping[str, Any]:
 def _effort(efforts: str, without: Sequence[str] = ()) -> Mapping[str, Any]:
     least, _, most = efforts.partition("-")
     known = _EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1]
-    return {
-        "type": "string",
-        "enum": [effort for effort in known if effort not in without],
-        "description": "reasoning effort",
-    }
+    return parameter(
+        "string", "reasoning effort", enum=[effort for effort in known if effort not in without]
+    )
 
 
 CHAT: Sequence[Model] = (

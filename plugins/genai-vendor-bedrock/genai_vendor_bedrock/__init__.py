@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from genai_host.api import (
     Dialect,
@@ -22,8 +22,8 @@ from genai_host.api import (
     ProviderType,
     Secret,
     Services,
-    about,
     hookimpl,
+    setting,
 )
 from genai_vendor_bedrock.models import NOVA, OFFERINGS
 
@@ -32,62 +32,40 @@ __all__ = ["NOVA", "OFFERINGS", "BedrockSettings"]
 
 @frozen
 class BedrockSettings:
-    region: str = field(
-        default="",
-        metadata=about(
-            "AWS region; empty for that of the profile", env=("AWS_REGION", "AWS_DEFAULT_REGION")
-        ),
+    region: str = setting(
+        "", "AWS region; empty for that of the profile", env=("AWS_REGION", "AWS_DEFAULT_REGION")
     )
-    profile: str = field(
-        default="",
-        metadata=about("profile of your AWS files; comes before keys in the environment"),
+    profile: str = setting("", "profile of your AWS files; comes before keys in the environment")
+    bearer_token: Secret | None = setting(
+        None,
+        "API key of Bedrock; comes before all other credentials",
+        env="AWS_BEARER_TOKEN_BEDROCK",
     )
-    bearer_token: Secret | None = field(
-        default=None,
-        metadata=about(
-            "API key of Bedrock; comes before all other credentials",
-            env="AWS_BEARER_TOKEN_BEDROCK",
-        ),
+    access_key_id: Secret | None = setting(
+        None, "access key of an AWS user", env="AWS_ACCESS_KEY_ID"
     )
-    access_key_id: Secret | None = field(
-        default=None, metadata=about("access key of an AWS user", env="AWS_ACCESS_KEY_ID")
+    secret_access_key: Secret | None = setting(
+        None, "secret access key of the AWS user", env="AWS_SECRET_ACCESS_KEY"
     )
-    secret_access_key: Secret | None = field(
-        default=None,
-        metadata=about("secret access key of the AWS user", env="AWS_SECRET_ACCESS_KEY"),
+    session_token: Secret | None = setting(
+        None, "session token of temporary credentials", env="AWS_SESSION_TOKEN"
     )
-    session_token: Secret | None = field(
-        default=None,
-        metadata=about("session token of temporary credentials", env="AWS_SESSION_TOKEN"),
+    machine_role: bool = setting(False, "use the IAM role of the EC2 instance")
+    geography: str = setting(
+        "",
+        "geography whose inference profiles replace the global ones, for example us, "
+        "eu, apac, jp or au",
     )
-    machine_role: bool = field(
-        default=False,
-        metadata=about("use the IAM role of the EC2 instance"),
+    betas: tuple[str, ...] = setting((), "Anthropic beta features to enable for Claude")
+    endpoint: str = setting(
+        "",
+        "URL of the service, if not the default",
+        env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
     )
-    geography: str = field(
-        default="",
-        metadata=about(
-            "geography whose inference profiles replace the global ones, for example us, "
-            "eu, apac, jp or au"
-        ),
-    )
-    betas: tuple[str, ...] = field(
-        default=(),
-        metadata=about("Anthropic beta features to enable for Claude"),
-    )
-    endpoint: str = field(
-        default="",
-        metadata=about(
-            "URL of the service, if not the default",
-            env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
-        ),
-    )
-    control_endpoint: str = field(
-        default="",
-        metadata=about(
-            "URL of the endpoint that lists models",
-            env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
-        ),
+    control_endpoint: str = setting(
+        "",
+        "URL of the endpoint that lists models",
+        env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
     )
 
 

@@ -28,6 +28,7 @@ from genai_host.api import (
     ToolSchema,
     asked_in_words,
     held_form,
+    parameter,
     read_reply,
     standard_parameters,
     write_json,
@@ -72,35 +73,30 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     parameters = {
         **standard_parameters("temperature", "top_p", "max_tokens", "stop"),
         "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
-        "reasoning_effort": {
-            "type": "string",
-            "enum": ["low", "medium", "high", "xhigh", "max"],
-            "description": "reasoning effort",
-        },
-        "prompt_cache": {
-            "type": "string",
-            "enum": ["5m", "1h"],
-            "description": "cache the prompt, and for how long",
-        },
-        "guardrail": {
-            "type": "object",
-            "properties": {
+        "reasoning_effort": parameter(
+            "string", "reasoning effort", enum=["low", "medium", "high", "xhigh", "max"]
+        ),
+        "prompt_cache": parameter(
+            "string", "cache the prompt, and for how long", enum=["5m", "1h"]
+        ),
+        "guardrail": parameter(
+            "object",
+            "guardrail to apply",
+            properties={
                 "guardrailIdentifier": {"type": "string"},
                 "guardrailVersion": {"type": "string"},
                 "trace": {"type": "string"},
             },
-            "required": ["guardrailIdentifier", "guardrailVersion"],
-            "description": "guardrail to apply",
-        },
-        "service_tier": {
-            "type": "string",
-            "enum": ["default", "priority", "flex", "reserved"],
-            "description": "service tier, which determines latency and price",
-        },
-        "additional_fields": {
-            "type": "object",
-            "description": "model-specific fields, by the names of its vendor",
-        },
+            required=["guardrailIdentifier", "guardrailVersion"],
+        ),
+        "service_tier": parameter(
+            "string",
+            "service tier, which determines latency and price",
+            enum=["default", "priority", "flex", "reserved"],
+        ),
+        "additional_fields": parameter(
+            "object", "model-specific fields, by the names of its vendor"
+        ),
     }
     price_parameters = frozenset({"service_tier"})
     reserved = frozenset({"messages", "system", "toolConfig"})

@@ -75,13 +75,7 @@ def error_in(data: Mapping[str, Any], status: int | None, kind: str = "") -> Gen
 
 
 def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiError:
-    """Return the error for a type of exception, for example `ThrottlingException`.
-
-    Args:
-        kind: The type.
-        message: The message.
-        status: HTTP status; None in a stream.
-    """
+    """Return the error for a type of exception, for example `ThrottlingException`."""
     name = kind.partition(":")[0].rpartition("#")[2].lower().removesuffix("exception")
     text = one_line(message) or f"the service returned {one_line(kind) or 'an error'}"
     known = _STATUS_OF_KIND.get(name)

@@ -146,12 +146,7 @@ _MESSAGE = b'{"role":"%b","content":[%b]}'
 def wire_messages(
     messages: Sequence[Message], mark: ConverseBlock | None = None
 ) -> list[EncodedJson]:
-    """Return the messages of the user and the model.
-
-    Args:
-        messages: The messages.
-        mark: Block to add at the end.
-    """
+    """Return the messages of the user and the model."""
     encoded = [each for each in _encoded(messages) if each[1]]
     turns = [
         (role, [each for _, each in turn]) for role, turn in groupby(encoded, lambda it: it[0])

@@ -13,8 +13,7 @@ from zlib import crc32
 import pytest
 from botocore.eventstream import EventStreamBuffer
 from genai_vendor_bedrock.event_stream import read_events
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import StreamEvent
 from genai_host.errors import (

@@ -9,8 +9,16 @@ import pytest
 from genai_vendor_bedrock.converse import BedrockConverse
 from hypothesis import strategies as st
 
-from genai_host.api import ChatCall, Delta, Message, ProviderReply, Reasoning, ToolCall, Usage
-from genai_host.api import VendorPart as Part
+from genai_host.api import (
+    ChatCall,
+    Delta,
+    Message,
+    ProviderReply,
+    Reasoning,
+    ToolCall,
+    Usage,
+    VendorPart as Part,
+)
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,

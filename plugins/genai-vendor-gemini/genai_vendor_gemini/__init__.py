@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from genai_host.api import (
     Model,
@@ -19,8 +19,8 @@ from genai_host.api import (
     ProviderType,
     Secret,
     Services,
-    about,
     hookimpl,
+    setting,
 )
 from genai_vendor_gemini.models import CHAT, CLAUDE, EMBED
 
@@ -29,41 +29,30 @@ __all__ = ["CHAT", "CLAUDE", "EMBED", "GeminiSettings", "VertexSettings"]
 
 @frozen
 class GeminiSettings:
-    base_url: str = field(
-        default="https://generativelanguage.googleapis.com",
-        metadata=about("address of the service, without its version", env="GOOGLE_GEMINI_BASE_URL"),
+    base_url: str = setting(
+        "https://generativelanguage.googleapis.com",
+        "address of the service, without its version",
+        env="GOOGLE_GEMINI_BASE_URL",
     )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
-    )
-    api_version: str = field(default="v1beta", metadata=about("version of the API, for example v1"))
+    api_key: Secret | None = setting(None, "API key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
+    api_version: str = setting("v1beta", "version of the API, for example v1")
 
 
 @frozen
 class VertexSettings:
-    project: str = field(
-        default="", metadata=about("project that is billed", env="GOOGLE_CLOUD_PROJECT")
+    project: str = setting("", "project that is billed", env="GOOGLE_CLOUD_PROJECT")
+    location: str = setting(
+        "global", "where models run, for example europe-west4", env="GOOGLE_CLOUD_LOCATION"
     )
-    location: str = field(
-        default="global",
-        metadata=about("where models run, for example europe-west4", env="GOOGLE_CLOUD_LOCATION"),
+    token: Secret | None = setting(
+        None,
+        "access token instead of application default credentials; not renewed",
+        env="CLOUDSDK_AUTH_ACCESS_TOKEN",
     )
-    token: Secret | None = field(
-        default=None,
-        metadata=about(
-            "access token instead of application default credentials; not renewed",
-            env="CLOUDSDK_AUTH_ACCESS_TOKEN",
-        ),
+    base_url: str = setting(
+        "", "URL of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
     )
-    base_url: str = field(
-        default="",
-        metadata=about(
-            "URL of the service, if not that of its location", env="GOOGLE_VERTEX_BASE_URL"
-        ),
-    )
-    api_version: str = field(
-        default="v1beta1", metadata=about("version of the API for Gemini, for example v1")
-    )
+    api_version: str = setting("v1beta1", "version of the API for Gemini, for example v1")
 
 
 def _open(settings: GeminiSettings, services: Services) -> Provider:

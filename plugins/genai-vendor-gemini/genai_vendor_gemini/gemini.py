@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from genai_wire_gemini.dialect.embed_content import EmbedContent
-from genai_wire_gemini.dialect.failures import objects_in
-from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
+from genai_wire_gemini.dialect.generate_content import (
+    EmbedContent,
+    GeminiCountTokens,
+    GenerateContent,
+)
+from genai_wire_gemini.dialect.replies import objects_in
 
 from genai_host.api import (
     CancelToken,

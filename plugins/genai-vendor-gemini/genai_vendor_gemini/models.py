@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, Offering, standard_parameters
+from genai_host.api import Model, Offering, parameter, standard_parameters
 
 _WINDOW = 1_048_576
 _MAX_OUTPUT = 65_536
@@ -59,12 +59,7 @@ def _embed(name: str, window: int, *, purpose: bool) -> Model:
         operation="embed",
         window=window,
         parameters={
-            "dimensions": {
-                "type": "integer",
-                "minimum": 128,
-                "maximum": 3072,
-                "description": "size of the vectors",
-            },
+            "dimensions": parameter("integer", "size of the vectors", minimum=128, maximum=3072),
             **({} if purpose else {"task_type": False}),
         },
         variant={} if purpose else {"gemini-embed": {"purpose": False}},
@@ -78,11 +73,11 @@ def _at(name: str) -> Mapping[str, str]:
 
 def _effort(efforts: str) -> Mapping[str, Any]:
     least, _, most = efforts.partition("-")
-    return {
-        "type": "string",
-        "enum": _EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1],
-        "description": "reasoning effort",
-    }
+    return parameter(
+        "string",
+        "reasoning effort",
+        enum=_EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1],
+    )
 
 
 CHAT: Sequence[Model] = (

@@ -11,8 +11,11 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_gemini
 import pytest
-from genai_wire_gemini.dialect.embed_content import EmbedContent
-from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
+from genai_wire_gemini.dialect.generate_content import (
+    EmbedContent,
+    GeminiCountTokens,
+    GenerateContent,
+)
 
 from genai_host.api import Usage
 from genai_host.errors import (

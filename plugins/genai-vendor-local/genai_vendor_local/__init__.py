@@ -10,10 +10,18 @@ import os
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import field, frozen, validators as must
 
-from genai_host.api import Command, Offering, Provider, ProviderType, Services, about, hookimpl
+from genai_host.api import (
+    Command,
+    Offering,
+    Provider,
+    ProviderType,
+    Services,
+    about,
+    hookimpl,
+    setting,
+)
 
 __all__ = ["Settings"]
 
@@ -30,27 +38,17 @@ class Settings:
         validator=must.ge(1),
         metadata=about("number of threads; half of the cores if not set"),
     )
-    window: int = field(
-        default=4096,
+    window: int = setting(
+        4096,
+        "context window in tokens, for prompt and answer; larger ones need more memory",
         validator=must.ge(256),
-        metadata=about(
-            "context window in tokens, for prompt and answer; larger ones need more memory"
-        ),
     )
-    max_tokens: int = field(
-        default=512,
-        validator=must.ge(1),
-        metadata=about("default maximum number of output tokens"),
-    )
-    gpu_layers: int = field(
-        default=0, metadata=about("layers to compute on a GPU; -1 for all that fit")
-    )
-    tools: Literal["constrained", "template"] = field(
-        default="constrained",
-        metadata=about(
-            "format of tool calls: constrained by a grammar, for any model, or as in "
-            "the chat template of the model, if it supports tools"
-        ),
+    max_tokens: int = setting(512, "default maximum number of output tokens", validator=must.ge(1))
+    gpu_layers: int = setting(0, "layers to compute on a GPU; -1 for all that fit")
+    tools: Literal["constrained", "template"] = setting(
+        "constrained",
+        "format of tool calls: constrained by a grammar, for any model, or as in "
+        "the chat template of the model, if it supports tools",
     )
 
 

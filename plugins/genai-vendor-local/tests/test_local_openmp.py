@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from genai_vendor_local import Settings, downloads, openmp
-from genai_vendor_local.loadable import OPENMP as NAME
-from genai_vendor_local.loadable import environment
+from genai_vendor_local.loadable import OPENMP as NAME, environment
 from genai_vendor_local.openmp import Runtime
 from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.weights import DEFAULT

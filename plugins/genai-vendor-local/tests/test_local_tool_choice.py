@@ -10,8 +10,7 @@ import pytest
 from genai_vendor_local.tool_choice import Examples, ToolChoice, in_plain_text
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import read_completion
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import (
     ChatCall,

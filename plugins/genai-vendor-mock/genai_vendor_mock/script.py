@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from genai_host.api import Codec, FinishReason, ToolCall, Usage, about
+from genai_host.api import Codec, FinishReason, ToolCall, Usage, setting
 from genai_host.errors import ConfigurationError, ServiceUnavailable, ValidationError
 
 Fault = Literal[
@@ -63,17 +63,13 @@ class ScriptedReply:
 
 @frozen
 class Settings:
-    replies: Sequence[Any] = field(
-        default=(),
-        metadata=about("answers in order: strings or tables; if empty, the message is repeated"),
+    replies: Sequence[Any] = setting(
+        (), "answers in order: strings or tables; if empty, the message is repeated"
     )
-    repeat: bool = field(default=False, metadata=about("start over when all replies are used"))
-    missing: str = field(
-        default="", metadata=about("reason why the provider is reported as unavailable")
-    )
-    priced_as: str = field(
-        default="",
-        metadata=about("provider whose prices are used, for example openai; free for none"),
+    repeat: bool = setting(False, "start over when all replies are used")
+    missing: str = setting("", "reason why the provider is reported as unavailable")
+    priced_as: str = setting(
+        "", "provider whose prices are used, for example openai; free for none"
     )
 
 

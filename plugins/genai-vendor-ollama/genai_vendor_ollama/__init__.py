@@ -10,7 +10,16 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import Offering, Provider, ProviderType, Secret, Services, about, hookimpl
+from genai_host.api import (
+    Offering,
+    Provider,
+    ProviderType,
+    Secret,
+    Services,
+    about,
+    hookimpl,
+    setting,
+)
 from genai_vendor_ollama.offerings import offerings
 
 __all__ = ["OllamaSettings"]
@@ -18,38 +27,24 @@ __all__ = ["OllamaSettings"]
 
 @frozen
 class OllamaSettings:
-    base_url: str = field(
-        default="",
-        metadata=about(
-            "address of the server, for example gpu-box:11434 or https://ollama.com; "
-            "this machine if empty",
-            env="OLLAMA_HOST",
-        ),
+    base_url: str = setting(
+        "",
+        "address of the server, for example gpu-box:11434 or https://ollama.com; "
+        "this machine if empty",
+        env="OLLAMA_HOST",
     )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key, for ollama.com", env="OLLAMA_API_KEY")
+    api_key: Secret | None = setting(None, "API key, for ollama.com", env="OLLAMA_API_KEY")
+    default_model: str = setting("", "default model for chat")
+    default_embed_model: str = setting("", "default model for embeddings")
+    keep_alive: str | float = setting(
+        "", "how long models stay loaded: 10m, a number of seconds, 0, or -1 for no limit"
     )
-    default_model: str = field(default="", metadata=about("default model for chat"))
-    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
-    keep_alive: str | float = field(
-        default="",
-        metadata=about(
-            "how long models stay loaded: 10m, a number of seconds, 0, or -1 for no limit"
-        ),
-    )
-    num_ctx: int | None = field(
-        default=None, metadata=about("context window in tokens, for prompt and answer")
-    )
+    num_ctx: int | None = setting(None, "context window in tokens, for prompt and answer")
     options: Mapping[str, Any] = field(factory=dict, metadata=about("Ollama options for all calls"))
-    truncate: bool = field(
-        default=False,
-        metadata=about("let the server truncate prompts that exceed the window"),
-    )
-    ask_each: bool = field(
-        default=False,
-        metadata=about(
-            "query the capabilities of each model for lists, as older servers do not include them"
-        ),
+    truncate: bool = setting(False, "let the server truncate prompts that exceed the window")
+    ask_each: bool = setting(
+        False,
+        "query the capabilities of each model for lists, as older servers do not include them",
     )
 
 

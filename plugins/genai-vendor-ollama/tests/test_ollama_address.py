@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from genai_vendor_ollama.provider import address_of, is_cloud
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 ADDRESSES = {
     "": "http://127.0.0.1:11434",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_host.api import Model, Provider, ProviderType, Secret, Services, about, hookimpl
+from genai_host.api import Model, Provider, ProviderType, Secret, Services, about, hookimpl, setting
 from genai_vendor_openai.models import CHAT, EMBED, MODERATE, TRANSCRIBE
 
 __all__ = [
@@ -32,46 +32,33 @@ DialectName = Literal["openai-chat", "openai-responses", "openai-embed"]
 
 @frozen
 class OpenAISettings:
-    base_url: str = field(
-        default="https://api.openai.com/v1",
-        metadata=about("address of the service", env="OPENAI_BASE_URL"),
+    base_url: str = setting(
+        "https://api.openai.com/v1", "address of the service", env="OPENAI_BASE_URL"
     )
-    api_key: Secret | None = field(default=None, metadata=about("API key", env="OPENAI_API_KEY"))
-    organization: str = field(
-        default="", metadata=about("organization that is billed", env="OPENAI_ORG_ID")
-    )
-    project: str = field(
-        default="", metadata=about("project of the organization", env="OPENAI_PROJECT_ID")
-    )
+    api_key: Secret | None = setting(None, "API key", env="OPENAI_API_KEY")
+    organization: str = setting("", "organization that is billed", env="OPENAI_ORG_ID")
+    project: str = setting("", "project of the organization", env="OPENAI_PROJECT_ID")
 
 
 @frozen
 class AzureSettings:
-    endpoint: str = field(
-        default="",
-        metadata=about(
-            "address of the resource, for example https://my-resource.openai.azure.com",
-            env="AZURE_OPENAI_ENDPOINT",
-        ),
+    endpoint: str = setting(
+        "",
+        "address of the resource, for example https://my-resource.openai.azure.com",
+        env="AZURE_OPENAI_ENDPOINT",
     )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key", env="AZURE_OPENAI_API_KEY")
+    api_key: Secret | None = setting(None, "API key", env="AZURE_OPENAI_API_KEY")
+    token: Secret | None = setting(
+        None, "Microsoft Entra ID token instead of a key", env="AZURE_OPENAI_AD_TOKEN"
     )
-    token: Secret | None = field(
-        default=None,
-        metadata=about("Microsoft Entra ID token instead of a key", env="AZURE_OPENAI_AD_TOKEN"),
+    token_command: tuple[str, ...] = setting(
+        (), "command that prints such a token; takes precedence over both"
     )
-    token_command: tuple[str, ...] = field(
-        default=(),
-        metadata=about("command that prints such a token; takes precedence over both"),
-    )
-    api_version: str = field(
-        default="",
-        metadata=about(
-            "dated API version, for example 2024-10-21; empty for the v1 API, "
-            "`preview` for its previews",
-            env="OPENAI_API_VERSION",
-        ),
+    api_version: str = setting(
+        "",
+        "dated API version, for example 2024-10-21; empty for the v1 API, "
+        "`preview` for its previews",
+        env="OPENAI_API_VERSION",
     )
 
 
@@ -82,12 +69,8 @@ def _variant(help: str) -> Any:
 
 @frozen
 class CompatibleSettings:
-    base_url: str = field(
-        default="", metadata=about("address of the service, for example http://localhost:8000/v1")
-    )
-    api_key: Secret | None = field(
-        default=None, metadata=about("API key, if the service needs one")
-    )
+    base_url: str = setting("", "address of the service, for example http://localhost:8000/v1")
+    api_key: Secret | None = setting(None, "API key, if the service needs one")
     headers: Mapping[str, str] = field(
         factory=dict, metadata=about("further headers, sent with each request")
     )
@@ -95,28 +78,20 @@ class CompatibleSettings:
         factory=dict,
         metadata=about("further fields of the body, sent with each request, such as top_k"),
     )
-    serves: tuple[DialectName, ...] = field(
-        default=("openai-chat", "openai-embed"),
-        metadata=about("dialects that the service supports, best first"),
+    serves: tuple[DialectName, ...] = setting(
+        ("openai-chat", "openai-embed"), "dialects that the service supports, best first"
     )
-    completions: bool = field(
-        default=True,
-        metadata=about(
-            "the service has text completions for the models of openai-chat; false to send texts "
-            "as messages of a chat"
-        ),
+    completions: bool = setting(
+        True,
+        "the service has text completions for the models of openai-chat; false to send texts "
+        "as messages of a chat",
     )
-    lacks: tuple[str, ...] = field(
-        default=(),
-        metadata=about(
-            "capabilities that the service lacks, for example stream, tools, schema, images"
-        ),
+    lacks: tuple[str, ...] = setting(
+        (), "capabilities that the service lacks, for example stream, tools, schema, images"
     )
-    default_model: str = field(default="", metadata=about("default model for chat"))
-    default_embed_model: str = field(default="", metadata=about("default model for embeddings"))
-    default_transcription_model: str = field(
-        default="", metadata=about("default model for speech to text")
-    )
+    default_model: str = setting("", "default model for chat")
+    default_embed_model: str = setting("", "default model for embeddings")
+    default_transcription_model: str = setting("", "default model for speech to text")
     max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = _variant(
         "name of the field for the maximum number of output tokens"
     )
@@ -147,7 +122,7 @@ def _open_azure(settings: AzureSettings, services: Services) -> Provider:
 
 
 def _open_compatible(settings: CompatibleSettings, services: Services) -> Provider:
-    from genai_vendor_openai.compatible import CompatibleProvider
+    from genai_vendor_openai.openai import CompatibleProvider
 
     return CompatibleProvider(settings, services)
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, standard_parameters
+from genai_host.api import Model, parameter, standard_parameters
 
 _WINDOW_OF_6 = 1_050_000
 _WINDOW_OF_5 = 400_000
 _ABLE = {"tools", "schema", "images", "files"}
 _GUIDES = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop")
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_VERBOSITY: Mapping[str, Any] = {
-    "type": "string",
-    "enum": ["low", "medium", "high"],
-    "description": "length of the answer",
-}
+_VERBOSITY: Mapping[str, Any] = parameter(
+    "string", "length of the answer", enum=["low", "medium", "high"]
+)
 
 
 def _thinking(
@@ -95,12 +93,7 @@ def _embed(name: str, dimensions: int | None) -> Model:
         window=8192,
         parameters={
             "dimensions": dimensions is not None
-            and {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": dimensions,
-                "description": "size of the vectors",
-            }
+            and parameter("integer", "size of the vectors", minimum=1, maximum=dimensions)
         },
         at=_at(name),
     )
@@ -118,11 +111,9 @@ def _max_tokens(most: int) -> Mapping[str, Any]:
 def _effort(efforts: str) -> Mapping[str, Any]:
     least, _, most = efforts.partition("-")
     known = [effort for effort in _EFFORTS if effort != "minimal" or least == "minimal"]
-    return {
-        "type": "string",
-        "enum": known[known.index(least) : known.index(most) + 1],
-        "description": "reasoning effort",
-    }
+    return parameter(
+        "string", "reasoning effort", enum=known[known.index(least) : known.index(most) + 1]
+    )
 
 
 _WITHOUT_THINKING = ("temperature", "top_p")  # accepted without reasoning, the default

@@ -1,4 +1,5 @@
-"""The provider `openai`: OpenAI's own service. Parameters of compatible servers, beyond its own.
+"""The providers `openai`, OpenAI's own service, and `openai-compatible`, any server with such an
+API. Parameters of compatible servers, beyond its own.
 
 Source of the parameters: vLLM, "OpenAI-Compatible Server", extra parameters; llama.cpp,
 `tools/server/README.md`; LM Studio, "Chat Completions"; OpenRouter, "Parameters"; SGLang, "Sampling
@@ -11,15 +12,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from attrs import asdict
+
 from genai_host.api import (
     CancelToken,
     DialectEndpoint,
     HttpProvider,
     ListedModel,
+    Operation,
     Services,
     listed_models,
+    parameter,
 )
-from genai_vendor_openai import OpenAISettings
+from genai_host.errors import ConfigurationError
+from genai_vendor_openai import CompatibleSettings, DialectName, OpenAISettings
 
 
 def _numbers(**described: str) -> dict[str, Any]:
@@ -54,10 +60,9 @@ OF_SERVERS: Mapping[str, Any] = {
         top_n_sigma="top-n-sigma sampling: standard deviations below the likeliest token",
         id_slot="slot that computes the answer",
     ),
-    "chat_template_kwargs": {
-        "type": "object",
-        "description": 'values for the model\'s chat template, such as {"enable_thinking": false}',
-    },
+    "chat_template_kwargs": parameter(
+        "object", 'values for the model\'s chat template, such as {"enable_thinking": false}'
+    ),
     "ignore_eos": {"type": "boolean", "description": "ignore the end-of-sequence token"},
     "skip_special_tokens": {"type": "boolean", "description": "omit special tokens"},
     "cache_prompt": {"type": "boolean", "description": "cache the prompt for the next request"},
@@ -66,10 +71,7 @@ OF_SERVERS: Mapping[str, Any] = {
     "grammar": {"type": "string", "description": "grammar that the answer must match"},
     "structured_outputs": {"type": "object", "description": "constraint of the answer"},
     "guided_json": {"description": "JSON Schema that the answer must match"},
-    "guided_regex": {
-        "type": "string",
-        "description": "regular expression that the answer must match",
-    },
+    "guided_regex": parameter("string", "regular expression that the answer must match"),
     "guided_choice": {"type": "array", "description": "allowed answers"},
     "guided_grammar": {"type": "string", "description": "grammar that the answer must match"},
     "enable_thinking": {"type": "boolean", "description": "enable reasoning"},
@@ -143,3 +145,65 @@ _ELSEWHERE: Mapping[str, DialectEndpoint] = {
     "openai-moderate": DialectEndpoint(model_ids="*moderation*"),
     "openai-transcribe": DialectEndpoint(),
 }
+
+
+_VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
+    "openai-chat": (
+        "max_tokens", "system_role", "stream_usage", "strict", "object_root", "json_object",
+        "image_detail", "reasoning",
+    ),
+    "openai-responses": (
+        "system_role", "encrypted_reasoning", "strict", "object_root", "json_object",
+        "image_detail",
+    ),
+    "openai-embed": ("purpose", "encoding"),
+}  # fmt: skip
+"""The variants of each dialect."""
+
+
+class CompatibleProvider(HttpProvider):
+    call_limits = PATIENT
+
+    def __init__(self, settings: CompatibleSettings, services: Services) -> None:
+        super().__init__(services, settings.base_url, settings.headers, key=settings.api_key)
+        self.serves = _serves(settings)
+        self.extra_body = settings.extra_body
+        self.default_models = _default_models(settings, services.instance)
+
+    def unavailable_reason(self) -> str | None:
+        if not self.base_url:
+            return f"no address: set base_url in [providers.{self.services.instance}]"
+        return None
+
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
+        return listed_models(self.get("/models", limits))
+
+
+def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
+    if not settings.serves:
+        raise ConfigurationError("serves must name at least one dialect")
+    chosen = {
+        name: value for name, value in asdict(settings, recurse=False).items() if value is not None
+    }
+    serves: dict[str, DialectEndpoint] = {
+        dialect: DialectEndpoint(
+            unsupported=settings.lacks,
+            parameters=OF_SERVERS if dialect == "openai-chat" else {},
+            variant={name: chosen[name] for name in _VARIANTS[dialect] if name in chosen},
+        )
+        for dialect in settings.serves
+    }
+    serves["openai-transcribe"] = DialectEndpoint()
+    if settings.completions:
+        serves["openai-completions"] = DialectEndpoint(unsupported=settings.lacks)
+    return serves
+
+
+def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Operation, str]:
+    """Return the default models, whose ids can look like instances: `openai/gpt-oss-20b`."""
+    named: Mapping[Operation, str] = {
+        "chat": settings.default_model,
+        "embed": settings.default_embed_model,
+        "transcribe": settings.default_transcription_model,
+    }
+    return {operation: f"{instance}/{model}" for operation, model in named.items() if model}

@@ -18,8 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import field, frozen
-from attrs import validators as must
+from attrs import frozen, validators as must
 
 from genai_host.api import (
     FREE,
@@ -34,9 +33,9 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     Services,
-    about,
     hookimpl,
     read_json,
+    setting,
 )
 from genai_host.errors import MalformedReply
 
@@ -55,16 +54,13 @@ Language = Literal[
 
 @frozen
 class Settings:
-    languages: Sequence[Language] = field(
-        default=("english",),
-        validator=must.min_len(1),
-        metadata=about("languages of the word lists"),
+    languages: Sequence[Language] = setting(
+        ("english",), "languages of the word lists", validator=must.min_len(1)
     )
-    words: Sequence[str] = field(default=(), metadata=about("additional words to flag"))
-    ignore: Sequence[str] = field(default=(), metadata=about("words that are not flagged"))
-    strict: bool = field(
-        default=False,
-        metadata=about("also flag words that have an ordinary meaning, for example `sex`"),
+    words: Sequence[str] = setting((), "additional words to flag")
+    ignore: Sequence[str] = setting((), "words that are not flagged")
+    strict: bool = setting(
+        False, "also flag words that have an ordinary meaning, for example `sex`"
     )
 
 

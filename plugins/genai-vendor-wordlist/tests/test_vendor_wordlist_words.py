@@ -8,8 +8,7 @@ from typing import Any, get_args
 import genai_vendor_wordlist
 import pytest
 from genai_vendor_wordlist import ORDINARY, OVERLAP, PIECE, Judge, Language, Settings, pieces
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled

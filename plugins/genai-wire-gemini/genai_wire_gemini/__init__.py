@@ -25,8 +25,11 @@ _PATHS = (
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    from genai_wire_gemini.dialect.embed_content import EmbedContent
-    from genai_wire_gemini.dialect.generate_content import GeminiCountTokens, GenerateContent
+    from genai_wire_gemini.dialect.generate_content import (
+        EmbedContent,
+        GeminiCountTokens,
+        GenerateContent,
+    )
 
     return [GenerateContent(), EmbedContent(), GeminiCountTokens()]
 

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_wire_gemini.dialect.embed_content import EmbedContent
-from genai_wire_gemini.dialect.generate_content import GenerateContent
+from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateContent
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -31,8 +30,7 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host_testing.internal.chat_replies import CALL as ASKED
-from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, event, said
+from genai_host_testing.internal.chat_replies import CALL as ASKED, ChatReplies, Pieces, event, said
 from genai_host_testing.internal.vector_replies import VectorReplies
 from genai_host_testing.services.gemini import CALL, SIGNATURE, problem, reason, response, wait
 

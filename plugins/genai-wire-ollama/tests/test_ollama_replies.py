@@ -19,6 +19,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
+from genai_host.api.stream_parsers import read_ndjson
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -28,7 +29,6 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host.http.stream_parsers import read_ndjson
 from genai_host_testing.internal.chat_replies import ARGUMENTS, ChatReplies, Pieces, said
 from genai_host_testing.services.ollama import CALL, END, chat_event
 

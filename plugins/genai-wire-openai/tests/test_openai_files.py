@@ -9,8 +9,7 @@ import genai_wire_openai
 import pytest
 import requests
 from genai_wire_openai.server.files import read_upload
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from requests import Request
 
 from genai_host.api import Cancellation, RouteRequest

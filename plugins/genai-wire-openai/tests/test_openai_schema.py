@@ -11,8 +11,7 @@ from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.common import fit, strict_form, unwrapped
 from genai_wire_openai.dialect.responses import OpenAIResponses
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from genai_host.api import (
     ChatCall,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import filter as fnfilter
-from fnmatch import fnmatch
+from fnmatch import filter as fnfilter, fnmatch
 from typing import Any, ClassVar, NamedTuple
 
 import pytest

@@ -6,8 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from api_suite import ApiSuite
-from api_suite import said as answered
+from api_suite import ApiSuite, said as answered
 from gemini_form import Api, model, user
 
 from genai_host.api import (

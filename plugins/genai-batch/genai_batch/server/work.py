@@ -95,13 +95,7 @@ class _InputMissing(NotFound):
 
 
 class BatchWork:
-    """Does the batches of a host in this process.
-
-    Args:
-        host: The host.
-        files: Files of the users.
-        answer: Answers the request of a row.
-    """
+    """Does the batches of a host in this process."""
 
     def __init__(self, host: HostServices, files: Files, answer: Answers) -> None:
         self.host = host

@@ -12,7 +12,8 @@
         ...
 
 agent               the agent, and the channel that several agents share
-client              the configuration of a service, and its client
+configuration       the configuration of a service
+client              the client of a service
 definitions         definitions of assistants, and where they are stored
 options             options of threads, of runs and of polling
 content             messages, their parts and their JSON form
@@ -22,7 +23,6 @@ backends            the interface to an API, and the choice between the two
 assistants_backend  the Assistants API; `assistants_form`: its JSON
 responses_backend   Responses and Conversations; `responses_form`: their JSON
 runs                settings, steps and outcomes of runs, for both backends
-events              replies and server-sent events
 
 Source: document 002, an ADR of Semantic Kernel. Names are loaded when they are first used.
 """
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         OpenAIAssistantChannel as OpenAIAssistantChannel,
         channel_hash as channel_hash,
     )
-    from genai_feature_assistants.agents.client import (
+    from genai_feature_assistants.agents.client import ServiceClient as ServiceClient
+    from genai_feature_assistants.agents.configuration import (
         OpenAIServiceConfiguration as OpenAIServiceConfiguration,
-        ServiceClient as ServiceClient,
     )
     from genai_feature_assistants.agents.content import (
         AgentDelta as AgentDelta,
@@ -78,7 +78,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "agent": "OpenAIAssistantAgent OpenAIAssistantChannel channel_hash",
-    "client": "OpenAIServiceConfiguration ServiceClient",
+    "client": "ServiceClient",
+    "configuration": "OpenAIServiceConfiguration",
     "content": "AgentDelta AgentMessage AnnotatedText Annotation Code FileImage",
     "definitions": "FileDefinitions MemoryDefinitions OpenAIAssistantDefinition from_json to_json",
     "errors": (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from genai_feature_assistants.agents.assistants_backend import AssistantsBackend
-from genai_feature_assistants.agents.client import OpenAIServiceConfiguration
+from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import AgentDeleted

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures import Future, TimeoutError as TookTooLong
 from typing import Any
 
 from attrs import field, frozen

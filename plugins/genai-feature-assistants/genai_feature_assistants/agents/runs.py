@@ -390,7 +390,7 @@ class BackendRun(ABC):
         seconds = self.pace.options.timeout
         try:
             for event in self.client.stream(path, {**body, "stream": True}, seconds=seconds):
-                yield event.event, read_object(event.data.encode())
+                yield event.name or "", read_object(event.data)
         except ProviderTimeout as error:
             if error.deadline != "timeout":
                 raise

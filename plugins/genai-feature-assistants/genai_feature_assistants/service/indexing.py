@@ -230,13 +230,7 @@ def unit_rows(vectors: Iterable[Sequence[float]]) -> Matrix:
 
 @frozen
 class Hit:
-    """A passage that was found.
-
-    Attributes:
-        key: Key of its file.
-        text: The passage.
-        score: Similarity, from 0 to 1.
-    """
+    """A passage that was found."""
 
     key: str
     text: str

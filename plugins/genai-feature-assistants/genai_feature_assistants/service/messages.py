@@ -172,13 +172,7 @@ class Messages:
         return json_response({"id": id, "object": "thread.message.deleted", "deleted": True})
 
     def for_model(self, user: str, thread: str, last: int | None) -> list[Message]:
-        """Return the messages of a thread, oldest first, as the model is shown them.
-
-        Args:
-            user: The user of the server.
-            thread: Id of the thread.
-            last: Number of messages, the newest; None for all.
-        """
+        """Return the messages of a thread, oldest first, as the model is shown them."""
         shelf = self.shelf(user, thread)
         found = list(shelf.all()) if last is None else shelf.last(last)
         return [self._message(user, each) for each in found]

@@ -34,11 +34,7 @@ _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class RunProgress:
-    """The progress of one run, as one worker knows it.
-
-    Attributes:
-        run: Last known state of the run.
-    """
+    """The progress of one run, as one worker knows it."""
 
     def __init__(
         self,
@@ -181,13 +177,7 @@ class RunProgress:
     def close_calls(
         self, step: Object, outputs: Mapping[str, str], usage: Mapping[str, int]
     ) -> Mapping[str, str]:
-        """Complete the step of a round, and return the outputs that count.
-
-        Args:
-            step: The step.
-            outputs: Outputs of the client.
-            usage: Tokens of the answer.
-        """
+        """Complete the step of a round, and return the outputs that count."""
 
         def make(found: Object) -> tuple[Object | None, Object]:
             if found["status"] == "completed":

@@ -252,15 +252,7 @@ class RunTools:
         place: tuple[int, int],
         limits: CancelToken,
     ) -> CallResult:
-        """Run a tool. A failure is an output for the model, unless it ends the run.
-
-        Args:
-            user: The user of the server.
-            run: The run.
-            call: The call of the model.
-            place: The round, and the number of passages found in it before, for the marks.
-            limits: Ends the call.
-        """
+        """Run a tool. A failure is an output for the model, unless it ends the run."""
         if call["name"] not in [tool["type"] for tool in run["tools"]]:
             return CallResult(f"unknown tool {call['name']!r}", begun(call))
         arguments = _arguments(call)

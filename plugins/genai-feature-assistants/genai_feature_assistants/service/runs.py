@@ -256,12 +256,6 @@ class Runs:
     ) -> Object:
         """Make the run of a request, and make it the active run of its thread.
 
-        Args:
-            request: The request.
-            given: Its body.
-            thread: The thread.
-            messages: Messages that are added to the thread before.
-
         Raises:
             ValidationError: The request is invalid.
             Missing: The assistant does not exist.

@@ -179,7 +179,8 @@ class VectorStores:
         blobs = self._host.store_for(user).blobs()
         files: list[tuple[str, Any]] = []
         for store in stores:
-            self._must_live(user, self.get(user, store))
+            if self._status(self.get(user, store), []) == "expired":
+                raise ValidationError(f"the vector store {store} has expired")
             for file in shelf_of(self._host, user, store).all({"status": "completed"}):
                 if filters is None or matches(file["attributes"], filters):
                     files.append((file["id"], self._held.get(file["_blob"], blobs)))
@@ -195,10 +196,6 @@ class VectorStores:
             return asked[embedder]
 
         return nearest(files, question, most, least)
-
-    def _must_live(self, user: str, store: Object) -> None:
-        if self._status(store, []) == "expired":
-            raise ValidationError(f"the vector store {store['id']} has expired")
 
     def _shown(self, user: str, store: Object) -> dict[str, Any]:
         files = list(shelf_of(self._host, user, store["id"]).all())

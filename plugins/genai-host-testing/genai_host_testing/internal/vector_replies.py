@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from genai_host.api import Dialect, EmbedCall, Embeddings, ProviderReply
 from genai_host.api.codec import usual_codec

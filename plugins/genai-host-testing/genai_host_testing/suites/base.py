@@ -17,8 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from genai_host.api import ToolSet
-from genai_host.api import hooks as hookspecs
+from genai_host.api import ToolSet, hooks as hookspecs
 from genai_host.api.settings import describe, settings_schema
 from genai_host.config import Config
 from genai_host.plugins.contributions import Contributions

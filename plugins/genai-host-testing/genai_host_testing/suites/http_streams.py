@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import CancelToken, HttpRequest, ProviderReply, StreamEvent, StreamParser
+from genai_host.api.stream_parsers import FRAMINGS
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
@@ -19,7 +20,6 @@ from genai_host.errors import (
     ProviderError,
     ProviderTimeout,
 )
-from genai_host.http.stream_parsers import FRAMINGS
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Act, reply, stream_reply
 from genai_host_testing.suites.base import in_background

@@ -48,8 +48,8 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
+from genai_host.api.stream_parsers import FRAMINGS
 from genai_host.config import Config, ServerConfig
-from genai_host.http.stream_parsers import FRAMINGS
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
 from genai_host_testing.plugins import InlinePlugin

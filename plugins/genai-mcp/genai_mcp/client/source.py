@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # takes long to import
         ContentBlock,
         ResourceLink,
         TextResourceContents,
+        Tool as McpTool,
     )
-    from mcp_types import Tool as McpTool
 
     from genai_mcp.client.connection import Connection
 

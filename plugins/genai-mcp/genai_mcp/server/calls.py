@@ -78,10 +78,6 @@ _log = logging.getLogger(__name__)
 def close_within_grace(what: str, *works: Callable[[], object]) -> None:
     """Run functions that end work concurrently, and wait up to `GRACE` seconds: they run code of
     plugins, which may not return.
-
-    Args:
-        what: What the functions close, for the log.
-        works: The functions.
     """
 
     def run(work: Callable[[], object]) -> None:
@@ -142,11 +138,7 @@ class _WaitingCall:
 
 
 class Waiting:
-    """The calls that wait for their client to return, by unguessable names.
-
-    Args:
-        clock: Source of time.
-    """
+    """The calls that wait for their client to return, by unguessable names."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -182,11 +174,7 @@ class Waiting:
 
 
 class Calls:
-    """The calls of all clients.
-
-    Args:
-        offer: The tools and features offered.
-    """
+    """The calls of all clients."""
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer

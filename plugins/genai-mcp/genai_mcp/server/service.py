@@ -30,9 +30,6 @@ _CACHED = CacheHint(ttl_ms=60_000, scope="private")
 class Service:
     """The MCP server of a host, for all clients.
 
-    Args:
-        offer: The tools and features offered.
-
     Attributes:
         server: The server of the SDK, which transports run.
     """

@@ -62,13 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 class StdioServer:
-    """Serves one client.
-
-    Args:
-        service: The server.
-        reader: File descriptor of the input.
-        writer: File descriptor of the output.
-    """
+    """Serves one client."""
 
     def __init__(self, service: Service, reader: int, writer: int) -> None:
         self._service = service

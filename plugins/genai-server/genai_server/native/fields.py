@@ -127,14 +127,7 @@ def flag_in(request: RouteRequest, name: str) -> bool:
 def answered(
     answer: Answer, codec: Codec, turn: int, record_error: GenaiError | None = None
 ) -> dict[str, Any]:
-    """Return the JSON form of an answer. Its images are fetched separately.
-
-    Args:
-        answer: The answer.
-        codec: Encodes the parts.
-        turn: Number of the turn.
-        record_error: Why the answer could not be saved; None if it was.
-    """
+    """Return the JSON form of an answer. Its images are fetched separately."""
     row = answer_row(answer, codec)
     row["images"] = [{"media_type": each.media_type or "image/png"} for each in answer.images]
     if record_error is not None:

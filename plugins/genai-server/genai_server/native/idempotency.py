@@ -42,10 +42,6 @@ class Replies:
     def once(self, request: RouteRequest, answer: Callable[[], RouteResponse]) -> RouteResponse:
         """Answer a request, or return the saved reply of its key. A failed request can be repeated.
 
-        Args:
-            request: The request.
-            answer: Executes the request.
-
         Raises:
             Conflict: The first request is in progress, or its reply is no longer stored.
             ValidationError: The key is invalid, or was sent with another request.

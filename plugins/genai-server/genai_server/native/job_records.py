@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from genai_host.api.jobs import Job as QueuedJob
+from genai_host.api.storage import Job as QueuedJob
 from genai_host.errors import Conflict, GenaiError, Interrupted, NotFound
 from genai_host.host import Host
 from genai_server.native.fields import failed

@@ -20,9 +20,8 @@ from attrs import evolve
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.jobs import MOST_TRIES
-from genai_host.api.jobs import Job as QueuedJob
 from genai_host.api.json_reader import body_of
+from genai_host.api.storage import MOST_TRIES, Job as QueuedJob
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import (

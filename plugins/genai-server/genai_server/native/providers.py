@@ -261,12 +261,6 @@ class PreparationStream:
 
     The step runs in a separate thread, which is cancelled by the limits, by `close`, and after an
     hour.
-
-    Args:
-        preparation: The step.
-        host: The host.
-        limits: Cancel the step.
-        row: Returns the data of `done`: the current state of the instance.
     """
 
     def __init__(

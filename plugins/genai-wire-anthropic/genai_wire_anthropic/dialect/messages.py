@@ -48,6 +48,7 @@ from genai_host.api import (
     fitting_id,
     held_form,
     joined_extra,
+    parameter,
     remember_each,
     standard_parameters,
     system_parts,
@@ -71,17 +72,14 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
+_MOST_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
 
 def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
-    """The messages of the user and the model.
-
-    Args:
-        call: The call.
-        mark: Field to add to the last block, as `"name":value`.
-    """
+    """The messages of the user and the model. `mark` is a field to add to the last block, as
+    `"name":value`."""
     encoded = remember_each(call.messages, NAME, _encoded)
     roles = [role for role, _ in encoded if role]
     if not mark and all(map(ne, roles, roles[1:])):  # the usual case
@@ -146,19 +144,16 @@ def _blocks(message: Message) -> Iterator[ContentBlock]:
     for part in message.content:
         if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
-        if isinstance(part, VendorPart) and _is_of_text(part.data):
-            citations = {"citations": part.data["citations"]}
+        data = part.data if isinstance(part, VendorPart) else None
+        # without a type, it belongs to the text that follows
+        if isinstance(data, Mapping) and "citations" in data and "type" not in data:
+            citations = {"citations": data["citations"]}
         elif isinstance(part, Text) and message.role != "tool":
             if _shows(part):
                 yield with_extra({"type": "text", "text": part.text, **citations}, part, NAME)
             citations = {}
         else:
             yield with_extra(_block(part, message), part, NAME)
-
-
-def _is_of_text(data: Any) -> bool:
-    """Whether a block belongs to the text that follows."""
-    return isinstance(data, Mapping) and "citations" in data and "type" not in data
 
 
 def _block(part: Part, message: Message) -> dict[str, Any]:
@@ -294,35 +289,26 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     parameters = {
         **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),
         "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
-        "parallel_tool_calls": {
-            "type": "boolean",
-            "description": "whether the model may request several tool calls at once",
-        },
-        "reasoning_effort": {
-            "type": "string",
-            "enum": ["none", "low", "medium", "high", "xhigh", "max"],
-            "description": "effort of the model in reasoning and answers",
-        },
-        "thinking_budget": {
-            "type": "integer",
-            "minimum": 1024,
-            "description": "maximum reasoning tokens, unless the model decides itself",
-        },
-        "thinking_display": {
-            "type": "string",
-            "enum": ["summarized", "omitted"],
-            "description": "whether to return the model's reasoning",
-        },
-        "prompt_cache": {
-            "type": "string",
-            "enum": ["5m", "1h"],
-            "description": "how long the service caches the prompt",
-        },
-        "betas": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "beta features of the service to use",
-        },
+        "parallel_tool_calls": parameter(
+            "boolean", "whether the model may request several tool calls at once"
+        ),
+        "reasoning_effort": parameter(
+            "string",
+            "effort of the model in reasoning and answers",
+            enum=["none", "low", "medium", "high", "xhigh", "max"],
+        ),
+        "thinking_budget": parameter(
+            "integer", "maximum reasoning tokens, unless the model decides itself", minimum=1024
+        ),
+        "thinking_display": parameter(
+            "string", "whether to return the model's reasoning", enum=["summarized", "omitted"]
+        ),
+        "prompt_cache": parameter(
+            "string", "how long the service caches the prompt", enum=["5m", "1h"]
+        ),
+        "betas": parameter(
+            "array", "beta features of the service to use", items={"type": "string"}
+        ),
     }
     variant = {
         "max_tokens": 16_000,
@@ -352,7 +338,11 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         body.update({name: value for name, value in given.items() if name not in _PLACED})
         if thinking:
             body["thinking"] = thinking
-        output = _output(call, schema)
+        output: dict[str, Any] = {}
+        if given.get("reasoning_effort", "none") != "none":
+            output["effort"] = given["reasoning_effort"]
+        if schema is not None:
+            output["format"] = {"type": "json_schema", "schema": schema}
         if output:
             body["output_config"] = output
         if call.stream:
@@ -400,13 +390,8 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
 
 
 def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
-    """System, messages and tools: the part of the request that the service can cache.
-
-    Args:
-        call: The call.
-        is_held: Whether the service enforces the schema.
-        cache: Cache lifetime; empty for no cache.
-    """
+    """System, messages and tools: the part of the request that the service can cache, as the
+    variant `cache`. `is_held` is whether the service enforces the schema."""
     system = wire_system(call.messages)
     if call.schema is not None and not is_held:
         system.append({"type": "text", "text": asked_in_words(call.schema)})
@@ -438,19 +423,6 @@ def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
     extras += [part.extra for message in call.messages for part in message.content]
     marks = sum("cache_control" in extra.get(NAME, {}) for extra in extras if extra is not None)
     return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
-
-
-_MOST_MARKS = 4
-
-
-def _output(call: ChatCall, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    output: dict[str, Any] = {}
-    effort = call.parameters.get("reasoning_effort")
-    if effort not in (None, "none"):
-        output["effort"] = effort
-    if schema is not None:
-        output["format"] = {"type": "json_schema", "schema": schema}
-    return output
 
 
 _COUNTED = (

@@ -179,11 +179,7 @@ def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
 
 
 class _Reader:
-    """Reader of one conversation.
-
-    Attributes:
-        ttls: Cache lifetimes of the marked blocks.
-    """
+    """Reader of one conversation."""
 
     def __init__(self) -> None:
         self.ttls: set[str] = set()

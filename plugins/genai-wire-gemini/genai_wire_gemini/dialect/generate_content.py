@@ -1,6 +1,8 @@
-"""The dialect `gemini`: `generateContent` and `countTokens`, of the Gemini API and of Vertex AI.
+"""The dialects `gemini` (`generateContent` and `countTokens`) and `gemini-embed`
+(`batchEmbedContents`), of the Gemini API and of Vertex AI.
 
-Source: Gemini API reference, "Generating content", "Counting tokens", and the guides to function
+Source: Gemini API reference, "Generating content", "Counting tokens",
+"Embeddings", and the guides to function
 calling, structured outputs, thinking and safety settings; google-genai 3.4 and "CountTokens" for
 Vertex AI; all as of November 2026.
 `contents` writes messages, `replies` reads the replies.
@@ -19,19 +21,31 @@ from genai_host.api import (
     CountDialect,
     Dialect,
     DialectEndpoint,
+    EmbedCall,
+    Embeddings,
     EncodedJson,
     ProviderReply,
     ProviderRequest,
     StreamDecoder,
     ToolSchema,
     VendorTool,
+    must_be_vectors,
+    parameter,
+    read_vector,
     standard_parameters,
     with_extra,
 )
 from genai_host.errors import GenaiError
 from genai_wire_gemini.dialect.contents import ServiceVariant, wire_contents, wire_system
-from genai_wire_gemini.dialect.failures import explain_error
-from genai_wire_gemini.dialect.replies import NAME, ReplyDecoder, read_completion
+from genai_wire_gemini.dialect.replies import (
+    NAME,
+    ReplyDecoder,
+    explain_error,
+    objects_in,
+    read_completion,
+    read_object,
+    read_usage,
+)
 
 _CONFIGURED: Mapping[str, str] = {
     "temperature": "temperature",
@@ -62,30 +76,25 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     parameters = {
         **standard_parameters(*_CONFIGURED),
         "stop": {**standard_parameters("stop")["stop"], "maxItems": _MOST_STOPS},
-        "reasoning_effort": {
-            "type": "string",
-            "enum": ["minimal", "low", "medium", "high", "xhigh"],
-            "description": "reasoning effort",
-        },
-        "thinking_budget": {
-            "type": "integer",
-            "minimum": -1,
-            "description": "maximum number of reasoning tokens of an older model; -1 for automatic",
-        },
-        "include_thoughts": {
-            "type": "boolean",
-            "description": "include summaries of the reasoning",
-        },
-        "safety_settings": {
-            "type": "object",
-            "additionalProperties": {
+        "reasoning_effort": parameter(
+            "string", "reasoning effort", enum=["minimal", "low", "medium", "high", "xhigh"]
+        ),
+        "thinking_budget": parameter(
+            "integer",
+            "maximum number of reasoning tokens of an older model; -1 for automatic",
+            minimum=-1,
+        ),
+        "include_thoughts": parameter("boolean", "include summaries of the reasoning"),
+        "safety_settings": parameter(
+            "object",
+            "blocked content: threshold by HARM_CATEGORY_...",
+            additionalProperties={
                 "enum": [
                     "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH",
                     "BLOCK_NONE", "OFF",
                 ],
             },
-            "description": "blocked content: threshold by HARM_CATEGORY_...",
-        },
+        ),
     }  # fmt: skip
     reserved = frozenset({"contents", "systemInstruction", "toolConfig", "tools"})
     variant = {"unsigned_calls": ""}
@@ -183,3 +192,54 @@ class GeminiCountTokens(CountDialect):
         model = {"model": f"models/{call.model_id}"}
         whole = evolve(request, body={**model, **request.body})
         return evolve(request, body={"generateContentRequest": EncodedJson(whole.data())})
+
+
+class EmbedContent(Dialect[EmbedCall, Embeddings]):
+    """Dialect for `batchEmbedContents`. Variant:
+    - `purpose`: whether the request contains the purpose of the vectors
+    - `nested`: whether the options of a text are in a nested object and without the model, as on
+      Vertex AI
+    """
+
+    name = "gemini-embed"
+    operation = "embed"
+    endpoint = DialectEndpoint(path="/models/{model}:batchEmbedContents")
+    parameters = {
+        "dimensions": parameter(
+            "integer", "size of the vectors, if the model supports it", minimum=1
+        ),
+        "task_type": parameter(
+            "string",
+            "purpose of the vectors",
+            enum=[
+                "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY", "CLASSIFICATION",
+                "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY",
+            ],
+        ),
+    }  # fmt: skip
+    variant = {"purpose": True, "nested": False}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        asked: dict[str, Any] = {}
+        if variant["purpose"]:
+            asked["taskType"] = f"RETRIEVAL_{call.purpose.upper()}"
+        if "task_type" in call.parameters:
+            asked["taskType"] = call.parameters["task_type"]
+        if "dimensions" in call.parameters:
+            asked["outputDimensionality"] = call.parameters["dimensions"]
+        if variant["nested"]:
+            more: dict[str, Any] = {"embedContentConfig": asked} if asked else {}
+        else:
+            more = {"model": f"models/{call.model_id}", **asked}
+        requests = [{"content": {"parts": [{"text": text}]}, **more} for text in call.texts]
+        return ProviderRequest("embed", self.name, call.model_id, {"requests": requests})
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
+        data = read_object(reply.body)
+        vectors = [read_vector(each.get("values")) for each in objects_in(data, "embeddings")]
+        must_be_vectors(vectors, len(call.texts))
+        return Embeddings(vectors, usage=read_usage(data.get("usageMetadata")))
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)

@@ -171,9 +171,6 @@ def _by_bare_name(value: Any) -> dict[str, Any] | None:
 def used_parameters(config: Any) -> frozenset[str] | None:
     """The parameters of `generationConfig` that a model may not have.
 
-    Args:
-        config: The value of the field.
-
     Returns:
         None if the answer is checked, or values have to be adapted to the model.
     """
@@ -347,9 +344,5 @@ def _tool(given: JsonReader) -> ToolSchema:
         path = parameters.path
     else:
         path = given.at("parametersJsonSchema") if schema is not None else given.path
-    return offered_tool(name, description, _of_object(schema), path, extra=extra)
-
-
-def _of_object(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A function without parameters may have an empty schema."""
-    return schema if schema else None
+    # a function without parameters may have an empty schema
+    return offered_tool(name, description, schema or None, path, extra=extra)

@@ -18,6 +18,7 @@ from genai_host.api import (
     count_in,
     list_in,
     must_be_vectors,
+    parameter,
     read_vector,
     string_in,
 )
@@ -45,11 +46,9 @@ class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
     operation = "embed"
     endpoint = DialectEndpoint(path="/api/embed")
     parameters = {
-        "dimensions": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "size of the vectors, if the model supports it",
-        },
+        "dimensions": parameter(
+            "integer", "size of the vectors, if the model supports it", minimum=1
+        ),
         **{name: OPTIONS[name] for name in _LOADING},
         "keep_alive": KEEP_ALIVE,
         "truncate": TRUNCATE,

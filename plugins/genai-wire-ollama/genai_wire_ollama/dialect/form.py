@@ -18,6 +18,7 @@ from genai_host.api import (
     StreamEvent,
     explain_reply,
     message_in,
+    parameter,
     read_event,
     read_reply,
     service_error,
@@ -75,10 +76,9 @@ KEEP_ALIVE: Mapping[str, Any] = {
     "type": ["string", "number"],
     "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for no limit",
 }
-TRUNCATE: Mapping[str, Any] = {
-    "type": "boolean",
-    "description": "let Ollama truncate prompts that exceed the context window",
-}
+TRUNCATE: Mapping[str, Any] = parameter(
+    "boolean", "let Ollama truncate prompts that exceed the context window"
+)
 PARAMETERS: Mapping[str, Any] = {
     **OPTIONS,
     "think": {

@@ -166,12 +166,7 @@ _EFFORTS = {True: "medium", False: "none"}
 
 
 def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the model parameters, by the host's names. Raises `ValidationError`.
-
-    Args:
-        body: The request.
-        taken: Parameters of the model.
-    """
+    """Read the model parameters, by the host's names. Raises `ValidationError`."""
     options = body.object("options")
     if options is None:
         return {}

@@ -38,6 +38,7 @@ from genai_host.api import (
     ToolSchema,
     VendorPart,
     joined_extra,
+    parameter,
     standard_parameters,
     with_extra,
     write_long_json,
@@ -94,20 +95,11 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
             "frequency_penalty",
         ),
         **PARAMETERS,
-        "n": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "number of answers",
-        },
-        "logprobs": {
-            "type": "boolean",
-            "description": "return the log probability of each token",
-        },
-        "top_logprobs": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "number of most likely tokens with their log probabilities",
-        },
+        "n": parameter("integer", "number of answers", minimum=1),
+        "logprobs": parameter("boolean", "return the log probability of each token"),
+        "top_logprobs": parameter(
+            "integer", "number of most likely tokens with their log probabilities", minimum=0
+        ),
     }
     price_parameters = frozenset({"service_tier"})
     reserved = frozenset(

@@ -51,11 +51,7 @@ _decoder = Decoder(_TextChunk)
 
 
 def read_text_chunk(data: bytes) -> tuple[str, str] | None:
-    """The text and the reasoning of a chunk; None if it is not a chunk with only text.
-
-    Args:
-        data: Data of the event.
-    """
+    """The text and the reasoning of a chunk; None if it is not a chunk with only text."""
     try:
         chunk = _decoder.decode(data)
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):

@@ -32,6 +32,7 @@ from genai_host.api import (
     ToolSchema,
     explain_reply,
     message_in,
+    parameter,
     read_event,
     read_json,
     read_reply,
@@ -125,12 +126,7 @@ def _mentions_json(message: Message) -> bool:
 
 
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
-    """Whether the answer to a call may be wrapped in an object.
-
-    Args:
-        call: The call.
-        usual: Default options of the dialect.
-    """
+    """Whether the answer to a call may be wrapped in an object."""
     if call.schema is None or call.schema.get("type") == "object":
         return False
     return bool({**usual, **call.variant}["object_root"])
@@ -273,15 +269,14 @@ class UnwrappingDecoder:
 
 
 PARAMETERS: Mapping[str, Any] = {
-    "parallel_tool_calls": {
-        "type": "boolean",
-        "description": "whether the model may request several tool calls at once",
-    },
-    "reasoning_effort": {
-        "type": "string",
-        "enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"],
-        "description": "effort of the model in reasoning",
-    },
+    "parallel_tool_calls": parameter(
+        "boolean", "whether the model may request several tool calls at once"
+    ),
+    "reasoning_effort": parameter(
+        "string",
+        "effort of the model in reasoning",
+        enum=["none", "minimal", "low", "medium", "high", "xhigh", "max"],
+    ),
 }
 """Parameters of these formats, in addition to the standard ones."""
 
@@ -373,14 +368,7 @@ def add_tools(
     wire_tool: Callable[[ToolSchema], Mapping[str, Any]],
     wire_choice: Callable[[str], Mapping[str, Any]],
 ) -> None:
-    """Add the tools of a call to a request, and the tool choice.
-
-    Args:
-        body: Body of the request.
-        call: The call.
-        wire_tool: Encodes a tool.
-        wire_choice: Encodes the choice of a tool by name.
-    """
+    """Add the tools of a call to a request, and the tool choice."""
     if not call.tools:
         body.pop("parallel_tool_calls", None)  # refused without tools
         return

@@ -28,6 +28,7 @@ from genai_host.api import (
     index_in,
     list_in,
     malformed,
+    parameter,
     read_finish,
     standard_parameters,
     text_in,
@@ -69,30 +70,17 @@ class OpenAICompletions(Dialect[CompleteCall, Completion]):
             "presence_penalty",
             "frequency_penalty",
         ),
-        "max_tokens": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "maximum number of tokens of an answer; 0 to score a text",
-        },
-        "n": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "number of answers to each text",
-        },
-        "best_of": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "number of answers of which the service returns the best",
-        },
-        "echo": {
-            "type": "boolean",
-            "description": "return the text before its answer",
-        },
-        "logprobs": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "number of most likely tokens with their log probabilities",
-        },
+        "max_tokens": parameter(
+            "integer", "maximum number of tokens of an answer; 0 to score a text", minimum=0
+        ),
+        "n": parameter("integer", "number of answers to each text", minimum=1),
+        "best_of": parameter(
+            "integer", "number of answers of which the service returns the best", minimum=1
+        ),
+        "echo": parameter("boolean", "return the text before its answer"),
+        "logprobs": parameter(
+            "integer", "number of most likely tokens with their log probabilities", minimum=0
+        ),
     }
     reserved = frozenset({"best_of", "model", "n", "prompt", "stream", "suffix"})
     variant = {"stream_usage": True}

@@ -19,6 +19,7 @@ from genai_host.api import (
     decode_vector,
     index_in,
     must_be_vectors,
+    parameter,
     read_vector,
 )
 from genai_host.errors import GenaiError, MalformedReply
@@ -41,11 +42,9 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
     operation = "embed"
     endpoint = DialectEndpoint(path="/embeddings")
     parameters = {
-        "dimensions": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "size of the vectors, if the model can shorten them",
-        }
+        "dimensions": parameter(
+            "integer", "size of the vectors, if the model can shorten them", minimum=1
+        )
     }
     variant = {"purpose": "", "encoding": "float"}
     accepts_tokens = True

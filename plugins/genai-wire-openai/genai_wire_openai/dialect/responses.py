@@ -37,6 +37,7 @@ from genai_host.api import (
     VendorPart,
     VendorTool,
     merged_extra,
+    parameter,
     standard_parameters,
     unsupported,
     with_extra,
@@ -88,11 +89,11 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     parameters = {
         **standard_parameters("temperature", "top_p", "max_tokens"),
         **PARAMETERS,
-        "reasoning_summary": {
-            "type": "string",
-            "enum": ["auto", "concise", "detailed"],
-            "description": "return a summary of the model's reasoning",
-        },
+        "reasoning_summary": parameter(
+            "string",
+            "return a summary of the model's reasoning",
+            enum=["auto", "concise", "detailed"],
+        ),
     }
     price_parameters = frozenset({"service_tier"})
     reserved = frozenset(

@@ -22,6 +22,7 @@ from genai_host.api import (
     count_in,
     details_in,
     malformed,
+    parameter,
     read_json,
     string_in,
 )
@@ -38,30 +39,19 @@ class OpenAITranscribe(Dialect[TranscribeCall, Transcription]):
     operation = "transcribe"
     endpoint = DialectEndpoint(path="/audio/transcriptions")
     parameters = {
-        "language": {
-            "type": "string",
-            "description": "language of the speech, for example en (ISO 639-1)",
-        },
-        "prompt": {
-            "type": "string",
-            "description": "text before the speech, for its spelling and style",
-        },
-        "temperature": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 1,
-            "description": "randomness of the text",
-        },
-        "response_format": {
-            "type": "string",
-            "enum": ["json", "verbose_json", "diarized_json", *TEXT_FORMATS],
-            "description": "format of the reply; not every service has all of them",
-        },
-        "timestamp_granularities": {
-            "type": "array",
-            "items": {"type": "string", "enum": ["word", "segment"]},
-            "description": "what has times, in the format verbose_json",
-        },
+        "language": parameter("string", "language of the speech, for example en (ISO 639-1)"),
+        "prompt": parameter("string", "text before the speech, for its spelling and style"),
+        "temperature": parameter("number", "randomness of the text", minimum=0, maximum=1),
+        "response_format": parameter(
+            "string",
+            "format of the reply; not every service has all of them",
+            enum=["json", "verbose_json", "diarized_json", *TEXT_FORMATS],
+        ),
+        "timestamp_granularities": parameter(
+            "array",
+            "what has times, in the format verbose_json",
+            items={"type": "string", "enum": ["word", "segment"]},
+        ),
     }
     reserved = frozenset({"file", "model", "stream"})
 

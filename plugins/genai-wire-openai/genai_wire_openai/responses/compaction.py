@@ -47,11 +47,6 @@ def summary_request(asked: ChatRequest) -> ChatRequest:
 def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]:
     """Return the items that replace a conversation.
 
-    Args:
-        items: Items of the conversation.
-        summary: Answer to the request for the summary.
-        id: Id of the new item.
-
     Raises:
         UnexpectedFinish: The summary is not complete; the client keeps the conversation.
     """

@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from genai_host.api import StreamEvent, StreamParser
+from genai_host.api import StreamEvent, StreamParser, stream_parsers
+from genai_host.api.stream_parsers import detect_parser, read_ndjson, read_sse
 from genai_host.errors import IncompleteReply, MalformedReply
-from genai_host.http import stream_parsers
-from genai_host.http.stream_parsers import detect_parser, read_ndjson, read_sse
 
 
 def sse(*blocks: bytes) -> list[tuple[bytes, str | None]]:
     return [(event.data, event.name) for event in read_sse(blocks)]
+
+
+@pytest.mark.parametrize("end", [b"", b"data: cut", b"data: cut\n", b"event: x\r\ndata: c"])
+def test_a_last_event_that_may_be_cut_is_left_out(end: bytes) -> None:
+    whole = read_sse([b"data: a\n\ndata: b\n\n" + end], whole=True)
+    assert [event.data for event in whole] == [b"a", b"b"]
 
 
 def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:

@@ -9,19 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from genai_host.api import StreamEvent
 from genai_host.api.json_text import read_json
+from genai_host.api.provider_requests import StreamEvent
 from genai_host.api.providers import StreamParser
 from genai_host.errors import MalformedReply
 
 _LARGEST_EVENT = 16 << 20  # bytes, sufficient for an image as base64
 
 
-def read_sse(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
-    """The events of a `text/event-stream`. The last one may lack the blank line, which some servers
-    omit."""
+def read_sse(blocks: Iterable[bytes], *, whole: bool = False) -> Iterator[StreamEvent]:
+    """The events of a `text/event-stream`.
+
+    Args:
+        blocks: The stream.
+        whole: Whether to omit a last event without a blank line, which some servers omit, but
+            which may be incomplete.
+
+    Raises:
+        MalformedReply: An event is too large.
+    """
     mark = b"\xef\xbb\xbf"  # byte order mark, allowed at the start
-    for raw in _split(blocks, b"\n\n", lines_end_otherwise=True):
+    for raw in _split(blocks, b"\n\n", lines_end_otherwise=True, whole=whole):
         if mark:
             raw = raw.removeprefix(mark)
             mark = b""
@@ -106,7 +114,11 @@ def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
 
 
 def _split(
-    blocks: Iterable[bytes], separator: bytes, *, lines_end_otherwise: bool = False
+    blocks: Iterable[bytes],
+    separator: bytes,
+    *,
+    lines_end_otherwise: bool = False,
+    whole: bool = False,
 ) -> Iterator[bytes]:
     r"""Split a stream at separators; the last item is the rest.
 
@@ -114,6 +126,7 @@ def _split(
         blocks: The stream.
         separator: The separator.
         lines_end_otherwise: Whether \r\n and \r also end lines.
+        whole: Whether to omit the rest.
 
     Raises:
         MalformedReply: An event is too long.
@@ -142,7 +155,7 @@ def _split(
         if size > _LARGEST_EVENT:
             raise MalformedReply(f"an event of the reply is longer than {_LARGEST_EVENT} bytes")
         tail = last[1 - len(separator) :] if len(separator) > 1 else b""
-    if size:
+    if size and not whole:
         yield b"".join(pending)
 
 
