@@ -32,16 +32,14 @@ def around(
 def _around(
     middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
 ) -> Iterator[None]:
-    entered: list[CallMiddleware] = []
+    for each in middleware:
+        each.enter(route)
     error: GenaiError | None = None
     try:
-        for each in middleware:
-            each.enter(route)
-            entered.append(each)
         yield
     except BaseException as raised:
         error = raised if isinstance(raised, GenaiError) else Cancelled("abandoned")
         raise
     finally:
-        for each in entered:
+        for each in middleware:
             each.leave(route, error, report)

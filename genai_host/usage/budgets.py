@@ -1,36 +1,26 @@
 """Budgets of users per day and month, checked before each model call.
 
-    Budgets.middleware → Purse.enter   raises `BudgetExceeded` if a budget is spent, and
-                                       `RateLimited` if calls in progress may use up the rest
+    Budgets.middleware → Purse.enter   raises `BudgetExceeded` if a budget is spent
                          Purse.leave   adds the cost of the call
 
-Spending is stored in a `Ledger`, which all processes with the same store share. A call in progress
-counts with the average cost of recent calls of its model in this process, so parallel calls exceed
-a budget by little. Days and months are in UTC.
+Spending is stored in a `Ledger`, which all processes with the same store share. Parallel calls can
+exceed a budget by up to the cost of the calls in progress. Days and months are in UTC.
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from attrs import frozen
 
-from genai_host.api import Clock, RouteInfo
+from genai_host.api import Clock
 from genai_host.calls.retry import called
 from genai_host.calls.route import Route
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.errors import (
-    BudgetExceeded,
-    ConfigurationError,
-    GenaiError,
-    RateLimited,
-    StoreError,
-)
+from genai_host.errors import BudgetExceeded, ConfigurationError, GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
 from genai_host.util import waiting
 from genai_host.util.text import short_repr
@@ -46,9 +36,6 @@ Unit = Literal["dollars", "tokens"]
 
 _log = logging.getLogger(__name__)
 _MOST_WARNINGS = 100
-_MOST_AVERAGES = 1000
-_RECENT = 4  # calls that an average is mostly of
-_RETRY_AFTER = 1.0  # seconds
 _FORMS: Mapping[Period, str] = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 
 
@@ -128,9 +115,6 @@ class Budgets:
         self._ledger = ledger
         self._clock = clock
         self._unpriced: set[str] = set()  # models for which a warning was logged
-        self._lock = threading.Lock()
-        self._in_progress: Counter[tuple[str, RouteInfo]] = Counter()  # by user
-        self._averages: dict[RouteInfo, Spent] = {}
 
     def middleware(self, user: str) -> Purse | None:
         """The middleware for the calls of a user; None if no budget applies."""
@@ -152,10 +136,9 @@ class Budgets:
         """The budgets of one user, without the total."""
         return self._found(_bounds_of(user, self._config.of(user)), self._now())
 
-    def begin(self, route: Route, bounds: Sequence[_Bound]) -> None:
+    def check(self, route: Route, bounds: Sequence[_Bound]) -> None:
         now = self._now()
-        budgets = self._found(bounds, now)
-        for budget in budgets:
+        for budget in self._found(bounds, now):
             if budget.is_spent:
                 raise _exceeded(budget, now)
         in_dollars = any(bound.unit == "dollars" for bound in bounds)
@@ -166,44 +149,6 @@ class Budgets:
                 hint='pip install "genai-host[prices]" knows many prices; '
                 'or allow it: budgets.unknown_cost = "allow"',
             )
-        with self._lock:
-            for budget in budgets:
-                if budget.spent + self._expected(budget) >= budget.most:
-                    raise RateLimited(
-                        f"the calls in progress may use up the budget {budget.name}",
-                        retry_after=_RETRY_AFTER,
-                        hint="wait until they have ended",
-                    )
-            self._in_progress.update(_calls(route, bounds))
-
-    def end(self, route: Route, bounds: Sequence[_Bound], spent: Spent | None) -> None:
-        try:
-            if spent is not None:
-                self.spend(route, bounds, spent)
-        finally:
-            with self._lock:
-                self._in_progress -= Counter(_calls(route, bounds))
-                if spent is not None:
-                    self._note(route.info, spent)
-
-    def _expected(self, budget: Budget) -> float:
-        """What the calls in progress will add to a budget."""
-        expected = 0.0
-        for (user, info), calls in self._in_progress.items():
-            if user == budget.user:
-                average = self._averages.get(info, Spent())
-                expected += calls * getattr(average, budget.unit)
-        return expected
-
-    def _note(self, info: RouteInfo, spent: Spent) -> None:
-        """Add a call to the average of its model."""
-        if len(self._averages) >= _MOST_AVERAGES and info not in self._averages:
-            self._averages.clear()
-        before = self._averages.get(info, spent)
-        self._averages[info] = before._replace(
-            dollars=before.dollars + (spent.dollars - before.dollars) / _RECENT,
-            tokens=before.tokens + (spent.tokens - before.tokens) // _RECENT,
-        )
 
     def spend(self, route: Route, bounds: Sequence[_Bound], spent: Spent) -> None:
         now = self._now()
@@ -266,12 +211,14 @@ class Purse:
         self._bounds = bounds
 
     def enter(self, route: Route) -> None:
-        """Raises `BudgetExceeded` if a budget is spent, `RateLimited` if calls in progress may use
-        up the rest, and `StoreError` if the spending cannot be read."""
-        self._budgets.begin(route, self._bounds)
+        """Raises `BudgetExceeded` if a budget is spent, `StoreError` if the spending cannot be
+        read."""
+        self._budgets.check(route, self._bounds)
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
-        self._budgets.end(route, self._bounds, self._budgets.called(route, error, report))
+        spent = self._budgets.called(route, error, report)
+        if spent is not None:
+            self._budgets.spend(route, self._bounds, spent)
 
 
 class _Bound(NamedTuple):
@@ -293,11 +240,6 @@ def _bounds_of(user: str, config: BudgetConfig) -> list[_Bound]:
 
 def _account(bound: _Bound, now: datetime.datetime) -> Account:
     return bound.user, now.strftime(_FORMS[bound.period])
-
-
-def _calls(route: Route, bounds: Iterable[_Bound]) -> list[tuple[str, RouteInfo]]:
-    """A call of a model, for each user that it counts for."""
-    return [(user, route.info) for user in {bound.user for bound in bounds}]
 
 
 def _accounts(bounds: Iterable[_Bound], now: datetime.datetime) -> list[Account]:
