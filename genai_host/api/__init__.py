@@ -5,7 +5,8 @@
 Besides this package, plugins import `genai_host.errors` and names of `genai_host`, such as `paths`.
 
 - `messages`: messages and their parts; token usage
-- `calls`: calls of a model and their results, independent of API formats; cost
+- `calls`: calls of a model, independent of API formats
+- `results`: results of calls; cost; finish reasons; vectors
 - `extra`: fields of API formats that the host does not interpret
 - `error_replies`: errors in the replies of services; hints for self-hosted servers
 - `dialects`: `Dialect`, the codec of an API format, and helpers to write one

@@ -307,7 +307,7 @@ class JsonReader:
         """Fields as they are, for `extra`, by dialect; None if the service has another format.
 
         Args:
-            names: Their names; none for all fields.
+            names: Names of the fields; all fields if none are given.
         """
         carrier = self._carrier
         if carrier is None or not carrier.is_sent():

@@ -22,8 +22,8 @@ def read_sse(blocks: Iterable[bytes], *, whole: bool = False) -> Iterator[Stream
 
     Args:
         blocks: The stream.
-        whole: Whether to omit a last event without a blank line, which some servers omit, but
-            which may be incomplete.
+        whole: Whether to drop a last event that no blank line ends. Some servers leave that line
+            out, but the event may also be incomplete.
 
     Raises:
         MalformedReply: An event is too large.

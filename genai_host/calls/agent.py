@@ -30,7 +30,6 @@ from genai_host.api import (
     ToolResult,
     TranscribeCall,
     Transcription,
-    VendorTool,
     schema_of,
 )
 from genai_host.api.calls import Draft
@@ -364,15 +363,13 @@ class Agent:
                 each.remember("in words", _results_in_words) if each.role == "tool" else each
                 for each in messages
             ]
-        tools = prompt.tools
-        if any(isinstance(tool, VendorTool) for tool in tools):
-            tools = [tool for tool in tools if route.takes(tool)]
+        tools, choice = route.accepted(prompt.tools, prompt.tool_choice)
         call = ChatCall(
             model_id=route.candidate.id,
             variant=route.candidate.variant,
             messages=messages,
             tools=tools,
-            tool_choice=prompt.tool_choice if tools else None,
+            tool_choice=choice,
             schema=prompt.schema,
             strict=prompt.strict,
             parameters=route.parameters(given),

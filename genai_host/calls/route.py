@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -119,11 +119,20 @@ class Route:
         usual = {key: v for key, v in self.candidate.defaults.items() if key in valid}
         return merged_parameters(usual, given)
 
-    def takes(self, tool: ToolSchema) -> bool:
-        """Whether the service receives a tool; see `VendorTool`."""
-        if not isinstance(tool, VendorTool):
-            return True
-        return not {self._dialect.name, self._dialect.models_of}.isdisjoint(tool.extra or ())
+    def accepted(
+        self, tools: Sequence[ToolSchema], choice: str | None
+    ) -> tuple[Sequence[ToolSchema], str | None]:
+        """The tools that the service receives, see `VendorTool`, and the choice among them."""
+        if not any(isinstance(tool, VendorTool) for tool in tools):
+            return tools, choice
+        dialects = {self._dialect.name, self._dialect.models_of}
+        taken = [
+            tool
+            for tool in tools
+            if not isinstance(tool, VendorTool) or not dialects.isdisjoint(tool.extra or ())
+        ]
+        others = {tool.name for tool in tools} - {tool.name for tool in taken}
+        return taken, None if not taken or choice in others else choice
 
     def passing(self, request: PassedRequest) -> Route | None:
         """This route for one request that passes through; None if it does not fit."""

@@ -72,6 +72,8 @@ def list_instances(as_json: bool) -> None:
         }
         for name, instance in read_config().providers.items()
     ]
+    if not as_json:
+        rows = [{**row, "enabled": "yes" if row["enabled"] else "no"} for row in rows]
     echo_rows(rows, ("name", "type", "enabled", "models"), as_json)
 
 

@@ -116,7 +116,7 @@ def _keep_safe(ctx: click.Context, option: click.Parameter, safe: bool) -> None:
         os.environ[SAFE] = "1"  # for child processes too
 
 
-def show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
     if verbose and not ctx.resilient_parsing:
         from genai_host.cli.app import App
 
@@ -149,7 +149,7 @@ def show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
     count=True,
     is_eager=True,
     expose_value=False,
-    callback=show_log,
+    callback=_show_log,
     help="Verbose output; repeat for debug logs.",
 )
 def cli() -> None:

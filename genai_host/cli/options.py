@@ -20,7 +20,6 @@ from genai_host.api import SchemaValidator
 from genai_host.api.json_text import read_json
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.cli.app import App
-from genai_host.cli.main import show_log
 from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
@@ -124,6 +123,11 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     return complete
 
 
+def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+    if verbose and not ctx.resilient_parsing:
+        ctx.ensure_object(App).show_log(verbose)
+
+
 _MODEL = (
     click.option(
         "--model",
@@ -193,7 +197,7 @@ _OPTIONS = (
         "-v",
         count=True,
         expose_value=False,
-        callback=show_log,
+        callback=_show_log,
         help="Show which model is used and why, and other log messages; -vv for more.",
     ),
 )

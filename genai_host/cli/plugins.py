@@ -10,8 +10,7 @@ import click
 from genai_host.cli.app import no_output_of_plugins
 from genai_host.cli.terminal import echo, echo_json, echo_rows, note
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
-from genai_host.serializers.listings import plugin_row
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config

@@ -322,8 +322,6 @@ _STYLES = {
 def _cell(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, Iterable):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from genai_host.util import paths
 from genai_host.util.names import APP, GROUP
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # this module imports nothing that takes time
+    from genai_host.config import Config
     from genai_host.plugins.distributions import Distribution, Leftover
 
 
@@ -169,6 +170,29 @@ def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
     return LoadResult("broken", reason, fix, is_left_out=True)
 
 
+def plugin_row(
+    found: InstalledPlugin, outcome: LoadResult | None, config: Config
+) -> dict[str, Any]:
+    """Return the JSON form of a plugin. `outcome` is None if it was not loaded."""
+    status, reason, fix = "unchecked", "", ""
+    blocked = config.blocks(found.name, found.distribution)
+    if blocked:
+        status, reason = "blocked", blocked
+    elif outcome is not None:
+        status, reason, fix = outcome.status, outcome.reason, outcome.fix
+    return {
+        "name": found.name,
+        "distribution": found.distribution,
+        "version": found.version,
+        "status": status,
+        "reason": reason,
+        "fix": fix,
+        "provides": dict(outcome.provides) if outcome and not blocked else {},
+        "entry_point": found.value,
+        "record": found.record,
+    }
+
+
 class PluginIndex:
     """Plugin index for one `sys.path`, in a separate file.
 
@@ -213,8 +237,6 @@ class PluginIndex:
     @property
     def marks(self) -> Marks:
         """Marks of plugins that are being loaded."""
-        from genai_host.plugins.index import Marks
-
         return Marks(os.path.join(self._folder, "loading"), self._number())
 
     def forget(self, plugins: Iterable[InstalledPlugin]) -> None:

@@ -123,6 +123,11 @@ def read_file(name: str, most: int | None = None) -> bytes:
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     """Create a part from its content.
 
+    Args:
+        data: The content.
+        name: File name.
+        media_type: Declared type; content and name take precedence.
+
     Raises:
         ConfigurationError: An image or a document is empty.
     """

@@ -13,10 +13,8 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
-from genai_host.config import Config
 from genai_host.errors import GenaiError, PluginError
 from genai_host.host import Host
-from genai_host.plugins.index import InstalledPlugin, LoadResult
 from genai_host.providers.instance import ProviderInstance
 
 
@@ -204,27 +202,4 @@ def route_row(candidate: Candidate) -> dict[str, Any]:
         "reasons": list(candidate.reasons),
         "can": sorted(candidate.capabilities),
         "window": candidate.window,
-    }
-
-
-def plugin_row(
-    found: InstalledPlugin, outcome: LoadResult | None, config: Config
-) -> dict[str, Any]:
-    """Return the JSON form of a plugin."""
-    status, reason, fix = "unchecked", "", ""
-    blocked = config.blocks(found.name, found.distribution)
-    if blocked:
-        status, reason = "blocked", blocked
-    elif outcome is not None:
-        status, reason, fix = outcome.status, outcome.reason, outcome.fix
-    return {
-        "name": found.name,
-        "distribution": found.distribution,
-        "version": found.version,
-        "status": status,
-        "reason": reason,
-        "fix": fix,
-        "provides": dict(outcome.provides) if outcome and not blocked else {},
-        "entry_point": found.value,
-        "record": found.record,
     }

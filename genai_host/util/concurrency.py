@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # most turns need no pool, and it takes long to import
     from concurrent.futures import ThreadPoolExecutor
 
 
@@ -29,7 +29,8 @@ def new_thread(name: str, work: Callable[..., object], *arguments: Any) -> threa
 
 
 def join_all(threads: Iterable[threading.Thread], seconds: float, now: Callable[[], float]) -> None:
-    """Wait for threads to end."""
+    """Wait at most some seconds for all threads to end. `now` returns seconds of a monotonic
+    clock."""
     until = now() + seconds
     for thread in threads:
         thread.join(max(0.0, until - now()))
@@ -46,7 +47,9 @@ T = TypeVar("T")
 
 
 class lazy_property(Generic[T]):  # noqa: N801 - used as a decorator
-    """Decorator for a method of a class whose instances have a reentrant `_lock`."""
+    """A property that is computed once, on first use, also with concurrent threads: decorator for a
+    method of a class whose instances have a reentrant `_lock`. `functools.cached_property` computes
+    it once per thread."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make

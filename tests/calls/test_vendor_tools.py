@@ -13,7 +13,7 @@ SEARCH = VendorTool("search", "", extra={"other": {"type": "search"}})
 WEATHER = ToolSchema("weather", "the weather in a city")
 
 
-@pytest.mark.parametrize("choice", ["required", None])
+@pytest.mark.parametrize("choice", ["required", "search", None])
 @pytest.mark.parametrize(
     ("tools", "sent"), [([WEATHER, SEARCH], ["weather"]), ([SEARCH], [])], ids=["both", "one"]
 )
@@ -26,4 +26,4 @@ def test_services_of_other_dialects_do_not_receive_them(
     list(host.prompt(prompt, provider="mock"))
     body = provider.requests[-1]
     assert [each["name"] for each in body.get("tools", [])] == sent
-    assert body.get("tool_choice") == (choice if sent else None)
+    assert body.get("tool_choice") == (choice if sent and choice != "search" else None)

@@ -20,9 +20,8 @@ from support import Terminal
 
 from genai_host import Config
 from genai_host.cli.install import _run
-from genai_host.plugins.index import LoadResult, PluginIndex
+from genai_host.plugins.index import LoadResult, PluginIndex, plugin_row
 from genai_host.plugins.installer import PythonEnvironment
-from genai_host.serializers.listings import plugin_row
 from genai_host_testing import make_distribution
 from genai_host_testing.environments import Environment
 

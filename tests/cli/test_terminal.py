@@ -140,7 +140,7 @@ def test_a_table_is_for_programs_where_it_is_piped(capsys: pytest.CaptureFixture
     rows: list[list[object]] = [["one", 5], ["two\nlines", None], [["a", "b"], True], ["a\tb", "c"]]
     echo_table(["NAME", "VALUE"], rows)
     lines = capsys.readouterr().out.split("\n")
-    assert lines[:3] == ["one\t5", "two lines\t", "a, b\tyes"]
+    assert lines[:3] == ["one\t5", "two lines\t", "a, b\tTrue"]
     assert lines[3].count("\t") == 1
     assert lines[4:] == [""]
 

@@ -48,7 +48,7 @@ class TestGemini(Wire):
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
         "labels": {"team": "a"},
     }  # fmt: skip
-    service_tools = ({"googleSearch": {}}, {"codeExecution": {"new": 1}})
+    service_tools = ({"googleSearch": {}}, {"urlContext": {"new": 1}})
     used = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
     content = {"role": "model", "parts": [{"text": "so"}, called]}
     reply = {

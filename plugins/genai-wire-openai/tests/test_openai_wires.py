@@ -111,10 +111,6 @@ class TestOpenAIResponses(Wire):
         "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
         "reasoning": {"effort": "low"},
     }  # fmt: skip
-    service_tools = (
-        {"type": "web_search", "search_context_size": "low"},
-        {"type": "image_generation", "size": "auto"},
-    )
     used = {
         "input_tokens": 3,
         "output_tokens": 2,

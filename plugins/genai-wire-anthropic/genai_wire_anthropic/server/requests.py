@@ -10,6 +10,7 @@ no effect on a model without a parameter for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -92,6 +93,11 @@ def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
 
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
+_OF_SERVICE = re.compile(
+    r"(bash|code_execution|computer|memory|text_editor|tool_search_tool|web_fetch|web_search)_.+"
+)
+"""Types of tools that the service runs or describes. Unlike `mcp_toolset`, they name nothing that
+others have stored at the service."""
 _NEUTRAL_IN_TOOLS = (*NEUTRAL, "eager_input_streaming", "strict")
 _DIRECT = "direct"
 
@@ -131,7 +137,7 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     kind, name = given.text("type", "custom"), given.text("name")
     ttls.update(ttl_in(given))
     if kind != "custom":
-        tool = vendor_tool(name or kind, given)
+        tool = vendor_tool(name or kind, given) if _OF_SERVICE.fullmatch(kind) else None
         if tool is None:
             raise ValidationError(
                 f"this model does not support Anthropic's tools of type {kind}: use custom",

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import JsonReader, ToolSchema, read_json
+from genai_host.api import JsonReader, ToolSchema, VendorTool, read_json
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema, each_once, offered_tool, one_of, vendor_tool
 
@@ -270,6 +270,11 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
 
 
 _DECLARATIONS = "functionDeclarations"
+_OF_SERVICE = frozenset(
+    {"enterpriseWebSearch", "googleMaps", "googleSearch", "googleSearchRetrieval", "urlContext"}
+)
+"""Tools that the service runs. They name nothing that others have stored at the service, and their
+results are no parts of an answer."""
 _MODES: Mapping[str, str | None] = {
     "MODE_UNSPECIFIED": None,
     "AUTO": "auto",
@@ -289,7 +294,7 @@ def _declared(body: JsonReader) -> Iterator[ToolSchema]:
     for tool in body.objects("tools"):
         for name, _ in tool.names():
             if name != _DECLARATIONS:
-                own = vendor_tool(name, tool, name)
+                own = vendor_tool(name, tool, name) if name in _OF_SERVICE else None
                 if own is None:
                     raise ValidationError(
                         f"this model does not support the tool {name}: only {_DECLARATIONS}",
@@ -315,6 +320,8 @@ def chosen(
     names = calling.texts("allowedFunctionNames")
     calling.refuse("streamFunctionCallArguments")
     calling.drop_others()
+    others = [tool for tool in tools if isinstance(tool, VendorTool)]
+    tools = [tool for tool in tools if not isinstance(tool, VendorTool)]
     wanted, there = frozenset(names), {tool.name for tool in tools}
     allowed = [tool for tool in tools if tool.name in wanted] if names else tools
     for number, name in enumerate(names):
@@ -324,8 +331,9 @@ def chosen(
     if choice == "required" and not tools:
         raise ValidationError("no functions to choose from", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:
-        return one_of(allowed, allowed[0].name)
-    return allowed, choice if tools else None
+        functions, name = one_of(allowed, allowed[0].name)
+        return [*functions, *others], name
+    return [*allowed, *others], choice if tools else None
 
 
 def _tool(given: JsonReader) -> ToolSchema:

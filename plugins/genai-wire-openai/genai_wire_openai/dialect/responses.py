@@ -35,7 +35,6 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
-    VendorTool,
     merged_extra,
     parameter,
     standard_parameters,
@@ -248,8 +247,6 @@ def _message_item(texts: list[Text], fields: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
-    if isinstance(tool, VendorTool):
-        return with_extra({}, tool, NAME)
     fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
     wire = {
         "type": "function",

@@ -10,8 +10,8 @@ Models know functions with a name and a JSON Schema. Other forms become function
   description and is not enforced.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
-The tools `web_search` and `image_generation`, which only OpenAI runs, are sent to services of this
-format. For others, they are ignored and reported. Other types of tools are refused.
+The tools `web_search` and `image_generation`, which only OpenAI runs, are ignored and reported;
+other types of tools are refused.
 """
 
 from __future__ import annotations
@@ -24,16 +24,9 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from genai_host.api import (
-    ToolCall,
-    ToolSchema,
-    VendorTool,
-    extra_of,
-    merged_extra,
-    write_json,
-)
+from genai_host.api import ToolCall, ToolSchema, extra_of, merged_extra, write_json
 from genai_host.errors import ValidationError
-from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
+from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
 
@@ -48,8 +41,8 @@ EXTRA = "extra"
 apart from the fields of the host, so that clients cannot set these."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_HOSTED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
-"""Types of tools that only OpenAI runs."""
+_IGNORED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
+"""Types of tools that only OpenAI runs, and that are ignored."""
 _LONGEST_NAME = 64
 _SEARCH = "tool_search"
 _INPUT = "input"
@@ -167,10 +160,9 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         ValidationError: A tool is invalid, or the chosen tool does not exist.
     """
     path = request.at("tools")
-    read = read_tool_list(request, "tools", hosted=True)
-    hosted = [tool for tool, _ in read if _HOSTED.fullmatch(tool["type"])]
+    read = read_tool_list(request, "tools")
     client_tools: dict[str, ClientTool] = {}
-    own = chain.from_iterable(_functions(tool, at) for tool, at in read if tool not in hosted)
+    own = chain.from_iterable(_functions(tool, path) for tool, path in read)
     further = _new(_in_items(input, request.at("input")), client_tools)
     schemas = each_once(_checked(chain(own, further), client_tools), path)
     for function in _new(_in_items(previous, path), client_tools):
@@ -188,10 +180,9 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     else:
         choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
-    if choice == "required" and not allowed and not hosted:
+    if choice == "required" and not allowed:
         raise ValidationError("no tools to choose from", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
-    offered += [VendorTool(tool["type"], "", extra={NAME: tool[EXTRA]}) for tool in hosted]
     repeated = [_as_given(tool) for tool, _ in read]
     return Tools(offered, choice if offered else None, client_tools, repeated, chosen)
 
@@ -213,22 +204,15 @@ def names_in(item: Item) -> list[str]:
     return [each.tool.function for each in _in_items([item], "$")]
 
 
-def read_tool_list(
-    given: Fields, name: str, *, hosted: bool = False
-) -> list[tuple[RepeatedTool, str]]:
-    """Read a list of tools. Returns each with its path, except those that are ignored: tools that
-    only OpenAI runs, unless `hosted` is set and the service has this format."""
-    found: list[tuple[RepeatedTool, str]] = []
+def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
+    """Read a list of tools. Returns each with its path, except those that are ignored."""
+    found = []
     for tool in given.objects(name):
         kind = tool.needed("type")
         # a search by the service is not needed: the model gets all tools
         is_hosted_search = kind == _SEARCH and tool.text("execution") != "client"
-        if is_hosted_search or _HOSTED.fullmatch(kind):
-            own = vendor_tool(kind, tool) if hosted and not is_hosted_search else None
-            if own is None or own.extra is None:
-                tool.drop_this(kind)
-            else:
-                found.append(({"type": kind, EXTRA: own.extra[NAME]}, tool.path))
+        if is_hosted_search or _IGNORED.fullmatch(kind):
+            tool.drop_this(kind)
             continue
         reader = _READERS.get(kind)
         if reader is None:
@@ -406,7 +390,7 @@ def _read_choice(
     allowed = [
         _named(tool, client_tools)
         for tool in chosen.objects("tools")
-        if not _HOSTED.fullmatch(tool.text("type"))
+        if not _IGNORED.fullmatch(tool.text("type"))
     ]
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     tools = [repeated for _, repeated in allowed]
