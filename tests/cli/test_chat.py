@@ -64,7 +64,7 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
         ),
     ],
 )
-def test_lines(
+def test_each_line_has_its_answer_or_its_note(
     terminal: Terminal, script: Any, replies: list[Any], lines: list[str], out: str, told: list[str]
 ) -> None:
     script(replies)

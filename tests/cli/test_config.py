@@ -203,7 +203,7 @@ class TestReadOnly:
             ),
         ],
     )
-    def test_no_write(self, terminal: Terminal, command: str) -> None:
+    def test_commands_that_would_write_are_refused(self, terminal: Terminal, command: str) -> None:
         terminal.configure(self.TEXT)
         file = terminal.config
         err = terminal.error(command, stdin="sk-1")

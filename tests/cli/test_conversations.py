@@ -327,7 +327,9 @@ class TestExport:
         assert out == ("# one\n\n## user\n\nbefore\n\n## user, 1970-01-01 00:16 UTC\n\none\n")
 
     @pytest.mark.parametrize(("name", "begins"), [("a.md", "# q"), ("a.json", "{"), ("a", "{")])
-    def test_file(self, terminal: Terminal, tmp_path: Path, name: str, begins: str) -> None:
+    def test_an_exported_file_is_for_the_user_alone(
+        self, terminal: Terminal, tmp_path: Path, name: str, begins: str
+    ) -> None:
         made(*turn(0))
         file = tmp_path / name
         exported = terminal("conversations export last -o", str(file))

@@ -242,7 +242,9 @@ class TestChat:
 class TestNotRecorded:
     @pytest.mark.parametrize("command", ["ask hi", "chat"])
     @pytest.mark.parametrize("option", ["--no-record", ""])
-    def test_off(self, terminal: Terminal, home: Path, command: str, option: str) -> None:
+    def test_answers_without_making_a_database(
+        self, terminal: Terminal, home: Path, command: str, option: str
+    ) -> None:
         if not option:
             terminal.configure("[conversations]\nrecord = false\n")
         stdin = "hi\n" if command == "chat" else ""

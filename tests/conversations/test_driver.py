@@ -256,7 +256,7 @@ class TestFunctions:
         [(object(), None), (float("nan"), None), ("text", int)],
         ids=["object", "nan", "class"],
     )
-    def test_results_can_be_recorded(
+    def test_results_that_cannot_be_recorded_fail(
         self, converse: Converse, result: object, returns: Any
     ) -> None:
         def give() -> Any:

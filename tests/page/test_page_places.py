@@ -93,7 +93,9 @@ class TestProviders:
         expect(card).to_have_count(0)
         assert "script" not in read_config().providers
 
-    def test_secret(self, host: Host, visit: Visiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_secret_is_never_shown(
+        self, host: Host, visit: Visiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         there = visit(host, "#/providers")
         card = self.card(there, "openai")

@@ -461,7 +461,9 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
         ([], b"x", "the path must begin with /"),
     ],
 )
-def test_refused_once_parsed(headers: list[tuple[bytes, bytes]], path: bytes, message: str) -> None:
+def test_heads_that_a_parser_may_accept_are_refused(
+    headers: list[tuple[bytes, bytes]], path: bytes, message: str
+) -> None:
     scope = {"method": "POST", "raw_path": path, "query_string": b"", "headers": headers}
     with pytest.raises(Refused, match=f"^{message}$") as caught:
         read_head(scope, "")

@@ -309,7 +309,9 @@ def test_item_3_the_limit_gets_the_name_of_the_service(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("passes", [None, True])
-def test_item_3_budgets_prevent_passing(make_host: MakeHost, passes: bool | None) -> None:
+def test_item_3_with_budgets_requests_pass_only_if_enabled(
+    make_host: MakeHost, passes: bool | None
+) -> None:
     """The host does not know the prices of all that a service offers."""
     budgets = BudgetsConfig(user=BudgetConfig(day=1.0))
     host = make_host(config=Config(server=ServerConfig(pass_through=passes), budgets=budgets))

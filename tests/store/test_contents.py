@@ -274,7 +274,9 @@ class TestExport:
             (lambda entries: entries[0].update(settings={"x": float("nan")}), "JSON"),
         ],
     )
-    def test_no_conversation_is_refused(self, tmp_path: Path, change: Any, told: str) -> None:
+    def test_what_is_no_conversation_is_refused(
+        self, tmp_path: Path, change: Any, told: str
+    ) -> None:
         data = copy.deepcopy(EXPORTED)
         change(data["entries"])
         with Store(tmp_path / "x.db") as store:
