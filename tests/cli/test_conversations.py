@@ -397,7 +397,7 @@ class TestErrors:
         ("command", "code", "says"),
         [
             ("search", 2, "Missing argument"),
-            ("delete --yes", 2, ""),
+            ("delete --yes", 2, "nothing to delete"),
             ("delete last zzz --yes", 1, "unknown conversation"),
             ("delete last", 2, "use --yes"),
             ("delete --before tomorrow --yes", 2, "invalid "),

@@ -34,12 +34,13 @@ class TestConfig:
     def test_it_decides_which_commands_there_are(self, terminal: Terminal, mine: Path) -> None:
         mine.write_text('[plugins]\ndisabled = ["local"]\n')
         assert terminal("local list")[0] == 0
-        command = f"--config {mine} local list"
-        assert "No such command 'local'" in terminal.error(command, code=2)
+        err = terminal.error("--config", str(mine), "local", "list", code=2)
+        assert "No such command 'local'" in err
 
     def test_it_holds_for_the_commands_of_plugins(self, terminal: Terminal, mine: Path) -> None:
         mine.write_text("nonsense = 1")
-        assert "unknown key 'nonsense'" in terminal.error(f"--config {mine} local list")
+        err = terminal.error("--config", str(mine), "local", "list")
+        assert "unknown key 'nonsense'" in err
 
     def test_one_host_is_made_and_closed(self, terminal: Terminal) -> None:
         made: list[str] = []

@@ -102,7 +102,7 @@ class TestAsk:
             ("ask x --var language=x", 2, "--var requires --template"),
             ("ask -t schema x", 2, "schema.toml"),
             ("chat -t schema", 1, "schema.toml: chat does not support templates with a schema"),
-            ("chat -F -", 2, ""),
+            ("chat -F -", 2, "standard input contains the messages of the chat"),
             ("ask x -F - -a -", 2, "only one option can read standard input"),
             ("ask x -F - -F -", 2, "only one option can read standard input"),
         ],

@@ -33,7 +33,9 @@ def written(folder: Path, place: str) -> Path:
 def test_a_password_is_refused_and_never_shown(tmp_path: Path, place: str) -> None:
     file = written(tmp_path, place)
     for where, environ in (("config.toml:3: .*", {}), (VARIABLE, {VARIABLE: place})):
-        with pytest.raises(ConfigurationError, match=f"{where} must not contain a pass") as caught:
+        with pytest.raises(
+            ConfigurationError, match=f"{where} must not contain a password"
+        ) as caught:
             read_config(None if environ else file, environ=environ)
         assert "PGPASSWORD" in caught.value.hint
         assert "s3cret" not in f"{caught.value}{caught.value.hint}"

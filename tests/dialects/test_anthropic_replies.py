@@ -202,6 +202,7 @@ class TestReplies(ChatReplies):
             ("exceed_context_size_error", "the request exceeds the available context size")]),
     ]  # fmt: skip
     unanswered = [{"type": "message"}]
+    unanswered_reason = "no content"
     malformed = [[], "hi", message("hi"), message({"text": "a"}), message(text(1)),
                  {**message(), "content": 1}]  # fmt: skip
     malformed_events = [

@@ -183,6 +183,7 @@ class TestReplies(ChatReplies):
             b'{"message": "overloaded"}', b'{"error": {"message": "overloaded"}}', b"overloaded")),
     ]  # fmt: skip
     unanswered = [{}, {"choices": []}, {"choices": None}, {"choices": [None]}]
+    unanswered_reason = "no choices"
     malformed = [
         b"", b"<html>", b"\xff", b"[]", b"null", b'{"choices": [', b'{"choices": ' + NESTED + b"}",
         choice({"content": [5]}), choice({"content": [{"text": 5}]}), choice({"content": 5}),

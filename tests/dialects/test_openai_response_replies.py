@@ -196,9 +196,11 @@ class TestReplies(ChatReplies):
     late_failures = [
         ({"type": "error", "code": "rate_limit_exceeded", "message": "no"}, RateLimited,
          {"message": "no"}),
-        ({"type": "error", "code": "ERR", "message": "no", "param": None}, ServiceUnavailable, {}),
-        ({"type": "error", "error": {"code": "invalid_prompt", "message": "no"}}, BadRequest, {}),
-        ({"error": {"code": 503, "message": "no"}}, ServiceUnavailable, {}),
+        ({"type": "error", "code": "ERR", "message": "no", "param": None}, ServiceUnavailable,
+         {"message": "no"}),
+        ({"type": "error", "error": {"code": "invalid_prompt", "message": "no"}}, BadRequest,
+         {"message": "no"}),
+        ({"error": {"code": 503, "message": "no"}}, ServiceUnavailable, {"message": "no"}),
     ]  # fmt: skip
     unanswered = [{}, {"output": None}, response(status="cancelled"), {"status": "completed"}]
     malformed = [

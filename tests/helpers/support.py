@@ -19,7 +19,8 @@ class Terminal:
     """Runs a command line in this process, with piped output, and returns its exit code, its output
     and its errors.
 
-    The first argument is split as a shell does it; the others are given as they are.
+    The first argument is split as a shell does it; the others are given as they are. Paths are
+    among the others, since a shell takes the backslashes of Windows for escapes.
     """
 
     def __init__(

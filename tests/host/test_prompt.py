@@ -87,10 +87,12 @@ def test_it_ends_when_the_limits_of_the_caller_end(make_host: MakeHost) -> None:
 
 
 def test_a_closed_host_is_asked_nothing(make_host: MakeHost) -> None:
-    host = make_host(fake=FakeModel())
+    fake = FakeModel()
+    host = make_host(fake=fake)
     host.close()
     with pytest.raises(ConversationClosed):
         list(host.prompt(HI, model="fake"))
+    assert not fake.calls
 
 
 def test_texts_become_vectors_and_are_judged(make_host: MakeHost) -> None:

@@ -293,7 +293,9 @@ class TestProxies:
 
     def test_one_that_wants_a_password_is_named(self, service: FakeService) -> None:
         service.replies = [reply(b"<title>Proxy</title>", 407)]
-        with pytest.raises(ServiceUnavailable, match="requires another user and pass") as caught:
+        with pytest.raises(
+            ServiceUnavailable, match="requires another user and password"
+        ) as caught:
             get("http://service.invalid/", proxy=service.url)
         assert (caught.value.status, caught.value.retryable) == (407, False)
         assert "limits.proxy" in caught.value.hint

@@ -69,23 +69,19 @@ class TestItem7WithoutDocstrings:
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
     @pytest.mark.parametrize(
-        ("command", "keys"),
-        [
-            ("plugins check", ("name", "status", "reason", "provides", "record")),
-            ("tools", ("name", "description", "why_not")),
-        ],
+        ("command", "statuses"), [("plugins check", {"loaded"}), ("tools", set())]
     )
     def test_every_plugin_and_tool_is_there(
-        self, run: Run, command: str, keys: tuple[str, ...]
+        self, run: Run, command: str, statuses: set[str]
     ) -> None:
         optimized, usual = (
             json.loads(run(*command.split(), "--json", env={"PYTHONOPTIMIZE": level}).stdout)
             for level in ("2", None)
         )
-        assert {row.get("status", "loaded") for row in optimized} == {"loaded"}
-        assert [[row[key] for key in keys] for row in optimized] == [
-            [row[key] for key in keys] for row in usual
-        ]
+        assert {row["status"] for row in optimized if "status" in row} == statuses
+        for row in (*optimized, *usual):
+            row.pop("parameters", None)  # docstrings describe the classes of arguments
+        assert optimized == usual
 
     def test_a_question_is_answered_and_a_tool_runs(self, run: Run) -> None:
         assert run("ask", "-m", "mock", "hi").stdout == "hi\n"

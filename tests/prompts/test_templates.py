@@ -103,9 +103,13 @@ class TestReading:
             ("prompt = 'for $5'", "prompt: there is a $", "$$ is a dollar sign"),
             ("system = '$'", "system: there is a $", "$$ is a dollar sign"),
             ("system = '$input'", "$input is allowed only in the prompt", ""),
-            ("prompt = '$name'\nvariables = { nam = 'x' }", "variables.nam is not used", "did you"),
+            (
+                "prompt = '$name'\nvariables = { nam = 'x' }",
+                "variables.nam is not used in",
+                "did you mean",
+            ),
             ("prompt = ", "invalid TOML", ""),
-            ("a = " + "[" * 5_000, "", ""),
+            ("a = " + "[" * 5_000, "is nested too deeply", ""),
         ],
     )
     def test_what_is_wrong_is_told(self, folder: Path, text: str, says: str, hint: str) -> None:

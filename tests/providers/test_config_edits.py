@@ -191,7 +191,7 @@ class TestValues:
             (
                 "providers.own.limits.read_timeuot",
                 "1",
-                "setting 'providers.own.limits.read_timeuot'",
+                "unknown setting 'providers.own.limits.read_timeuot'",
             ),
             ("providers.own.enabled", "maybe", "must be true or false"),
             ("providers.own.type", "unmade", "unknown provider type 'unmade'"),

@@ -398,7 +398,7 @@ class Rest:
 
     def comes_again(self) -> int:
         """Wait for it; KiB of memory then."""
-        wait_until(self._has_come)
+        wait_until(self._has_come, "threads to end and descriptors to be closed")
         self._service.wait_until_closed(but=AT_ONCE)
         return _memory(self._server)
 

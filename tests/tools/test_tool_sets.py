@@ -101,7 +101,12 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
 @pytest.mark.parametrize(
     ("text", "line", "told", "hint"),
     [
-        ("[tools.shop]\nmost = 5\nfoldr = '/a'", 3, "unknown setting 'foldr'", "mean folder?"),
+        (
+            "[tools.shop]\nmost = 5\nfoldr = '/a'",
+            3,
+            "unknown setting 'foldr'",
+            "did you mean folder?",
+        ),
         ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
         ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
     ],

@@ -106,7 +106,8 @@ def test_a_response_that_was_not_kept(api: Api) -> None:
     id = response["id"]
     assert response["store"] is False
     assert api.error("GET", f"/responses/{id}")["code"] == "response_not_found"
-    assert "previous_" in api.refused(status=404, previous_response_id=id)["code"]
+    error = api.refused(status=404, previous_response_id=id)
+    assert error["code"] == "previous_response_not_found"
 
 
 def test_showing_and_deleting(api: Api) -> None:

@@ -110,6 +110,7 @@ class ChatReplies(TableSuite):
         late_failures: Events with an error, its class, and some of its attributes.
         silent: Bodies that tell of no error.
         unanswered: Replies without an answer.
+        unanswered_reason: Reason of their error; empty if each has its own.
         malformed: Replies that are malformed.
         malformed_events: Events that are malformed.
         wholes: Arbitrary replies, which `in_pieces` can divide; None if it cannot.
@@ -147,6 +148,7 @@ class ChatReplies(TableSuite):
     late_failures: Sequence[tuple[Any, type[GenaiError], Attributes]] = ()
     silent: Sequence[bytes] = (b"", b"\xff", b"<html>", b"[]", b"{}", b'{"error": null}', NESTED)
     unanswered: Sequence[Any] = ()
+    unanswered_reason: str = ""
     malformed: Sequence[Any] = ()
     malformed_events: Sequence[Any] = ()
     wholes: Any = None
@@ -294,8 +296,10 @@ class ChatReplies(TableSuite):
         assert self.dialect.map_error(ProviderReply(row, 500)) is None
 
     def test_a_reply_without_an_answer_is_the_models_failure(self, row: Any) -> None:
-        with pytest.raises(GenerationError):
+        with pytest.raises(GenerationError) as caught:
             self.read(row)
+        if self.unanswered_reason:
+            assert caught.value.reason == self.unanswered_reason
 
     def test_what_is_no_reply_is_malformed(self, row: Any) -> None:
         with pytest.raises(MalformedReply, match=self.complaint):

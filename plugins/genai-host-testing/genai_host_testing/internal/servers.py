@@ -173,11 +173,11 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0]
 
 
-def wait_until(true: Callable[[], object]) -> None:
-    """Wait for an action of a process that it does not report."""
+def wait_until(true: Callable[[], object], what: str = "") -> None:
+    """Wait for an action of a process that it does not report; the error says for what."""
     until = time.monotonic() + _PATIENCE
     while not true():
-        assert time.monotonic() < until
+        assert time.monotonic() < until, f"waited for {what or true}"
         time.sleep(0.02)
 
 

@@ -20,7 +20,7 @@ class TableSuite:
 
     def __init_subclass__(cls) -> None:
         for test, table in cls.tables.items():
-            if test not in vars(cls) and getattr(cls, table) in (None, (), {}):
+            if test not in vars(cls) and getattr(cls, table) in (None, (), [], {}):
                 setattr(cls, test, None)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
