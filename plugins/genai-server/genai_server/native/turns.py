@@ -31,6 +31,7 @@ from genai_host.api import (
     RouteResponse,
     json_response,
 )
+from genai_host.api.cancellation import ended_with
 from genai_host.api.features import Event
 from genai_host.api.http_routes import sse_event
 from genai_host.api.json_reader import JsonReader, body_of
@@ -43,6 +44,7 @@ from genai_server.native.fields import answered, conversation_in, failed, messag
 from genai_server.native.job_records import JobRecords
 
 _TRIES = 5
+_PATIENCE = 5.0  # seconds in which a turn that was cancelled may end
 
 
 def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) -> None:
@@ -90,7 +92,8 @@ class Live:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: dict[str, Conversation] = {}
+        self._has_ended = threading.Condition(self._lock)
+        self._turns: dict[str, tuple[Conversation, CancelToken]] = {}
         self._held: set[str] = set()
 
     @contextmanager
@@ -101,13 +104,23 @@ class Live:
         with self._lock:
             if id in self._turns:
                 raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
-            self._turns[id] = conversation
+            self._turns[id] = conversation, limits
         try:
             with close_on_disconnect(limits, conversation):
                 yield
         finally:
-            with self._lock:
+            with self._has_ended:
                 del self._turns[id]
+                self._has_ended.notify_all()
+
+    def let_end(self, id: str) -> None:
+        """Wait some seconds for the end of a turn that was cancelled, or whose client has
+        disconnected: the client may already send the next message."""
+        with self._has_ended:
+            if id in self._turns:
+                conversation, limits = self._turns[id]
+                if conversation.status == "closed" or ended_with(limits) is not None:
+                    self._has_ended.wait_for(lambda: id not in self._turns, _PATIENCE)
 
     @contextmanager
     def hold(self, id: str) -> Iterator[None]:
@@ -126,9 +139,9 @@ class Live:
     def cancel(self, id: str) -> bool:
         """Cancel the turn in progress, and return whether there was one."""
         with self._lock:
-            conversation = self._turns.get(id)
-        if conversation is None:
-            return False
+            if id not in self._turns:
+                return False
+            conversation, _ = self._turns[id]
         conversation.close()
         return True
 
@@ -292,6 +305,7 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     body = body_of(request)
     asked, is_streamed = asked_in(body, host.codec), bool(body.flag("stream"))
     body.nothing_else()
+    live.let_end(id)
     conversation = host.conversation(id, owner=request.user)
     turn = next_turn(asked, host, live, request.user, conversation)
     return _taken(host, live, request, turn, is_streamed=is_streamed)

@@ -268,6 +268,7 @@ export class Talk {
     let pause = null;
     try {
       const path = `${this.path}/${what}`;
+      await this.ending;
       for await (const [name, data] of events(path, { ...body, stream: true }, stop.signal)) {
         if (name === "paused") pause = data;
         turn.hear(name, data);
@@ -313,7 +314,7 @@ export class Talk {
     if (!this.live) return;
     const { stop } = this.live;
     if (this.id) {
-      call("POST", `${this.path}/cancel`).catch(() => {});
+      this.ending = call("POST", `${this.path}/cancel`).catch(() => {});
     }
     stop.abort();
   }
