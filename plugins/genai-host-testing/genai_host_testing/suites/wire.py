@@ -170,7 +170,7 @@ class WireSuite(PluginSuite):
     service_tools: Sequence[Json] = ()
     neutral: Collection[str] = ()
     data: Collection[str] = ()
-    new: Collection[str] = ("created", "created_at", "id")
+    new: Collection[str] = ("completed_at", "created", "created_at", "id")
 
     def call(self) -> ChatCall:
         """A call with all content that both sides can express; that of the request by default."""
