@@ -41,8 +41,9 @@ from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.errors import ConfigurationError, ConversationClosed
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
+from genai_host.plugins.executors import open_executor
 from genai_host.plugins.observers import Observers
-from genai_host.plugins.registry import Registry, open_executor
+from genai_host.plugins.registry import Registry
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.providers.instance import ProviderInstance
 from genai_host.providers.instances import ProviderInstances
@@ -53,7 +54,7 @@ from genai_host.usage.budgets import Budgets, user_of
 from genai_host.usage.metering import UsageRecorder
 from genai_host.util import paths
 from genai_host.util.clock import SystemClock
-from genai_host.util.concurrency import lazy_property
+from genai_host.util.lazy_property import lazy_property
 from genai_host.util.names import STARTER_HINT, what_there_is
 
 if TYPE_CHECKING:  # importing the store is slow

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from genai_host.api.json_text import well_formed
 from genai_host.errors import StoreError, ValidationError
 from genai_host.util import paths
-from genai_host.util.concurrency import lazy_property
+from genai_host.util.lazy_property import lazy_property
 from genai_host.util.text import short_repr
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from genai_host.store.database import Database, Liveness, check_owner, location_
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, EntryRow, EntryWriter
 from genai_host.util import paths
-from genai_host.util.concurrency import lazy_property
+from genai_host.util.lazy_property import lazy_property
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # most turns need no pool, and it takes long to import
     from concurrent.futures import ThreadPoolExecutor
@@ -41,35 +41,3 @@ def new_pool(name: str, workers: int) -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(workers, name)
-
-
-T = TypeVar("T")
-
-
-class lazy_property(Generic[T]):  # noqa: N801 - used as a decorator
-    """A property that is computed once, on first use, also with concurrent threads: decorator for a
-    method of a class whose instances have a reentrant `_lock`. `functools.cached_property` computes
-    it once per thread."""
-
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make = make
-        self.__doc__ = make.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> lazy_property[T]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-
-    def __get__(self, instance: Any, owner: type) -> lazy_property[T] | T:
-        if instance is None:
-            return self
-        with instance._lock:
-            if self._name not in vars(instance):
-                # stored under the same name, it is found without this descriptor from now on
-                vars(instance)[self._name] = self._make(instance)
-            made: T = vars(instance)[self._name]
-            return made

@@ -25,7 +25,7 @@ from genai_host.store.ledger import SpendLedger
 from genai_host.store.records import Written
 from genai_host.store.store import StoredRecord
 from genai_host.usage.budgets import Account, Spent
-from genai_host.util.concurrency import lazy_property
+from genai_host.util.lazy_property import lazy_property
 from simulation import postgresql
 from simulation.faults import guarded
 from simulation.plan import RUN_OWNERS

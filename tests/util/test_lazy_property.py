@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from genai_host.util.concurrency import lazy_property
+from genai_host.util.lazy_property import lazy_property
 
 
 class Thing:

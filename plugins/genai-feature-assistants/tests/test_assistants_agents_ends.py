@@ -192,7 +192,7 @@ class TestItem7:
 
 
 class TestKeys:
-    """What a service repeats of a key stands in no error."""
+    """Errors do not contain the part of a key that a service repeats."""
 
     def check(self, service: ScriptedService, *, streamed: bool = False, **given: Any) -> None:
         configuration = configured(service, **given)
