@@ -261,6 +261,7 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     *((value, form, "$") for form, values in UNFIT.items() for value in values),
     ([1, 2, "x"], list[int], "$[2]"),
     ({"a": "x"}, dict[str, int], "$['a']"),
+    ({"a": "x"}, Mapping[str, int], "$['a']"),
     ({"input_tokens": 1.5}, Usage, "$.input_tokens"),
     ({}, RouteInfo, "$.model"),
     ({"id": "x", "capabilities": "stream"}, ListedModel, "$.capabilities"),

@@ -182,7 +182,7 @@ def streaming(host: Host, *events: Any) -> _Stream:
 def replying(host: Host, reply: ProviderReply) -> None:
     """Let the mock give a whole reply."""
     mocked: Any = host.instances["mock"].provider
-    mocked.send = lambda request, limits: reply
+    mocked.send = mocked.stream = lambda request, limits: reply
 
 
 def said(content: Any, finish: str = "stop") -> dict[str, Any]:
@@ -543,6 +543,14 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     calls = [each.tool_call for each in pieces if each.tool_call]
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
     assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize(("text", "pieces"), [("a", ["a"]), ("", [])])
+def test_a_whole_reply_is_one_piece_unless_it_is_empty(
+    host: Host, text: str, pieces: list[str]
+) -> None:
+    replying(host, ProviderReply(json.dumps(said([{"type": "text", "text": text}])).encode()))
+    assert [each.text for each in pieces_of(host)] == pieces
 
 
 F = {"type": "tool_call", "id": "1", "name": "f"}

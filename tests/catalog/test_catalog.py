@@ -42,7 +42,7 @@ CHAT = dialect(
     capabilities=frozenset({"stream", "tools", "schema", "images"}),
     parameters={"temperature": STANDARD["temperature"], "top_p": STANDARD["top_p"]},
     variant={"max_tokens": "max_tokens", "role": "system"},
-    endpoint=DialectEndpoint(path="/chat", query={"v": "1"}),
+    endpoint=DialectEndpoint(path="/chat", stream_path="/stream", query={"v": "1"}),
 )
 OTHER = dialect("other-wire", capabilities=frozenset({"stream", "tools"}))
 EMBED = dialect("embed-wire", operation="embed")
@@ -374,7 +374,10 @@ class TestJoin:
         [first] = catalog().resolve("claude@first+chat-wire")
         assert (first.serve.path, first.serve.query) == ("/chat", {"v": "1"})
         [second] = catalog().resolve("second/x")
-        assert second.serve.path == "/v2"
+        own = {"chat-wire": DialectEndpoint(stream_path="/own")}
+        [third] = catalog(served("third", serves=own)).resolve("third/x")
+        paths = [(each.serve.path, each.serve.stream_path) for each in (first, second, third)]
+        assert paths == [("/chat", "/stream"), ("/v2", None), ("/chat", "/own")]
 
     @pytest.mark.parametrize(("offered", "window"), [(None, 1000), (200, 200), (5000, 1000)])
     def test_the_window_is_the_smaller_one(self, offered: int | None, window: int) -> None:
@@ -476,6 +479,7 @@ class TestReasons:
         pairs = {(each.model.name, each.provider) for each in catalog().matrix()}
         assert pairs == {(m, p) for m in ("claude", "llama", "e5") for p in ("first", "second")}
         assert all(candidate.runs or candidate.reasons for candidate in catalog().matrix())
+        assert {each.state for each in catalog().matrix()} == {"works", "not offered"}
 
 
 CHAT_CLAUDE: dict[Operation, str] = {"chat": "claude"}
@@ -504,6 +508,7 @@ class TestDefaults:
         error = refused(catalog(keyed), None)
         assert "no default model for chat" in str(error)
         assert error.hint == "to use claude@first: genai-host config default model claude@first"
+        assert refused(catalog(evolve(keyed, unavailable_reason="no key")), None).hint != error.hint
         lacking = evolve(free, unavailable_reason="no weights")
         hint = refused(catalog(keyed, lacking), None, None, "embed").hint
         assert hint == "to use e5@first: genai-host config default embed e5@first"
@@ -677,6 +682,7 @@ class TestModelConfigurations:
         "precise": ModelConfig("claude", ("second",), {"temperature": 0, "top_p": 0.5}),
         "short": ModelConfig("precise", (), {"max_tokens": 5, "top_p": 1}),
         "there": ModelConfig("short@first"),
+        "one": ModelConfig("first/one"),
         "claude": ModelConfig("claude", ("second",), {"temperature": 1}),
         "sonnet": ModelConfig("claude@first+chat-wire"),
     }
@@ -695,6 +701,12 @@ class TestModelConfigurations:
                 ModelChoice("claude@first+chat-wire", "precise", ("second",)),
                 {"temperature": 0, "top_p": 0.5},
             ),
+            ("one@first", ModelChoice("first/one", "one", ()), {}),
+            (
+                "one@first+chat-wire",
+                ModelChoice("one@first+chat-wire", "one", ()),
+                {},
+            ),
             ("claude@first", ModelChoice("claude@first", "", ()), {}),
             ("sonnet", ModelChoice("claude@first+chat-wire", "sonnet", ()), {}),
         ],
@@ -702,7 +714,7 @@ class TestModelConfigurations:
     def test_one_leads_to_its_model(self, name: str, choice: ModelChoice, parameters: Any) -> None:
         configs = self.CONFIGS
         if name not in ("claude", "sonnet", "claude@first"):
-            configs = {key: configs[key] for key in ("precise", "short", "there")}
+            configs = {key: configs[key] for key in ("precise", "short", "there", "one")}
         found = catalog(configs=configs).choice(name)
         assert found == choice
         assert found.parameters == parameters

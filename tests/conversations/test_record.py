@@ -12,6 +12,7 @@ from conversing import as_json, recorded, reopened, scripted
 
 from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
+from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import (
     SCHEMA,
     Changed,
@@ -24,7 +25,7 @@ from genai_host.conversations.record import (
     TurnStarted,
     form_of,
 )
-from genai_host.conversations.replay import replay
+from genai_host.conversations.replay import MOST_TURNS, check, replay
 from genai_host.errors import Cancelled, RateLimited, ReplayError, ValidationError
 from genai_host_testing import InlinePlugin
 
@@ -206,6 +207,46 @@ class TestRetelling:
     def test_a_newer_form_is_refused(self) -> None:
         with pytest.raises(ReplayError, match=f"not {SCHEMA} or earlier"):
             replay([Opened("chat", "1", {}, schema=SCHEMA + 1)])
+
+
+BEGUN = TurnStarted(0, Message("user", "q"), "1", 0)
+STEP = StepStarted(0, (0,), "now", "x")
+STEPPED = StepEnded(0, (0,), "y")
+
+
+class TestChecking:
+    @pytest.mark.parametrize(
+        "entries",
+        [
+            [*turn(0), Rewound(0, 0), *turn(1)],
+            [*turn(0), *turn(1), Rewound(2, 1)],
+            [BEGUN, STEP, STEPPED, TurnEnded(0, Answer("a")), *turn(MOST_TURNS)],
+        ],
+    )
+    def test_what_a_conversation_writes_is_accepted(self, entries: list[Entry]) -> None:
+        check([OPENED, *entries], usual_codec())
+
+    @pytest.mark.parametrize(
+        ("entries", "told"),
+        [
+            ([BEGUN, BEGUN], "entry 2: a turn begins within another"),
+            ([*turn(1), *turn(1)], "entry 3: the number of a turn is less than 2"),
+            (turn(MOST_TURNS + 1), "entry 1: the number of a turn"),
+            ([STEP], "entry 1: it is of no turn"),
+            ([BEGUN, TurnEnded(1, Answer("a"))], "entry 2: it is of another turn"),
+            ([BEGUN, STEP, STEP], "entry 3: a step begins twice"),
+            ([BEGUN, STEPPED], "entry 2: a step ends that has not begun"),
+            ([BEGUN, STEP, STEPPED, STEPPED], "entry 4: a step ends twice"),
+            ([BEGUN, Rewound(0, 0)], "entry 2: turns are undone within a turn"),
+            *(
+                ([*turn(0), Rewound(*place)], "entry 3: it undoes more turns than there are")
+                for place in ((-1, 0), (3, 0), (0, -1), (0, 2))
+            ),
+        ],
+    )
+    def test_other_entries_are_refused(self, entries: list[Entry], told: str) -> None:
+        with pytest.raises(ReplayError, match=f"^{told}"):
+            check([OPENED, *entries], usual_codec())
 
 
 @frozen

@@ -214,6 +214,7 @@ class TestSending:
         wire.transport.close()
         wire.service.wait_until_closed()
         assert pools  # whoever still holds them
+        assert wire.send().status == 200  # with new pools
 
     def test_nobody_there(self, wire: Wire) -> None:
         wire.service.stop()

@@ -91,6 +91,7 @@ class Slow(InlinePlugin):
         self.called("respond")
         try:
             found = yield Prompt([Message("user", "hi")], stream=True)
+            self.called("after a step")
         finally:
             self.called("finally")
         return Answer(found.text)
@@ -211,6 +212,7 @@ def watchdog(clock: ManualClock | None = None) -> Watchdog:
 
 WHERE = {
     "respond": "the feature slow-feature",
+    "after a step": "the feature slow-feature",
     "finally": "the feature slow-feature",
     "close": "the provider slow-provider",
     "prepare_request": "the dialect slow-dialect",
@@ -242,7 +244,7 @@ def test_hanging_code(make_host: MakeHost, caplog: pytest.LogCaptureFixture, whe
         assert slow.hangs.wait(30)
         clock.wait_for_alarm_in(HANGS)
         clock.advance(HANGS)
-        method = "respond" if where == "finally" else where
+        method = "respond" if where in ("after a step", "finally") else where
         what = f"{method} of {WHERE[where]}"
         assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
         slow.go_on.set()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -245,13 +246,14 @@ class TestItem7Streams:
 @_posix
 class TestItem7Terminals:
     def shown(self, *arguments: str, **env: str) -> str:
-        text = pexpect.run(
+        ended: Any = pexpect.run(
             " ".join([_COMMAND, *arguments]),
             env={**os.environ, **env},
             encoding="utf-8",
             timeout=60,
+            withexitstatus=True,  # otherwise the terminal is closed when it is collected
         )
-        assert isinstance(text, str)  # with its exit status only where that is asked for
+        text: str = ended[0]
         return text
 
     @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1", "TERM": "xterm"}], ids=str)

@@ -127,6 +127,11 @@ class TestRun:
         )
 
 
+@pytest.mark.parametrize("part", mutate._CORE)
+def test_item_5_each_part_of_the_core_exists(part: str) -> None:
+    assert any((mutate.ROOT / "genai_host").glob(part))
+
+
 _ALL = [f"{each}.py::t" for each in ("store/test_x", "host/test_x", "store/test_a")]
 _ALL.append("store/test_a.py::u")
 
