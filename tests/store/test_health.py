@@ -167,7 +167,9 @@ def test_attachments_and_the_log_count_as_its_size(tmp_path: Path) -> None:
 
 class TestRepair:
     @pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
-    def test_it_is_as_before(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_is_as_before(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
         call = {**RESULT, "seconds": 1.0, "cost": 0.5}
         with Store(tmp_path / "x.db") as store:
             copied = begin(store, models={"main": "m"}, history=(Message("user", "before"),))
@@ -182,7 +184,9 @@ class TestRepair:
 
             before = state()
             record.append(StepEnded(1, (0,), {**call, "cost": 7.0}))
-            assert store.summary(record.id).status == "damaged"
+            for _ in range(2):
+                assert store.summary(record.id).status == "damaged"
+            assert caplog.text.count("marked as damaged") == 1
             sizes = []
             monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
             assert store.repair() == [Repair(record.id, 1, is_damaged=False)]
