@@ -8,7 +8,6 @@ that was asked for, is ours.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,6 +43,7 @@ from genai_host.errors import (
 )
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import wait_until
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 
@@ -240,9 +240,7 @@ def test_what_it_does_not_do_is_told(host: Host) -> None:
 
 def _until_idle(server: Any) -> None:
     """Until the server generates nothing; each look waits for its next token."""
-    deadline = time.monotonic() + 60
-    while _metric(server, "requests_processing"):
-        assert time.monotonic() < deadline, "the server goes on"
+    wait_until(lambda: not _metric(server, "requests_processing"), "the server to stop")
 
 
 def _metric(server: Any, name: str) -> float:

@@ -8,7 +8,6 @@ import os
 import random
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from genai_host_testing.fake_service import (
 )
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.servers import served
+from genai_host_testing.internal.servers import served, wait_until
 
 pytestmark = pytest.mark.part
 
@@ -280,12 +279,13 @@ def test_what_fails_at_every_turn_leaves_nothing(
         before = counted()
         for _ in range(200):
             chance.choice(kinds)(server.url)
+
         # idle threads end after a while; connections to the service are kept
-        until_ = time.monotonic() + 60
-        while exceeds(counted(), before) and time.monotonic() < until_:
-            time.sleep(0.1)
+        def is_idle() -> bool:
             settle(service)
-        assert not exceeds(counted(), before)
+            return not exceeds(counted(), before)
+
+        wait_until(is_idle)
     assert "genai-host-server" not in str(threading.enumerate())
 
 
@@ -294,9 +294,7 @@ def exceeds(now: tuple[int, int], before: tuple[int, int]) -> bool:
 
 
 def settle(service: FakeService) -> None:
-    until_ = time.monotonic() + 10
-    while service.open_connections > 3 and time.monotonic() < until_:
-        time.sleep(0.02)
+    wait_until(lambda: service.open_connections <= 3)
     gc.collect()
 
 

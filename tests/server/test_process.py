@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -23,7 +22,14 @@ from talking import dial, heard, said, until
 
 from genai_host.store import Store
 from genai_host_testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
-from genai_host_testing.internal.servers import HEADERS, Several, client_of, configure, serving
+from genai_host_testing.internal.servers import (
+    HEADERS,
+    Several,
+    client_of,
+    configure,
+    serving,
+    wait_until,
+)
 from genai_host_testing.services.openai import chat
 
 pytestmark = pytest.mark.process
@@ -210,11 +216,7 @@ def held(pid: int) -> tuple[int, int]:
 
 def settled(pid: int, most: tuple[int, int]) -> tuple[int, int]:
     """Wait until idle threads have ended; return the number of threads and of open files."""
-    end = time.monotonic() + 30
-    while any(now > may for now, may in zip(held(pid), most, strict=True)):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.1)
+    wait_until(lambda: all(now <= may for now, may in zip(held(pid), most, strict=True)))
     return held(pid)
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -24,6 +23,7 @@ from genai_host.api.cancellation import Registration
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import wait_until, wait_until_ended
 
 pytestmark = pytest.mark.process
 
@@ -341,27 +341,12 @@ def called(message):
     )
     pids = [int(each) for each in called(source).split()]
     source.close()
-    wait_until(lambda: not any(map(is_running, pids)))
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    """For what another process does, which cannot be waited for otherwise."""
-    until = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    for pid in pids:
+        wait_until_ended(pid)
 
 
 def is_alive(source: McpSource) -> bool:
     return source._connection is not None and source._connection.alive
-
-
-def is_running(pid: int) -> bool:
-    """Not one that has ended and waits to be reaped, which nobody may do here."""
-    try:
-        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
 
 
 def test_closing_ends_calls_under_way(

@@ -7,7 +7,6 @@ import logging
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
@@ -25,6 +24,7 @@ from genai_host.api import Cancellation, Image, Text
 from genai_host.errors import Cancelled, ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.servers import wait_until
 from genai_host_testing.services import mcp as mcp_service
 from genai_host_testing.services.mcp import PIXEL
 
@@ -126,10 +126,7 @@ def test_what_there_is_may_change(
     assert host.call_tool("shop__grow").text == "grown"
     if shop.version == OLD and shop.server.transport == "http":
         source.expire()  # as after a while: it says that it does not tell
-    until = time.monotonic() + 60
-    while "shop__grown" not in host.tools():  # as soon as it is heard
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: "shop__grown" in host.tools())
     assert host.call_tool("shop__grown").text == "new"
 
 

@@ -12,8 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -26,6 +24,7 @@ from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, ServiceUnavailable
+from genai_host_testing.internal.servers import children, wait_until_ended
 
 pytestmark = [
     pytest.mark.process,
@@ -177,7 +176,7 @@ def test_what_ends_the_process_is_told(
     node = _node_of(process)
     with pytest.raises(Ended, match=told):
         _act(process, act, seconds=seconds)
-    assert _is_gone(node)
+    wait_until_ended(node)
 
 
 def test_a_call_ends_when_it_is_cancelled(process: Process, background: Any) -> None:
@@ -234,7 +233,7 @@ def test_it_ends_where_its_supervisor_does_not_answer(process: Process) -> None:
     node = _node_of(process)
     os.kill(process._popen.pid, signal.SIGSTOP)
     process.close()
-    assert _is_gone(node)
+    wait_until_ended(node)
 
 
 def _supervisor_of(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
@@ -266,7 +265,7 @@ def test_without_landlock_the_other_walls_stand(
 def test_closing_ends_all(folder: Path) -> None:
     with _started(folder) as process:
         node = _node_of(process)
-    assert _is_gone(node)
+    wait_until_ended(node)
     process.kill()  # again, and that does nothing
 
 
@@ -283,10 +282,10 @@ def test_it_ends_with_a_host_that_is_killed(folder: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as host:
         assert host.stdout is not None
         parent = int(host.stdout.readline())
-        [node] = _children(parent)
+        [node] = children(parent)
         host.kill()
-    assert _is_gone(node)
-    assert _is_gone(parent)
+    wait_until_ended(node)
+    wait_until_ended(parent)
 
 
 def test_it_ends_with_a_python_that_lacks_pidfd_open(
@@ -303,29 +302,9 @@ def test_it_ends_with_a_python_that_lacks_pidfd_open(
 def test_it_ends_with_its_supervisor(process: Process) -> None:
     node = _node_of(process)
     os.kill(process._popen.pid, signal.SIGKILL)
-    assert _is_gone(node)
+    wait_until_ended(node)
 
 
 def _node_of(process: Process) -> int:
-    [node] = _children(process._popen.pid)
+    [node] = children(process._popen.pid)
     return node
-
-
-def _children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _is_gone(pid: int) -> bool:
-    """Whether a process ends, sooner or later; one that nobody has waited for has ended."""
-    until, looked = time.monotonic() + 30, threading.Event()
-    while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state in "ZX":
-            return True
-        looked.wait(0.02)
-    with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-    return False

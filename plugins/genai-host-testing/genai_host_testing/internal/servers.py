@@ -168,6 +168,10 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+def wait_until_ended(pid: int) -> None:
+    wait_until(lambda: not is_alive(pid), f"process {pid} to end")
+
+
 def _state(pid: int) -> str:
     """Return the state, for example `R`, `S` or `T`: see proc(5)."""
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0]
