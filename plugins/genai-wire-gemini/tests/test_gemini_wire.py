@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ import genai_wire_gemini
 import pytest
 from genai_wire_gemini.dialect.generate_content import GenerateContent
 
+from genai_host.api import StreamEvent
+from genai_host.serving.router import DROPPED
 from genai_host_testing.internal.wires import WEATHER, Wire
 
 pytestmark = pytest.mark.part
@@ -48,7 +51,7 @@ class TestGemini(Wire):
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
         "labels": {"team": "a"},
     }  # fmt: skip
-    service_tools = ({"googleSearch": {}}, {"urlContext": {"new": 1}})
+    service_tools = ({"googleSearch": {}}, {"urlContext": {"new": 1}}, {"codeExecution": {}})
     used = {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}
     content = {"role": "model", "parts": [{"text": "so"}, called]}
     reply = {
@@ -65,3 +68,60 @@ class TestGemini(Wire):
                     "index": 0}],
             "usageMetadata": used},
     ]  # fmt: skip
+
+    code = {"executableCode": {"id": "c1", "language": "PYTHON", "code": "print(2)"}}
+    output = {
+        "codeExecutionResult": {"id": "c1", "outcome": "OUTCOME_OK", "output": "2"},
+        "thoughtSignature": "c2ln",
+    }  # fmt: skip
+    invoked = {"toolCall": {"id": "t1", "toolType": "URL_CONTEXT", "args": {}}}
+    ran = ({"text": "see"}, code, output, invoked, {"text": "so"})
+
+    def turn(self, *parts: Any) -> dict[str, Any]:
+        content = {"role": "model", "parts": [*parts]}
+        return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
+
+    def asked(self, *parts: Any, role: str = "model") -> dict[str, Any]:
+        """The next turn."""
+        user = {"role": "user", "parts": [{"text": "hi"}]}
+        return {"contents": [user, {"role": role, "parts": [*parts]}, user]}
+
+    def test_what_the_service_ran_is_shown(self) -> None:
+        with self.serving() as (service, client):
+            service.reply = self.turn(*self.ran)
+            shown = json.loads(client.post(self.path, self.request))
+        assert shown["candidates"][0]["content"]["parts"] == list(self.ran)
+
+    def test_what_the_service_ran_is_shown_in_its_place_in_a_stream(self) -> None:
+        with self.serving() as (service, client):
+            service.events = [
+                StreamEvent(json.dumps({"candidates": [{"content": {"parts": [part]}}]}).encode())
+                for part in self.ran
+            ]
+            service.events += [StreamEvent(json.dumps(self.turn()).encode())]
+            text = client.post(*self._for_stream()).decode()
+        events = [json.loads(each.removeprefix("data: ")) for each in text.split("\r\n\r\n")[:-1]]
+        shown = [part for each in events for part in each["candidates"][0]["content"]["parts"]]
+        assert shown == [*self.ran, {"text": ""}]
+
+    def test_what_the_service_ran_is_sent_back(self) -> None:
+        snake = {"executable_code": {"code": "1"}, "thought_signature": "c2ln", "new": 1}
+        with self.serving() as (service, client):
+            for parts in (list(self.ran), [snake]):
+                client.post(self.path, self.asked(*parts))
+                assert service.bodies[-1]["contents"][1]["parts"] == parts
+
+    def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
+        with self.serving(another=True) as (service, client):
+            status, headers, _ = client.send(self.path, self.asked(*self.ran))
+        assert status == 200
+        places = {1: "executableCode", 2: "codeExecutionResult", 3: "toolCall"}
+        named = [f"contents[1].parts[{at}].{kind}" for at, kind in places.items()]
+        assert headers[DROPPED].split(", ") == named
+        assert "print(2)" not in json.dumps(service.bodies[-1])
+
+    def test_a_message_of_the_user_may_be_left_out(self) -> None:
+        """Some clients run the code themselves, and send the output as the user."""
+        with self.serving(another=True) as (service, client):
+            client.post(self.path, self.asked(self.output, role="user"))
+        assert len(service.bodies[-1]["messages"]) == 2

@@ -308,7 +308,6 @@ class TestContentsThatAreRefused:
              "contents[0].parts[0].functionCall.args"),
             ([user({"functionResponse": {"name": "a", "response": {}}})],
              "contents[0].parts[0].functionResponse"),
-            ([model({"executableCode": {"code": "1"}})], "contents[0].parts[0].executableCode"),
         ],
     )  # fmt: skip
     def test_where(self, api: Api, contents: Any, field: str) -> None:
@@ -321,6 +320,10 @@ class TestContentsThatAreRefused:
             (
                 {"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
                 "systemInstruction.parts[0].inlineData",
+            ),
+            (
+                {"systemInstruction": {"parts": [{"executableCode": {"code": "1"}}]}},
+                "systemInstruction.parts[0].executableCode",
             ),
         ],
     )

@@ -313,7 +313,9 @@ class _Reading:
                 extra = {NAME: {**unknown, "inlineData": inner}}
             self._add(evolve(_read_data(data), extra=extra))
         elif part.keys() - {SIGNATURE, "thought"}:
-            self._add(VendorPart(NAME, dict(part)))
+            opaque = VendorPart(NAME, dict(part))
+            self._add(opaque)
+            yield Delta(opaque=opaque)
             return
         if signature:
             shows = bool(part.keys() - {SIGNATURE, "thought"}) and part.get("text") != ""

@@ -33,10 +33,9 @@ SIGNATURE = "thoughtSignature"
 
 _ROLES = ("user", "model", "function", "tool")
 _KINDS = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
-_NOT_READ = (
-    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "videoMetadata",
-    "audioTranscription", "mediaProcessing", "speechMetadata",
-)  # fmt: skip
+_RUN_BY_SERVICE = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+"""Calls and results of tools that the service ran. Other services do not receive them."""
+_NOT_READ = ("videoMetadata", "audioTranscription", "mediaProcessing", "speechMetadata")
 _NEUTRAL = ("partMetadata",)
 """Fields that mean nothing to services of other formats."""
 _WHOLE_TEXT = ({"output"}, {"result"})
@@ -90,7 +89,7 @@ def text_of(content: JsonReader) -> str:
     content.text("role")
     for part in content.objects("parts"):
         texts.append(part.text("text"))
-        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_NOT_READ)
+        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_RUN_BY_SERVICE, *_NOT_READ)
         part.drop_others()
     content.drop_others()
     return "".join(texts)
@@ -131,10 +130,11 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     model = content.choice("role", _ROLES, "user") == "model"
     results: list[Part] = []
     others: list[Part] = []
-    for given in content.objects("parts"):
+    all_given = content.objects("parts")
+    for given in all_given:
         for part in _parts(given, pairing, model):
             (results if isinstance(part, ToolResult) else others).append(part)
-    if not (results or others or model):
+    if not (all_given or model):
         raise ValidationError("parts must not be empty", path=content.at("parts"))
     extra = content.extra_fields()
     if results:
@@ -145,6 +145,14 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
 
 def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
+    run = [kind for kind in _RUN_BY_SERVICE if kind in given]
+    if run:
+        whole = given.fields_for_service()
+        if whole is None:
+            given.drop(*run)
+        else:
+            yield VendorPart(OWN, whole[OWN])
+        return
     parts = [*_read_parts(given, pairing, model)]
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
         given.drop_others()  # they are not sent again as they are

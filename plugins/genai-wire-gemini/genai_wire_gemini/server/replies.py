@@ -144,6 +144,7 @@ class ContentWriter:
     def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
         """Yield the chunks. An error is the last chunk, without a finish reason."""
         thought = False
+        opaque: list[Part] = []
         try:
             for delta in answering:
                 own = delta.extra.get(OWN, {}) if delta.extra else {}
@@ -153,12 +154,17 @@ class ContentWriter:
                     yield self._piece([{**further, "text": delta.reasoning, "thought": True}])
                 if delta.text:
                     yield self._piece([{"text": delta.text, **further}])
+                if delta.opaque is not None:
+                    opaque.append(delta.opaque)
+                    if parts := wire_parts([delta.opaque], thoughts=self.thoughts):
+                        yield self._piece(parts)
             completion = answering.completion
         except GenaiError as error:
             yield error_object(HttpProblem.of(error))
             return
         sent = (Text, Reasoning) if thought else (Text,)
-        parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
+        left = [part for part in completion.message.content if part not in opaque]
+        parts = wire_parts(left, thoughts=self.thoughts, sent=sent)
         yield self._last(completion, parts or [{"text": ""}])
 
     def _piece(self, parts: Sequence[_Wire]) -> _Wire:

@@ -271,10 +271,12 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
 
 _DECLARATIONS = "functionDeclarations"
 _OF_SERVICE = frozenset(
-    {"enterpriseWebSearch", "googleMaps", "googleSearch", "googleSearchRetrieval", "urlContext"}
-)
-"""Tools that the service runs. They name nothing that others have stored at the service, and their
-results are no parts of an answer."""
+    {
+        "codeExecution", "enterpriseWebSearch", "googleMaps", "googleSearch",
+        "googleSearchRetrieval", "urlContext",
+    }
+)  # fmt: skip
+"""Tools that the service runs. They name nothing that others have stored at the service."""
 _MODES: Mapping[str, str | None] = {
     "MODE_UNSPECIFIED": None,
     "AUTO": "auto",
