@@ -147,11 +147,11 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
     run = [kind for kind in _RUN_BY_SERVICE if kind in given]
     if run:
-        whole = given.fields_for_service()
-        if whole is None:
+        is_sent = given.fields_for_service() is not None
+        if not is_sent:
             given.drop(*run)
-        else:
-            yield VendorPart(OWN, whole[OWN])
+        if is_sent or model:  # other dialects may refuse a message of the user with nothing else
+            yield VendorPart(OWN, dict(given.value))
         return
     parts = [*_read_parts(given, pairing, model)]
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
