@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import genai_wire_anthropic
 import pytest
 from genai_wire_anthropic.dialect.messages import AnthropicMessages
 
+from genai_host.api import StreamEvent
+from genai_host.serving.router import DROPPED
 from genai_host_testing.internal.wires import WEATHER, Wire
 
 pytestmark = pytest.mark.part
@@ -87,3 +93,132 @@ class TestAnthropicMessages(Wire):
         "message_start: $": place,
         "message_stop: $": place,
     }
+
+    cited = (
+        {"type": "web_search_result_location", "url": "https://x", "cited_text": "3 degrees"},
+        {"type": "web_search_result_location", "url": "https://y", "cited_text": "snow"},
+    )  # fmt: skip
+    ran = (
+        {"type": "text", "text": "Let me see.", "citations": []},
+        {
+            "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search",
+            "input": {"query": "é"}, "caller": {"type": "direct"}},
+        {
+            "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
+                {"type": "web_search_result", "url": "https://x", "encrypted_content": "eA=="}]},
+        {"type": "text", "text": "It is ", "citations": []},
+        {"type": "text", "text": "cold", "citations": list(cited)},
+        {"type": "text", "text": ".", "citations": []},
+        {
+            "type": "server_tool_use", "id": "srvtoolu_2", "name": "code_execution",
+            "input": {"code": "1"}},
+        {
+            "type": "code_execution_tool_result", "tool_use_id": "srvtoolu_2", "content": {
+                "type": "code_execution_result", "stdout": "1", "return_code": 0}},
+        {"type": "compaction", "content": "it was cold", "encrypted_content": "eA=="},
+        {"type": "text", "text": "So.", "citations": []},
+    )  # fmt: skip
+    container = {"id": "container_1", "expires_at": "2026-11-28T00:00:00Z"}
+    searched = {**used, "server_tool_use": {"web_search_requests": 1}}
+
+    def asked(self, *blocks: Any, **more: Any) -> dict[str, Any]:
+        """A request; `blocks` are the answer before it."""
+        answer = [{"role": "assistant", "content": list(blocks)}] if blocks else []
+        user = {"role": "user", "content": "hi"}
+        return {"model": "tested", "max_tokens": 9, "messages": [user, *answer, user], **more}
+
+    def test_what_the_service_ran_is_shown(self) -> None:
+        with self.serving() as (service, client):
+            service.reply = {
+                **self.head, "content": self.ran, "stop_reason": "end_turn",
+                "container": self.container, "usage": self.searched,
+            }  # fmt: skip
+            shown = json.loads(client.post(self.path, self.asked()))
+        assert shown["content"] == list(self.ran)
+        assert shown["container"] == self.container
+        assert shown["usage"]["server_tool_use"] == {"web_search_requests": 1}
+
+    def test_what_the_service_ran_is_shown_in_its_place_in_a_stream(self) -> None:
+        start = {**self.head, "content": [], "usage": self.used}
+        end = {"stop_reason": "end_turn", "container": self.container}
+        events = [
+            {"type": "message_start", "message": start},
+            *in_pieces(self.ran),
+            {"type": "message_delta", "delta": end, "usage": self.searched},
+            {"type": "message_stop"},
+        ]
+        with self.serving() as (service, client):
+            service.events = [StreamEvent(json.dumps(each).encode()) for each in events]
+            shown = events_in(client.post(self.path, self.asked(stream=True)))
+        assert blocks_of(shown) == list(self.ran)
+        assert shown[-2]["delta"]["container"] == self.container
+        assert shown[-2]["usage"]["server_tool_use"] == {"web_search_requests": 1}
+
+    def test_what_the_service_ran_is_sent_back(self) -> None:
+        with self.serving() as (service, client):
+            client.post(self.path, self.asked(*self.ran))
+            sent = service.bodies[-1]["messages"][1]["content"]
+        assert [{"citations": [], **each} if "text" in each else each for each in sent] == list(
+            self.ran
+        )
+
+    def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
+        with self.serving(another=True) as (_, client):
+            status, headers, _ = client.send(self.path, self.asked(*self.ran))
+        assert status == 200
+        assert headers[DROPPED].split(", ") == [
+            "messages[1].content[1].server_tool_use",
+            "messages[1].content[2].web_search_tool_result",
+            "messages[1].content[4].citations",
+            "messages[1].content[6].server_tool_use",
+            "messages[1].content[7].code_execution_tool_result",
+            "messages[1].content[8].compaction",
+        ]
+
+
+def in_pieces(blocks: Any) -> Iterator[dict[str, Any]]:
+    """The events of blocks as Anthropic's service sends them."""
+    for index, block in enumerate(blocks):
+        deltas: list[dict[str, Any]] = []
+        begun = dict(block)
+        if block["type"] == "text":
+            cited = [{"type": "citations_delta", "citation": each} for each in block["citations"]]
+            half = len(block["text"]) // 2
+            pieces = [block["text"][:half], block["text"][half:]]
+            deltas = [*cited, *({"type": "text_delta", "text": each} for each in pieces if each)]
+            begun = {"type": "text", "text": ""}
+        elif "input" in block:
+            written = json.dumps(block["input"])
+            deltas = [{"type": "input_json_delta", "partial_json": each} for each in ("", written)]
+            begun["input"] = {}
+        elif block["type"] == "compaction":
+            begun = {"type": "compaction", "content": None}
+            deltas = [{**block, "type": "compaction_delta"}]
+        yield {"type": "content_block_start", "index": index, "content_block": begun}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+
+
+def events_in(stream: bytes) -> list[dict[str, Any]]:
+    blocks = stream.decode().split("\n\n")[:-1]
+    return [json.loads(each.partition("data: ")[2]) for each in blocks]
+
+
+def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks of a stream, as Anthropic's clients join them: inputs are in deltas."""
+    blocks: list[dict[str, Any]] = []
+    for each in events:
+        if each["type"] == "content_block_start":
+            assert each["index"] == len(blocks)
+            assert not each["content_block"].get("input")
+            blocks.append(each["content_block"])
+        elif each["type"] == "content_block_delta":
+            block, delta = blocks[each["index"]], each["delta"]
+            if delta["type"] == "text_delta":
+                block["text"] += delta["text"]
+            elif delta["type"] == "citations_delta":
+                block["citations"].append(delta["citation"])
+            else:
+                block["input"] = json.loads(delta["partial_json"])
+    return blocks

@@ -74,6 +74,7 @@ _IN_DELTA_EVENT = frozenset({"delta", "index", "type"})
 _IN_DELTA = frozenset({"text", "thinking", "type"})
 _GROWING = ("text", "thinking")
 """Types of blocks that are streamed, with their fields."""
+_READ_BLOCKS = (*_GROWING, "tool_use")
 
 
 def read_object(data: bytes, *answer: str) -> dict[str, Any]:
@@ -175,6 +176,7 @@ class MessageDecoder:
         self._ended: set[_Place] = set()
         self._pieces: dict[tuple[_Place, str], list[str]] = {}
         self._thought_in: _Place | None = None
+        self._text_in: _Place | None = None
         self._finish = ""
         self.done = False
 
@@ -235,9 +237,15 @@ class MessageDecoder:
             return ()
         place = self._newest[index] = (index, len(self._blocks))
         self._blocks[place] = block
+        begun: Sequence[Delta] = ()
+        if kind == "text" and (unknown := unknown_fields(block, _IN_TEXT)):
+            begun = self._begin_text(place, unknown)
         shown = self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
-        unknown = unknown_fields(block, _IN_TEXT) if kind == "text" else {}
-        return [Delta(extra={NAME: {"block": unknown}}), *shown] if unknown else shown
+        return [*begun, *shown]
+
+    def _begin_text(self, place: _Place, unknown: Mapping[str, Any]) -> Sequence[Delta]:
+        self._text_in = place
+        return (Delta(extra={NAME: {"block": unknown}}),)
 
     def _place(self, data: Mapping[str, Any]) -> _Place | None:
         return self._newest.get(index_in(data, "index") or 0)
@@ -256,13 +264,17 @@ class MessageDecoder:
         if kind == "signature_delta":
             block["signature"] = string_in(delta, "signature")
         elif kind == "citations_delta":
-            block["citations"] = [*list_in(block, "citations"), delta.get("citation")]
+            citation = delta.get("citation")
+            block["citations"] = [*list_in(block, "citations"), citation]
+            return [*self._next_text(place), Delta(extra={NAME: {"citation": citation}})]
         elif kind in _PIECES:
             name = _PIECES[kind]
             growing = name in _GROWING
             piece = string_in(delta, name) if growing else arguments_as_text(delta.get(name))
             self._pieces.setdefault((place, name), []).append(piece)
             return _with_unknown(self._shown(place, name, piece), data, delta) if growing else ()
+        elif block["type"] not in _READ_BLOCKS:  # for example `compaction_delta`
+            block.update({name: value for name, value in delta.items() if name != "type"})
         return ()
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
@@ -282,10 +294,17 @@ class MessageDecoder:
         if not piece:
             return ()
         if name == "text":
-            return (Delta(piece),)
+            return [*self._next_text(place), Delta(piece)]
         begins = self._thought_in not in (None, place)
         self._thought_in = place
         return (Delta(reasoning=f"\n\n{piece}" if begins else piece),)
+
+    def _next_text(self, place: _Place) -> Sequence[Delta]:
+        """The beginning of a text block after another one: each has its own citations."""
+        if self._text_in in (None, place):
+            self._text_in = place
+            return ()
+        return self._begin_text(place, {})
 
     def _whole(self, place: _Place) -> dict[str, Any]:
         """A block with all its deltas."""
@@ -310,7 +329,7 @@ def _with_unknown(
     unknown = unknown_fields(data, _IN_DELTA_EVENT)
     if inner := unknown_fields(delta, _IN_DELTA):
         unknown["delta"] = inner
-    return [evolve(each, extra=extra_of(NAME, {"event": unknown})) for each in shown]
+    return [*shown[:-1], evolve(shown[-1], extra=extra_of(NAME, {"event": unknown}))]
 
 
 def _json_in(text: str) -> Any:

@@ -156,13 +156,15 @@ MALFORMED = "INVALID_JSON"
 _ROLES = ("user", "assistant", "system")
 _OF_ITS_SERVICE = frozenset(
     {
-        "bash_code_execution_tool_result", "code_execution_tool_result", "container_upload",
-        "mcp_tool_result", "mcp_tool_use", "redacted_thinking", "server_tool_use",
+        "advisor_tool_result", "bash_code_execution_tool_result", "code_execution_tool_result",
+        "compaction", "container_upload", "fallback", "mcp_tool_listing", "mcp_tool_result",
+        "mcp_tool_use", "redacted_thinking", "server_tool_use",
         "text_editor_code_execution_tool_result", "tool_search_tool_result",
         "web_fetch_tool_result", "web_search_tool_result",
     }
 )  # fmt: skip
 """Blocks of an answer that only Anthropic's service writes and reads."""
+_HIDDEN_THOUGHT = "redacted_thinking"
 
 
 def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
@@ -229,8 +231,9 @@ class _Reader:
         """Read a block of an answer, which may have further fields."""
         kind = block.text("type")
         if kind == "text":
-            if block.values("citations"):
-                yield VendorPart(OWN, {"citations": block.raw("citations")})
+            if citations := block.values("citations"):
+                _name_unless_sent(block, "citations")
+                yield VendorPart(OWN, {"citations": citations})
             yield Text(block.text("text"), extra=block.extra_fields(*NEUTRAL))
         elif kind == "tool_use":
             yield self._call(block)
@@ -242,6 +245,8 @@ class _Reader:
             else:
                 block.drop_others()  # the service accepts no thoughts without a signature
         elif kind in _OF_ITS_SERVICE:
+            if kind != _HIDDEN_THOUGHT:  # other services receive no thoughts at all
+                _name_unless_sent(block, kind)
             yield VendorPart(OWN, dict(block.value))
         else:
             raise _not_taken(block)
@@ -279,6 +284,12 @@ class _Reader:
         for block in given.objects(name):
             self.ttls.update(ttl_in(block))
             yield block
+
+
+def _name_unless_sent(block: JsonReader, what: str) -> None:
+    """Report what only a service of this format receives."""
+    if block.fields_for_service("type") is None:
+        block.drop_this(what)
 
 
 def _part_of_result(block: JsonReader) -> Part:

@@ -170,6 +170,11 @@ class Stream:
         if "block" in own:
             self._text = True
             yield from self._begin({**_EMPTY, **own["block"]})
+        if "citation" in own:
+            self._text = True
+            if self._open != "text":
+                yield from self._begin(_EMPTY)
+            yield self._piece("citations_delta", "citation", own["citation"])
         self._further = own.get("event", {})
         if delta.reasoning:
             yield from self._think(delta.reasoning)
@@ -222,10 +227,7 @@ class Stream:
 
     def _call(self, call: ToolCall) -> Iterator[bytes]:
         self._calls += 1
-        block = wire_call(call)
-        yield from self._begin({**block, "input": {}})
-        yield self._piece("input_json_delta", "partial_json", write_json(block["input"]).decode())
-        yield from self._close()
+        yield from self._whole(wire_call(call))
 
     def _grow(self, kind: str, delta: str, text: str) -> Iterator[bytes]:
         if self._open != kind:
@@ -233,7 +235,12 @@ class Stream:
         yield self._piece(delta, kind, text)
 
     def _whole(self, block: ReplyBlock) -> Iterator[bytes]:
-        yield from self._begin(block)
+        if "input" in block:  # some clients read it only in a delta
+            yield from self._begin({**block, "input": {}})
+            given = write_json(block["input"]).decode()
+            yield self._piece("input_json_delta", "partial_json", given)
+        else:
+            yield from self._begin(block)
         yield from self._close()
 
     def _begin(self, block: ReplyBlock) -> Iterator[bytes]:
