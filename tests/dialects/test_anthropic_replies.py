@@ -280,7 +280,19 @@ def test_an_error_reply_is_told_by_its_status(kind: str) -> None:
 
 def test_a_whole_message_may_be_one_event() -> None:
     tested = TestReplies()
-    assert tested.streamed([WHOLE])[1] == tested.read(WHOLE)
+    whole = message(
+        thinking("hm"), SEARCH, text("a", citations=[CITED]), text("b"),
+        tool_use("toolu_1", "look", {"at": 1}), reason="tool_use", usage=USAGE, container={"id": 1},
+    )  # fmt: skip
+    deltas, completion = tested.streamed([whole])
+    assert completion == tested.read(whole)
+    assert deltas == [
+        Delta(reasoning="hm"), Delta(opaque=VendorPart(NAME, thinking("hm"))),
+        Delta(opaque=VendorPart(NAME, SEARCH)), Delta(extra={NAME: {"citation": CITED}}),
+        Delta("a"), Delta(extra={NAME: {"block": {}}}), Delta("b"), Delta(tool_call=FIRST),
+    ]  # fmt: skip
+    plain = {**WHOLE, "content": "a"}
+    assert tested.streamed([plain]) == ([Delta("a")], tested.read(plain))
 
 
 def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:

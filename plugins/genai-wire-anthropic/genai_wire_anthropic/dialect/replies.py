@@ -128,15 +128,10 @@ def read_message(data: Mapping[str, Any]) -> Completion:
         GenerationError: It contains no answer.
         MalformedReply: It is not valid.
     """
-    blocks = data.get("content")
-    if blocks is None:
+    if data.get("content") is None:
         raise GenerationError("the model gave no answer", reason="no content")
-    if isinstance(blocks, str):  # sent by some servers
-        blocks = [{"type": "text", "text": blocks}]
     content: list[Part] = []
-    for at, block in enumerate(list_in({"content": blocks}, "content")):
-        if not isinstance(block, dict):
-            raise malformed("a block is not an object")
+    for at, block in enumerate(_blocks_in(data)):
         content += _read_block(block, at)
     reason = finish_word(data.get("stop_reason"))
     finish = read_finish(
@@ -151,6 +146,15 @@ def read_message(data: Mapping[str, Any]) -> Completion:
         vendor_finish=reason,
         extra=extra_of(NAME, _unknown(data)) or {},
     )
+
+
+def _blocks_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    blocks = message["content"]
+    if isinstance(blocks, str):  # sent by some servers
+        return [{"type": "text", "text": blocks}]
+    if not all(isinstance(block, dict) for block in list_in(message, "content")):
+        raise malformed("a block is not an object")
+    return list_in(message, "content")
 
 
 def _unknown(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +174,6 @@ class MessageDecoder:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._in_delta: dict[str, Any] = {}  # its unknown fields
-        self._whole_message: Mapping[str, Any] | None = None
         self._blocks: dict[_Place, dict[str, Any]] = {}
         self._newest: dict[int, _Place] = {}
         self._ended: set[_Place] = set()
@@ -205,9 +208,8 @@ class MessageDecoder:
             self._message["usage"] = {**details_in(self._message, "usage"), **known}
         elif kind == "message_stop":
             self.done = True
-        elif kind == "message" and "content" in data:  # sent whole by some servers
-            self._whole_message = data
-            self.done = True
+        elif kind == "message" and data.get("content") is not None:  # sent whole by some servers
+            return self._add_message(data)
         elif not kind:
             raise malformed("an event has no type")
         return ()  # for example `ping`, and future events
@@ -216,8 +218,6 @@ class MessageDecoder:
         if not self.done and not self._finish:
             texts = (self._grown(place, "text") for place in sorted(self._blocks))
             raise IncompleteReply("the reply was interrupted before its end", text="".join(texts))
-        if self._whole_message is not None:
-            return read_message(self._whole_message)
         if not self._message and not self._blocks:
             raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]
@@ -225,6 +225,16 @@ class MessageDecoder:
         return read_message(
             {**self._message, "content": blocks, "stop_reason": self._finish, **in_delta}
         )
+
+    def _add_message(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        self._message = dict(data)
+        self._finish = finish_word(data.get("stop_reason"))
+        self.done = True
+        shown: list[Delta] = []
+        for index, block in enumerate(_blocks_in(data)):
+            shown += self._begin_block({"index": index, "content_block": block})
+            shown += self._end_block({"index": index})
+        return shown
 
     def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         block = dict(object_in(data, "content_block"))
@@ -237,11 +247,18 @@ class MessageDecoder:
             return ()
         place = self._newest[index] = (index, len(self._blocks))
         self._blocks[place] = block
-        begun: Sequence[Delta] = ()
-        if kind == "text" and (unknown := unknown_fields(block, _IN_TEXT)):
-            begun = self._begin_text(place, unknown)
-        shown = self._shown(place, kind, string_in(block, kind)) if kind in _GROWING else ()
-        return [*begun, *shown]
+        shown: list[Delta] = []
+        if kind == "text":
+            if unknown := unknown_fields(block, _IN_TEXT):
+                shown += self._begin_text(place, unknown)
+            for citation in list_in(block, "citations"):
+                shown += self._cited(place, citation)
+        if kind in _GROWING:
+            shown += self._shown(place, kind, string_in(block, kind))
+        return shown
+
+    def _cited(self, place: _Place, citation: Any) -> Sequence[Delta]:
+        return [*self._next_text(place), Delta(extra={NAME: {"citation": citation}})]
 
     def _begin_text(self, place: _Place, unknown: Mapping[str, Any]) -> Sequence[Delta]:
         self._text_in = place
@@ -266,7 +283,7 @@ class MessageDecoder:
         elif kind == "citations_delta":
             citation = delta.get("citation")
             block["citations"] = [*list_in(block, "citations"), citation]
-            return [*self._next_text(place), Delta(extra={NAME: {"citation": citation}})]
+            return self._cited(place, citation)
         elif kind in _PIECES:
             name = _PIECES[kind]
             growing = name in _GROWING
