@@ -91,7 +91,6 @@ class TestAnthropicMessages(Wire):
         "content_block_start: content_block.input": "it is a placeholder",
         "content_block_stop: $": place,
         "message_start: $": place,
-        "message_stop: $": place,
     }
 
     cited = (
@@ -153,6 +152,17 @@ class TestAnthropicMessages(Wire):
         assert blocks_of(shown) == list(self.ran)
         assert shown[-2]["delta"]["container"] == self.container
         assert shown[-2]["usage"]["server_tool_use"] == {"web_search_requests": 1}
+
+    def test_an_unknown_event_changes_nothing_in_a_stream(self) -> None:
+        unknown = {"type": "new_event", "index": 0, "delta": {"type": "new_delta", "stop": True}}
+        known = [StreamEvent(json.dumps(each).encode()) for each in self.stream]
+        with self.serving() as (service, client):
+            usual = events_in(client.post(self.path, self.asked(stream=True)))
+            for at in range(len(known)):
+                new = StreamEvent(json.dumps(unknown).encode(), "new_event")
+                service.events = [*known[:at], new, *known[at:]]
+                shown = events_in(client.post(self.path, self.asked(stream=True)))
+                assert shown[1:] == usual[1:], at
 
     def test_what_the_service_ran_is_sent_back(self) -> None:
         with self.serving() as (service, client):

@@ -174,6 +174,7 @@ class MessageDecoder:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._in_delta: dict[str, Any] = {}  # its unknown fields
+        self._in_stop: dict[str, Any] = {}
         self._blocks: dict[_Place, dict[str, Any]] = {}
         self._newest: dict[int, _Place] = {}
         self._ended: set[_Place] = set()
@@ -207,6 +208,7 @@ class MessageDecoder:
             known = {name: value for name, value in details_in(data, "usage").items() if value}
             self._message["usage"] = {**details_in(self._message, "usage"), **known}
         elif kind == "message_stop":
+            self._in_stop = unknown_fields(data, _IN_EVENT)
             self.done = True
         elif kind == "message" and data.get("content") is not None:  # sent whole by some servers
             return self._add_message(data)
@@ -221,9 +223,9 @@ class MessageDecoder:
         if not self._message and not self._blocks:
             raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]
-        in_delta = {"delta": self._in_delta} if self._in_delta else {}
+        unknown = {"delta": self._in_delta, "message_stop": self._in_stop}
         return read_message(
-            {**self._message, "content": blocks, "stop_reason": self._finish, **in_delta}
+            {**self._message, "content": blocks, "stop_reason": self._finish, **unknown}
         )
 
     def _add_message(self, data: Mapping[str, Any]) -> Sequence[Delta]:

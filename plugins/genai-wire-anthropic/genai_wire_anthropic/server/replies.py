@@ -328,7 +328,7 @@ class MessageWriter:
             return
         yield from stream.end(completion)
         yield event("message_delta", end)
-        yield event("message_stop", {})
+        yield event("message_stop", completion.extra.get(OWN, {}).get("message_stop", {}))
 
     def _head(self) -> _Wire:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._model}
@@ -356,7 +356,7 @@ def _end(reason: str | None, sequence: str | None = None) -> _Wire:
 def _further(completion: Completion) -> _Wire:
     """Fields that only the client knows: of the message, or beside the delta in its last event."""
     own = completion.extra.get(OWN, {})
-    known = {"usage", "delta", *_end(None)}
+    known = {"usage", "delta", "message_stop", *_end(None)}
     return {name: value for name, value in own.items() if name not in known}
 
 
