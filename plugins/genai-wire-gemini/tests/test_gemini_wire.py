@@ -77,6 +77,43 @@ class TestGemini(Wire):
     invoked = {"toolCall": {"id": "t1", "toolType": "URL_CONTEXT", "args": {}}}
     ran = ({"text": "see"}, code, output, invoked, {"text": "so"})
 
+    options: Mapping[str, Any] = {
+        "toolConfig": {
+            "functionCallingConfig": {"mode": "AUTO", "new": 1},
+            "retrievalConfig": {"languageCode": "de"},
+            "includeServerSideToolInvocations": True,
+            "new": {"a": 1},
+        },
+        "generationConfig": {
+            "temperature": 0.5,
+            "mediaResolution": "MEDIA_RESOLUTION_LOW",
+            "thinkingConfig": {"includeThoughts": True, "new": 1},
+        },
+        "safetySettings": [
+            {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF", "method": "SEVERITY"},
+            {"category": "HARM_CATEGORY_HATE_SPEECH", "threshold": "OFF"},
+        ],
+    }  # fmt: skip
+
+    def test_unknown_options_are_sent_to_the_service(self) -> None:
+        with self.serving() as (service, client):
+            _, headers, _ = client.send(self.path, {**self.request, **self.options})
+            sent = service.bodies[-1]
+        assert {name: sent[name] for name in self.options} == self.options
+        assert DROPPED not in headers
+
+    def test_unknown_options_are_named_for_others(self) -> None:
+        config = {**self.options["toolConfig"]}
+        del config["retrievalConfig"], config["includeServerSideToolInvocations"]  # are refused
+        request = {**self.request, **self.options, "toolConfig": config}
+        with self.serving(another=True) as (_, client):
+            _, headers, _ = client.send(self.path, request)
+        assert set(headers[DROPPED].split(", ")) >= {
+            "toolConfig.functionCallingConfig.new", "toolConfig.new", "safetySettings[0].method",
+            "generationConfig.mediaResolution", "generationConfig.thinkingConfig.new",
+        }  # fmt: skip
+        assert "functionCallingConfig.mode" not in headers[DROPPED]
+
     def turn(self, *parts: Any) -> dict[str, Any]:
         content = {"role": "model", "parts": [*parts]}
         return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}

@@ -59,6 +59,11 @@ _CONFIGURED: Mapping[str, str] = {
 }
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _MOST_STOPS = 5
+_THRESHOLD: Mapping[str, Any] = {
+    "enum": [
+        "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF",
+    ],
+}  # fmt: skip
 
 
 class GenerateContent(Dialect[ChatCall, Completion]):
@@ -87,16 +92,20 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         "include_thoughts": parameter("boolean", "include summaries of the reasoning"),
         "safety_settings": parameter(
             "object",
-            "blocked content: threshold by HARM_CATEGORY_...",
+            "blocked content: threshold by HARM_CATEGORY_..., or an object with the threshold and "
+            "further fields",
             additionalProperties={
-                "enum": [
-                    "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH",
-                    "BLOCK_NONE", "OFF",
+                "anyOf": [
+                    _THRESHOLD,
+                    {
+                        "type": "object", "properties": {"threshold": _THRESHOLD},
+                        "required": ["threshold"],
+                    },
                 ],
             },
         ),
     }  # fmt: skip
-    reserved = frozenset({"contents", "systemInstruction", "toolConfig", "tools"})
+    reserved = frozenset({"contents", "systemInstruction", "tools"})
     variant = {"unsigned_calls": ""}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
@@ -118,8 +127,8 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         safety = call.parameters.get("safety_settings")
         if safety is not None:
             body["safetySettings"] = [
-                {"category": category, "threshold": threshold}
-                for category, threshold in safety.items()
+                {"category": category, **({"threshold": each} if isinstance(each, str) else each)}
+                for category, each in safety.items()
             ]
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 

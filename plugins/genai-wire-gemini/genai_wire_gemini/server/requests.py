@@ -18,6 +18,7 @@ from attrs import field, frozen
 from genai_host.api import JsonReader, ToolSchema, VendorTool, read_json
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema, each_once, offered_tool, one_of, vendor_tool
+from genai_wire_gemini.server.contents import OWN
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
@@ -216,10 +217,11 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
 def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Read the safety settings, for models with that parameter. Other services have no
     equivalent."""
-    settings: dict[str, str] = {}
+    settings: dict[str, Any] = {}
     for each in body.objects("safetySettings"):
-        settings[each.text("category")] = each.text("threshold")
-        each.drop_others()
+        category, threshold = each.text("category"), each.text("threshold")
+        extra = each.extra_fields()
+        settings[category] = {"threshold": threshold, **extra[OWN]} if extra else threshold
     return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
 
 
@@ -313,15 +315,13 @@ def chosen(
     config = body.object("toolConfig")
     if config is None:
         return tools, None
-    config.refuse("retrievalConfig", "includeServerSideToolInvocations")
+    config.refuse_elsewhere("retrievalConfig", "includeServerSideToolInvocations")
     calling = config.object("functionCallingConfig")
-    config.drop_others()
     if calling is None:
         return tools, None
     choice = _MODES[calling.choice("mode", tuple(_MODES), "MODE_UNSPECIFIED")]
     names = calling.texts("allowedFunctionNames")
     calling.refuse("streamFunctionCallArguments")
-    calling.drop_others()
     others = [tool for tool in tools if isinstance(tool, VendorTool)]
     tools = [tool for tool in tools if not isinstance(tool, VendorTool)]
     wanted, there = frozenset(names), {tool.name for tool in tools}
