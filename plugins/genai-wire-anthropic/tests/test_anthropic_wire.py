@@ -93,6 +93,36 @@ class TestAnthropicMessages(Wire):
         "message_start: $": place,
     }
 
+    options = {
+        "thinking": {"type": "adaptive", "display": "summarized", "new": 1},
+        "output_config": {
+            "effort": "low", "new": {"a": 1}, "format": {
+                "type": "json_schema", "schema": {**WEATHER, "additionalProperties": False}}},
+        "tool_choice": {"type": "tool", "name": "weather", "new": 1},
+    }  # fmt: skip
+
+    def test_unknown_options_are_sent_to_the_service(self) -> None:
+        with self.serving() as (service, client):
+            _, headers, _ = client.send(self.path, {**self.request, **self.options})
+            sent = service.bodies[-1]
+        assert {name: sent[name] for name in self.options} == self.options
+        assert DROPPED not in headers
+
+    def test_unknown_options_are_named_for_others(self) -> None:
+        with self.serving(another=True) as (_, client):
+            _, headers, _ = client.send(self.path, {**self.request, **self.options})
+        assert set(headers[DROPPED].split(", ")) == {
+            "thinking.new", "output_config.new", "tool_choice.new",
+        }  # fmt: skip
+
+    def test_unknown_options_without_known_ones_are_named(self) -> None:
+        """The service would refuse the objects without their types."""
+        without_tools = {"tools": [], "tool_choice": {"type": "auto", "new": 1}}
+        with self.serving() as (service, client):
+            _, headers, _ = client.send(self.path, self.asked(**without_tools))
+            assert headers[DROPPED] == "tool_choice.new"
+            assert "tool_choice" not in service.bodies[-1]
+
     cited = (
         {"type": "web_search_result_location", "url": "https://x", "cited_text": "3 degrees"},
         {"type": "web_search_result_location", "url": "https://y", "cited_text": "snow"},

@@ -284,7 +284,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     name = NAME
     endpoint = DialectEndpoint(path="/v1/messages")
     price_parameters = frozenset({"service_tier", "speed"})
-    reserved = frozenset({"messages", "model", "stream", "system", "tool_choice", "tools"})
+    reserved = frozenset({"messages", "model", "stream", "system", "tools"})
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
         **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),

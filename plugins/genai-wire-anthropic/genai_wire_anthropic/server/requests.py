@@ -58,7 +58,10 @@ def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dic
             found |= _off(given, effort, taken())
         else:
             raise ValidationError("this field is required", path=given.at("type"))
-    return {name: value for name, value in found.items() if name in taken()}
+    sent = {name: value for name, value in found.items() if name in taken()}
+    if given is not None and not sent:
+        given.drop_others()  # they mean nothing to a model that does not think
+    return sent
 
 
 def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +70,6 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
     if kind == "enabled" and budget is None:
         raise ValidationError("this field is required", path=given.at("budget_tokens"))
     given.raw("block_binding")  # handling of stale thoughts is a setting of the provider
-    given.drop_others()
     if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
     if not effort and _can_be(_USUAL_EFFORT, taken):
@@ -76,7 +78,6 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
 
 
 def _off(given: JsonReader, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
-    given.drop_others()
     if _EFFORT not in taken:
         return {}
     if not _can_be(_NO_EFFORT, taken):
@@ -120,7 +121,8 @@ def chosen(
         return tools, None, None
     kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
     alone = given.flag("disable_parallel_tool_use")
-    given.drop_others()
+    if not tools:
+        given.drop_others()  # there is no choice
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
         if name not in {tool.name for tool in tools}:
@@ -195,7 +197,9 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     if not model:
         raise ValidationError("this field is required", path="$.model")
     can = cache(lambda: capabilities(host, model))
-    is_own = cache(lambda: can().dialect == OWN and "betas" in can().parameters)
+    is_own = cache(
+        lambda: can().dialect == OWN and {"betas", EXTRA_BODY} <= can().parameters.keys()
+    )
     body.carry(OWN, is_own)
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
@@ -224,7 +228,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
         schema=_schema(body),
         parameters={
             name: value
-            for name, value in merged_parameters(parameters, _others(body, taken, is_own)).items()
+            for name, value in merged_parameters(parameters, _others(body, taken)).items()
             if value is not None
         },
         stream=bool(body.flag("stream")),
@@ -258,9 +262,6 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
     """The JSON Schema of the answer, in `output_config`, or in the older `output_format`."""
     config = body.object("output_config")
     form = None if config is None else config.object("format")
-    if config is not None:
-        config.raw("effort")
-        config.drop_others()
     before = body.object("output_format")
     if form is not None and before is not None:
         raise ValidationError("cannot be combined with output_config.format", path=before.path)
@@ -269,13 +270,14 @@ def _schema(body: JsonReader) -> Mapping[str, Any] | None:
         return None
     form.choice("type", ("json_schema",))
     schema = form.mapping("schema")
+    form.drop_others()
     if schema is None:
         raise ValidationError("schema is missing", path=form.at("schema"))
     check_schema(schema, form.at("schema"))
     return schema
 
 
-def _others(body: JsonReader, taken: _Taken, is_own: Callable[[], bool]) -> dict[str, Any]:
+def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
     """Parameters of the model that are not part of the format, and other fields for a service of
     this format."""
     body.refuse(*_REFUSED)
@@ -283,14 +285,8 @@ def _others(body: JsonReader, taken: _Taken, is_own: Callable[[], bool]) -> dict
     if body.value.get("service_tier") in _USUAL_TIERS:
         body.raw("service_tier")
     found: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
     for name, _ in body.names():
-        if name in body.read:
-            continue
-        if name not in _NEUTRAL and name in taken():
+        if name not in body.read and name not in _NEUTRAL and name in taken():
             found[name] = body.raw(name)
-        elif is_own() and EXTRA_BODY in taken():
-            extra[name] = body.raw(name)
-    body.read.update(_NEUTRAL)
-    body.drop_others()
-    return merged_parameters({EXTRA_BODY: extra}, found) if extra else found
+    extra = body.extra_fields(*_NEUTRAL)
+    return merged_parameters({EXTRA_BODY: extra[OWN]}, found) if extra else found
