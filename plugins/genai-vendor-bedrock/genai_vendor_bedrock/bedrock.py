@@ -1,8 +1,8 @@
 """The provider `bedrock`: Amazon Bedrock, with an API key or signed requests.
 
 Source: Amazon Bedrock API reference and user guide, "Amazon Bedrock endpoints", "API keys",
-"Supported Regions and models for inference profiles"; AWS SDKs and Tools reference guide,
-"Service-specific endpoints"; as of November 2026.
+"Supported Regions and models for inference profiles", "Anthropic Claude tool use"; AWS SDKs and
+Tools reference guide, "Service-specific endpoints"; as of November 2026.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from genai_vendor_bedrock.event_stream import FRAMINGS
 from genai_vendor_bedrock.failures import explain_error
 
 _MOST_PAGES = 100
+_TOOLS = ["bash_", "computer_", "memory_", "text_editor_", "tool_search_tool_"]
+"""Tools of Anthropic that Bedrock has. It neither searches the web nor runs code for Claude."""
 _GLOBAL, _NEAR = "global.", "geo."
 _NEAR_OF_REGION = {"us-gov": "us-gov", "us": "us", "ca": "us", "eu": "eu", "ap": "apac"}
 
@@ -129,7 +131,7 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
             omit_fields=["model", "stream"],
             extra_fields={**version, **({"anthropic_beta": [*betas]} if betas else {})},
             parameters={"betas": False},  # a setting, since they are in the body
-            variant={"cache": "blocks"},
+            variant={"cache": "blocks", "vendor_tools": _TOOLS},
             model_ids="*anthropic.claude-*",
         ),
         "bedrock-converse": DialectEndpoint(),

@@ -20,7 +20,15 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from genai_host import Config, Host, RetryPolicy
-from genai_host.api import Cancellation, ListedModel, ProviderRequest, Usage
+from genai_host.api import (
+    Cancellation,
+    ListedModel,
+    Message,
+    Prompt,
+    ProviderRequest,
+    Usage,
+    VendorTool,
+)
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -167,6 +175,28 @@ def test_claude_answers_as_anthropic_has_it(
         "system": [{**kept, "text": "You are a helpful assistant."}],
         "messages": [{"role": "user", "content": [{**kept, "text": "hi"}]}],
     }
+
+
+def test_claude_gets_the_tools_of_anthropic_that_bedrock_has(
+    host: Host, service: FakeService
+) -> None:
+    """After another service has failed, with all of them."""
+    kinds = [
+        "bash_20250124", "code_execution_20250825", "computer_20250124", "memory_20250818",
+        "text_editor_20250728", "tool_search_tool_regex_20251119", "web_fetch_20250910",
+        "web_search_20250305",
+    ]  # fmt: skip
+    tools = [VendorTool(each, "", extra={"anthropic-messages": {"type": each}}) for each in kinds]
+    service.replies = [claude("a"), claude("a")]
+    for offered, choice in ((tools, None), (tools[-1:], "web_search_20250305")):
+        prompt = Prompt([Message("user", "hi")], tools=offered, tool_choice=choice)
+        list(host.prompt(prompt, model="claude-opus-5-5", provider="bedrock", stream=False))
+    some, none = (request.json() for request in service.requests)
+    assert [each["type"] for each in some["tools"]] == [
+        "bash_20250124", "computer_20250124", "memory_20250818", "text_editor_20250728",
+        "tool_search_tool_regex_20251119",
+    ]  # fmt: skip
+    assert none.keys().isdisjoint({"tools", "tool_choice"})
 
 
 def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:

@@ -23,6 +23,8 @@ from itertools import groupby
 from operator import ne
 from typing import Any, Literal
 
+from attrs import evolve
+
 from genai_host.api import (
     ChatCall,
     Completion,
@@ -243,6 +245,21 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
     return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)
 
 
+def _with_tools_of(call: ChatCall, types: Iterable[str]) -> ChatCall:
+    """The call without the tools of Anthropic that the service does not have."""
+    left_out = {
+        tool.name
+        for tool in call.tools
+        if isinstance(tool, VendorTool)
+        and not str(wire_tool(tool).get("type", "")).startswith(tuple(types))
+    }
+    if not left_out:
+        return call
+    tools = [tool for tool in call.tools if tool.name not in left_out]
+    choice = None if call.tool_choice in left_out else call.tool_choice
+    return evolve(call, tools=tools, tool_choice=choice)
+
+
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
     """The field `tool_choice`, with the limit on parallel tool calls; None for the default."""
     if choice is None and parallel is None:
@@ -279,6 +296,8 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
       service, which may refuse it
     - `cache`: where caching is requested: in the `request`, or in `blocks` for services without
       such a field
+    - `vendor_tools`: beginnings of the types of Anthropic's tools that the service has; others are
+      not sent
     """
 
     name = NAME
@@ -317,10 +336,12 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         "bound_thinking": False,
         "stale_thinking": "",
         "cache": "request",
+        "vendor_tools": [""],
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
+        call = _with_tools_of(call, variant["vendor_tools"])
         given = call.parameters
         thinking = _thinking(given, variant)
         schema = None if call.schema is None else held_form(call.schema)
