@@ -83,6 +83,7 @@ from genai_host.api.dialects import (
     unsupported as unsupported,
 )
 from genai_host.api.error_replies import (
+    error_object as error_object,
     error_of_reply as error_of_reply,
     explain_reply as explain_reply,
     message_in as message_in,

@@ -137,6 +137,15 @@ def service_error(
     return error_of_status(status, message, retry_after=retry_after)
 
 
+def error_object(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The field `error` of an object in a reply; None if it is missing or empty. A value of another
+    type is the message of the object."""
+    error = data.get("error")
+    if not error:
+        return None
+    return error if isinstance(error, dict) else {"message": message_in(error)}
+
+
 def message_in(error: Any) -> str:
     """The message of an error, which can be a text, an object or a list; safe to display."""
     return one_line(_error_text(error) or str(error))

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from genai_host.api import ProviderReply, ToolCall
-from genai_host.api.error_replies import error_of_reply, explain_unreadable, one_line, service_error
+from genai_host.api.error_replies import (
+    error_object,
+    error_of_reply,
+    explain_unreadable,
+    one_line,
+    service_error,
+)
 from genai_host.api.results import finish_word, read_finish, weightier
 from genai_host.api.tool_calls import ToolCallAssembler, distinct_calls, read_tool_call
 from genai_host.errors import (
@@ -306,6 +312,19 @@ def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
 )
 def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
     assert told(body) == "the service answered with status 400"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (None, None), ("", None), ({}, None), ({"code": 1}, {"code": 1}),
+        ("a\nb", {"message": "a b"}), (5, {"message": "5"}),
+        ([{"message": "a"}, "b"], {"message": "a; b"}),
+    ],
+)  # fmt: skip
+def test_an_error_of_any_type_is_an_object(error: Any, found: Any) -> None:
+    assert error_object({"error": error}) == found
+    assert error_object({}) is None
 
 
 def test_a_message_is_one_line_of_what_can_be_shown() -> None:

@@ -27,6 +27,7 @@ from genai_host.api import (
     arguments_as_text,
     count_in,
     details_in,
+    error_object,
     explain_reply,
     extra_of,
     finish_word,
@@ -89,17 +90,10 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none.
-
-    Args:
-        data: The object.
-        status: HTTP status; None for a success.
-    """
-    error = data.get("error")
-    if not error:
+    """The error in an object; see `ErrorIn`."""
+    error = error_object(data)
+    if error is None:
         return None
-    if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, message_in(error))
     message = message_in(error)
     kind = str(error.get("type"))
     status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)

@@ -37,6 +37,7 @@ from genai_host.api import (
     count_in,
     decode_base64,
     details_in,
+    error_object,
     explain_reply,
     extra_of,
     finish_word,
@@ -109,17 +110,10 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """Return the error in an object; None if there is none.
-
-    Args:
-        data: The object.
-        status: HTTP status; None for a success.
-    """
-    error = data.get("error")
-    if not error:
+    """The error in an object; see `ErrorIn`."""
+    error = error_object(data)
+    if error is None:
         return None
-    if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, message_in(error))
     message = message_in(error.get("message") or error.get("status") or error)
     details = error.get("details")
     details = [each for each in details if isinstance(each, dict)] if type(details) is list else []

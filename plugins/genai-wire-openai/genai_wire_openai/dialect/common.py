@@ -30,6 +30,7 @@ from genai_host.api import (
     Text,
     ToolCall,
     ToolSchema,
+    error_object,
     explain_reply,
     message_in,
     parameter,
@@ -327,17 +328,10 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
-    """The error in an object; None if there is none.
-
-    Args:
-        data: The object.
-        status: HTTP status; None for a success.
-    """
-    error = data.get("error")
-    if not error:
+    """The error in an object; see `ErrorIn`."""
+    error = error_object(data)
+    if error is None:
         return None
-    if not isinstance(error, dict):
-        return service_error(status or _NO_STATUS, message_in(error))
     message = message_in(error)
     code = error.get("code")
     codes = {each for each in (code, error.get("type")) if isinstance(each, str)}
