@@ -89,8 +89,19 @@ class VendorTool(ToolSchema):
     """A tool that a service runs or describes itself, for example its web search.
 
     `extra` has its definition in the request, by dialect. Services with another dialect do not
-    receive it.
+    receive it, unless it has `parameters`: then it is a function for them.
+
+    Attributes:
+        kind: What the service does, in words of all formats, so that a tool of the host can play
+            it: `web_search`, `web_fetch` or `code_execution`; see `server.service_tools`.
     """
+
+    kind: str = field(default="", kw_only=True)
+
+    @property
+    def function(self) -> ToolSchema | None:
+        """The tool for a service that does not have it; None if no tool of the host plays it."""
+        return ToolSchema(self.name, self.description, self.parameters) if self.parameters else None
 
 
 @frozen(kw_only=True)

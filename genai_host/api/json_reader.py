@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from genai_host.api.http_routes import RouteRequest
@@ -268,14 +268,19 @@ class JsonReader:
             inner.drop_others()
         self.drop(*(name for name, _ in self.names() if name not in self.read))
 
-    def carry(self, dialect: str, is_sent: Callable[[], bool]) -> None:
+    def carry(self, dialect: str, is_sent: Callable[[], bool], played: Container[str] = ()) -> None:
         """Let `extra_fields` return fields; this also applies to the objects in this one.
 
         Args:
             dialect: Name of the dialect of the format.
             is_sent: Whether the service has this format, so that it receives the fields.
+            played: Kinds of tools of services that the host plays; see `VendorTool`.
         """
-        self._carrier = _Carrier(dialect, is_sent)
+        self._carrier = _Carrier(dialect, is_sent, played)
+
+    def plays(self, kind: str) -> bool:
+        """Whether the host plays tools of a kind."""
+        return self._carrier is not None and kind in self._carrier.played
 
     def extra_fields(self, *neutral: str) -> Mapping[str, Any] | None:
         """The fields not read so far, also of the objects read with `object`, for `extra` of the
@@ -364,6 +369,7 @@ class _Carrier(NamedTuple):
 
     dialect: str
     is_sent: Callable[[], bool]
+    played: Container[str]
 
 
 _Reader = TypeVar("_Reader", bound=JsonReader)

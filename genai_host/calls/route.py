@@ -126,11 +126,12 @@ class Route:
         if not any(isinstance(tool, VendorTool) for tool in tools):
             return tools, choice
         dialects = {self._dialect.name, self._dialect.models_of}
-        taken = [
-            tool
-            for tool in tools
-            if not isinstance(tool, VendorTool) or not dialects.isdisjoint(tool.extra or ())
-        ]
+        taken: list[ToolSchema] = []
+        for tool in tools:
+            if not isinstance(tool, VendorTool) or not dialects.isdisjoint(tool.extra or ()):
+                taken.append(tool)
+            elif tool.function is not None:
+                taken.append(tool.function)
         others = {tool.name for tool in tools} - {tool.name for tool in taken}
         return taken, None if not taken or choice in others else choice
 

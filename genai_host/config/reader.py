@@ -17,6 +17,7 @@ from genai_host.config.schema import (
     OF_INSTANCES,
     OF_MODELS,
     REMOVED,
+    SERVICE_TOOLS,
     BudgetConfig,
     Config,
     InstanceConfig,
@@ -256,7 +257,7 @@ class ConfigReader(TableReader):
         aliases = self._aliases(data)
         config = Config().replaced(values)
         return config._replace(
-            server=config.server._replace(**self._tokens(self.table(data, "server"))),
+            server=config.server._replace(**self._server(self.table(data, "server"))),
             budgets=config.budgets._replace(**self._budgets(self.table(data, "budgets"))),
             providers=self._providers(data),
             aliases=aliases,
@@ -306,14 +307,18 @@ class ConfigReader(TableReader):
             )
         return found
 
-    def _tokens(self, server: dict[str, Any]) -> dict[str, Any]:
+    def _server(self, server: dict[str, Any]) -> dict[str, Any]:
         users = {}
         for name, table in self._rows(server, "user name", "server", "users"):
             where = ("server", "users", name)
             if list(table) != ["token"]:
                 raise self.wrong(where, "must have a token and no other key", _SECRETS)
             users[name] = self._token(table, *where)
-        return {"token": self._token(server, "server"), "users": users}
+        played = ("server", "service_tools")
+        tools = self.table(server, *played)
+        self.only(SERVICE_TOOLS, tools, *played)
+        tools = {kind: self.of(str, name, *played, kind) for kind, name in tools.items()}
+        return {"token": self._token(server, "server"), "users": users, "service_tools": tools}
 
     def _token(self, table: dict[str, Any], *where: str) -> Any:
         """A reference to a token. Any other value may be the token itself, so it is not quoted."""

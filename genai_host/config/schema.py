@@ -76,6 +76,7 @@ class ServerConfig(NamedTuple):
     Attributes:
         token: Reference to the token of the operator; None for none.
         users: References to the tokens of users, by name.
+        service_tools: Tools of the host that play tools of services, by `SERVICE_TOOLS`.
     """
 
     host: Annotated[
@@ -153,6 +154,7 @@ class ServerConfig(NamedTuple):
     keyfile: Annotated[str, ConfigKey("TLS private key (PEM file)", metavar="FILE")] = ""
     token: Mapping[str, Any] | None = None
     users: Mapping[str, Mapping[str, Any]] = {}
+    service_tools: Mapping[str, str] = {}
 
 
 class BudgetConfig(NamedTuple):
@@ -323,7 +325,10 @@ APPROVALS = ("allow", "ask", "deny")
 OF_MODELS = ("of", "provider_order", "parameters")
 OF_INSTANCES = ("type", "enabled", "models", "limits")
 
-_OTHERS = {"server": ("token", "users"), "budgets": ("total", "user", "users")}
+SERVICE_TOOLS = ("code_execution", "web_fetch", "web_search")
+"""Names in the table `server.service_tools`; see `genai_host.api.VendorTool.kind`."""
+
+_OTHERS = {"server": ("token", "users", "service_tools"), "budgets": ("total", "user", "users")}
 """What these tables have besides keys."""
 
 

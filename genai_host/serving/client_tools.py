@@ -25,7 +25,7 @@ from genai_host.api import (
 from genai_host.api.extra import joined_extra
 from genai_host.api.json_reader import JsonReader, is_deep
 from genai_host.api.json_text import ValueBudget
-from genai_host.errors import NoRoute, ValidationError
+from genai_host.errors import ValidationError
 
 
 def offered_tool(
@@ -62,20 +62,30 @@ def offered_tool(
     return ToolSchema(name, description, parameters, strict, extra=extra)
 
 
-def vendor_tool(name: str, given: JsonReader, *fields: str) -> VendorTool | None:
-    """A tool that the service runs or describes itself; None if the service has another format, or
-    the model is unknown.
+def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> VendorTool | None:
+    """A tool that the service runs itself. If the service has another format and the host does not
+    play the tool, it is ignored and reported.
 
     Args:
         name: Its name.
         given: The object with its definition.
         fields: Fields of the definition; none for all.
+        kind: See `VendorTool`.
+
+    Returns:
+        The tool; None if it is ignored.
+
+    Raises:
+        NoRoute: The model is unknown.
     """
-    try:
-        extra = given.fields_for_service(*fields)
-    except NoRoute:
+    extra = given.fields_for_service(*fields)
+    if extra is None and not given.plays(kind):
+        given.drop_this(name)
         return None
-    return None if extra is None else VendorTool(name, "", extra=extra)
+    if extra is None:
+        given.read.update(fields)
+        given.drop_others()
+    return VendorTool(name, "", extra=extra, kind=kind)
 
 
 _MOST_VALUES = 5000

@@ -10,8 +10,9 @@ requests can contain options that not every model supports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -55,6 +56,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
+from genai_host.serving.service_tools import play, played_in, with_host_tools
 from genai_host.util import waiting
 
 
@@ -180,7 +182,10 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
     """
     if asked.model is not None and asked.model.startswith(FEATURE):
         return CompletionStream(_of_feature(host, asked, request))
-    suspends = asked.stream and suspends_for(host, asked.model)
+    if host.config.server.service_tools:
+        asked = evolve(asked, tools=with_host_tools(host, asked.tools))
+    # tools run in the thread of the answer
+    suspends = asked.stream and not played_in(asked.tools) and suspends_for(host, asked.model)
     return CompletionStream(_of_model(host, asked, request), suspends=suspends)
 
 
@@ -297,14 +302,15 @@ def _of_model(
         parameters=asked.parameters,
     )
     is_kept = host.config.server.record_api_calls and host.store is not None
-    completion = yield from host.prompt(
-        prompt,
+    ask = partial(
+        host.prompt,
         model=asked.model,
         stream=asked.stream,
         limits=request.limits,
         owner=request.user,
         persisted=is_kept,
     )
+    completion = yield from play(host, prompt, ask, request.limits)
     if is_kept:
         try:
             waiting.call(_keep, host, asked, completion, request.user)
@@ -419,6 +425,39 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
     except NoRoute:  # keys or weights may have been added since
         best = host.refresh().resolve(model, None, operation)[0]
     return Capabilities(best.parameters, best.capabilities, best.dialect)
+
+
+def played_kinds(host: Host, model: str | None) -> Collection[str]:
+    """The kinds of tools of services that the host plays for a model; none for a feature, which has
+    its own tools."""
+    is_feature = model is not None and model.startswith(FEATURE)
+    return () if is_feature else host.config.server.service_tools
+
+
+def count_tokens(host: Host, asked: ChatRequest, limits: CancelToken) -> int:
+    """The number of tokens of a request, as counted by the service that would answer.
+
+    Args:
+        host: The host.
+        asked: The request.
+        limits: Cancels the call.
+
+    Raises:
+        ValidationError: The model is a feature.
+        NoRoute: No service counts tokens for the model.
+    """
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        raise ValidationError(
+            f"{asked.model} is a feature: only models can count tokens", path="$.model"
+        )
+    return host.count_tokens(
+        asked.messages,
+        model=asked.model,
+        parameters=asked.parameters,
+        tools=with_host_tools(host, asked.tools),
+        schema=asked.schema,
+        limits=limits,
+    ).tokens
 
 
 def text_completions(host: Host, model: str) -> Capabilities | None:

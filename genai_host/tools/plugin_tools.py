@@ -56,9 +56,10 @@ class PluginTools:
     def named(self, name: str, until: Cancellation) -> Tool:
         """A tool by its name. Raises `ConfigurationError` if it is unknown, and the error of the
         cancellation."""
+        found = self.toolbox.only((name,)).tools(until).get(name)
+        if found is not None:
+            return found
         tools = self.toolbox.tools(until)
-        if name in tools:
-            return tools[name]
         fault = self.toolbox.fault(name)
         if isinstance(fault, ConfigurationError):  # has its file and line
             error = copy.copy(fault)

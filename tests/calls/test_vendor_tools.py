@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from genai_host.api import Message, Prompt, ToolSchema, VendorTool
 from genai_host_testing.internal.fixtures import MakeHost
@@ -27,3 +28,16 @@ def test_services_of_other_dialects_do_not_receive_them(
     body = provider.requests[-1]
     assert [each["name"] for each in body.get("tools", [])] == sent
     assert body.get("tool_choice") == (choice if sent and choice != "search" else None)
+
+
+def test_those_with_parameters_are_functions_for_them(make_host: MakeHost) -> None:
+    host = make_host()
+    provider: Any = host.instances["mock"].provider
+    tool = evolve(SEARCH, description="finds", parameters={"type": "object", "title": "t"})
+    prompt = Prompt([Message("user", "hi")], tools=[tool], tool_choice="search")
+    list(host.prompt(prompt, provider="mock"))
+    [sent] = provider.requests[-1]["tools"]
+    assert {name: sent[name] for name in ("name", "description", "parameters")} == {
+        "name": "search", "description": "finds", "parameters": tool.parameters,
+    }  # fmt: skip
+    assert provider.requests[-1]["tool_choice"] == "search"

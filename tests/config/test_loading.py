@@ -18,6 +18,7 @@ from genai_host.config import (
     Config,
     InstanceConfig,
     ModelConfig,
+    ServerConfig,
     SetConfig,
     edit_config,
     read_config,
@@ -50,6 +51,9 @@ send_mail = "ask"
 
 [tools.files]
 folder = "/notes"
+
+[server.service_tools]
+web_search = "ddgs__search"
 
 [plugins]
 disabled = ["a", "dist:b"]
@@ -95,6 +99,7 @@ def test_all_that_a_file_can_say(file: Path) -> None:
             "gpt-5.5": ModelConfig("gpt-5.5", ("mine",), {"temperature": 0, "stop": ["x"]})
         },
         approvals={"send_mail": "ask"},
+        server=ServerConfig(service_tools={"web_search": "ddgs__search"}),
         tools={"files": SetConfig({"folder": "/notes"})},
         remember=True,
         read_only=True,
@@ -395,6 +400,8 @@ headers = { a = "1", b = "2" }
             ("[approvals]\nroll = true", 2),
             ("[approvals]\n'*_delete' = 'deny'", 2),
             ("[approvals]\n'git__*_delete*' = 'deny'", 2),
+            ("[server.service_tools]\nweb_search = 1", 2),
+            ("[server.service_tools]\n\nsearch = 'find'", 3),
             ("[aliases]\n'a b' = 'x'", 2),
             ("read_only = 1", 1),
         ],

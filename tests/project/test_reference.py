@@ -205,6 +205,10 @@ _NAMED_KEYS = (
         "reference to the token: `{ env = … }`, `{ file = … }` or `{ keyring = … }`",
     ),
     ("`server.users.NAME.token`", "reference to the token of a user"),
+    (
+        "`server.service_tools.KIND`",
+        "tool of the host for this tool of services: code_execution, web_fetch or web_search",
+    ),
 )
 
 

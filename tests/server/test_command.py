@@ -24,6 +24,7 @@ from talking import dial, heard
 from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
 from genai_host.config import ServerConfig, read_config
+from genai_host.config.schema import SERVICE_TOOLS
 from genai_host.errors import ConfigurationError
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
@@ -312,10 +313,12 @@ class TestDocuments:
         assert known - told <= {"--json", "--open", "--port"}
 
     def test_the_configuration(self, tmp_path: Path) -> None:
-        [block] = re.findall(r"```toml\n(.*?)```", self.TEXT, re.DOTALL)
+        blocks = re.findall(r"```toml\n(.*?)```", self.TEXT, re.DOTALL)
         file = tmp_path / "config.toml"
-        file.write_text(block, encoding="utf-8")
-        assert set(read_config(file).server.users) == {"ann"}
+        file.write_text("\n".join(blocks), encoding="utf-8")
+        server = read_config(file).server
+        assert set(server.users) == {"ann"}
+        assert set(server.service_tools) == {*SERVICE_TOOLS}
 
     def test_the_container(self) -> None:
         lines = {line.partition(" ")[0]: line.partition(" ")[2] for line in self.FILE.splitlines()}

@@ -199,6 +199,21 @@ def test_claude_gets_the_tools_of_anthropic_that_bedrock_has(
     assert none.keys().isdisjoint({"tools", "tool_choice"})
 
 
+def test_claude_gets_tools_that_the_host_plays_as_functions(
+    host: Host, service: FakeService
+) -> None:
+    own = {"anthropic-messages": {"type": "web_search_20250305"}}
+    search = VendorTool("web_search", "finds", {"type": "object"}, extra=own, kind="web_search")
+    service.replies = [claude("a")]
+    prompt = Prompt([Message("user", "hi")], tools=[search], tool_choice="web_search")
+    list(host.prompt(prompt, model="claude-opus-5-5", provider="bedrock", stream=False))
+    sent = service.requests[0].json()
+    assert [(each["name"], each["description"]) for each in sent["tools"]] == [
+        ("web_search", "finds")
+    ]
+    assert sent["tool_choice"]["name"] == "web_search"
+
+
 def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:
     service.replies = [claude("a")]
     ask(hosts(betas=["one-2026-01-01", "two-2026-02-02"]), "claude-opus-5-5@bedrock")

@@ -111,6 +111,10 @@ class TestOpenAIResponses(Wire):
         "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
         "reasoning": {"effort": "low"},
     }  # fmt: skip
+    service_tools = (
+        {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}},
+        {"type": "web_search_preview_2025_03_11"},
+    )
     used = {
         "input_tokens": 3,
         "output_tokens": 2,

@@ -60,7 +60,6 @@ def result(*content: Any) -> Any:
             {"messages": [assistant(USE), result({"name": "audio"})]},
             "messages[1].content[0].content[0]"),
         ({"system": [{"type": "image", "source": PNG}]}, "system[0]"),
-        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
         ({"tools": [CLOCK, CLOCK]}, "tools"),
         ({"tools": [{"name": "a"}]}, "tools[0].input_schema"),

@@ -257,8 +257,7 @@ class TestTools:
     @pytest.mark.parametrize(
         ("more", "field"),
         [
-            ({"tools": [{"googleSearch": {}}]}, "tools[0].googleSearch"),
-            ({"tools": [{"code_execution": {}}]}, "tools[0].code_execution"),
+            ({"tools": [{"file_search": {}}]}, "tools[0].file_search"),
             ({"tools": 1}, "tools"),
             ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0]"),
             ({"tools": [{"functionDeclarations": [LOOK, LOOK]}]}, "tools"),

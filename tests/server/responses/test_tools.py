@@ -5,14 +5,16 @@ Source: recorded requests of Codex 0.169.0.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from genai_wire_openai.dialect.responses import OpenAIResponses
 from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.tools import read_tools
 from responses_api import CLOCK, Api, output_of, user
 
-from genai_host.api import Completion, Message, Part, ToolCall, ToolSchema
+from genai_host.api import ChatCall, Completion, Message, Part, ToolCall, ToolSchema
 from genai_host.errors import ValidationError
 
 pytestmark = pytest.mark.part
@@ -32,6 +34,8 @@ SEARCH = {
     "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
 }
 ADDED = {"type": "additional_tools", "role": "developer", "tools": [AGENTS]}
+WEB_SEARCH = "web_search_2025_08_26"
+CHOSEN = {"type": WEB_SEARCH}
 PREVIEW = "web_search_preview_2025_03_11"
 
 FORMS: dict[str, tuple[dict[str, Any], ToolCall, dict[str, Any]]] = {
@@ -300,6 +304,38 @@ def test_a_tool_that_is_left_out_is_not_allowed(api: Api) -> None:
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [search, {"name": "clock"}]}
     api.response(tools=[CLOCK, search], tool_choice=allowed)
     assert api.fake.prompts[0].tools == ("clock",)
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ({"type": WEB_SEARCH}, {"type": WEB_SEARCH}),
+        ({"type": "function", "name": "web_search"}, {"type": "function", "name": "web_search"}),
+        (
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": WEB_SEARCH}]},
+            "required",
+        ),
+        (None, None),
+    ],
+)
+def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
+    """A function of the client may have its name."""
+    search = {"type": WEB_SEARCH, "extra": 1}
+    function = {**CLOCK, "name": "web_search"}
+    request = Fields({"tools": [function, search], "tool_choice": choice}, "$")
+    request.carry("openai-responses", lambda: True)
+    tools = read_tools(request)
+    assert [*tools.repeated][1] == search
+    call = ChatCall(
+        model_id="m",
+        messages=[Message("user", "hi")],
+        tools=tools.offered,
+        tool_choice=tools.choice,
+    )
+    body = json.loads(OpenAIResponses().prepare_request(call).data())
+    assert body["tools"][-1] == search
+    assert body.get("tool_choice") == sent
+    assert len(body["tools"]) == (1 if sent == "required" else 2)
 
 
 def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:

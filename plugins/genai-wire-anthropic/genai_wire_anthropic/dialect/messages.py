@@ -246,18 +246,20 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def _with_tools_of(call: ChatCall, types: Iterable[str]) -> ChatCall:
-    """The call without the tools of Anthropic that the service does not have."""
-    left_out = {
-        tool.name
+    """The call without the tools of Anthropic that the service does not have. Those that the host
+    plays are functions."""
+    missing = {
+        tool.name: tool.function
         for tool in call.tools
         if isinstance(tool, VendorTool)
         and not str(wire_tool(tool).get("type", "")).startswith(tuple(types))
     }
-    if not left_out:
+    if not missing:
         return call
-    tools = [tool for tool in call.tools if tool.name not in left_out]
-    choice = None if call.tool_choice in left_out else call.tool_choice
-    return evolve(call, tools=tools, tool_choice=choice)
+    fitting = (missing.get(tool.name, tool) for tool in call.tools)
+    tools = [tool for tool in fitting if tool is not None]
+    is_left_out = call.tool_choice in missing and missing[call.tool_choice] is None
+    return evolve(call, tools=tools, tool_choice=None if is_left_out else call.tool_choice)
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:

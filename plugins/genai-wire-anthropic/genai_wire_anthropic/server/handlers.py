@@ -22,10 +22,10 @@ from genai_host.api import (
 )
 from genai_host.errors import NotFound, ValidationError
 from genai_host.serving import (
-    FEATURE,
     PassingFormat,
     ServedModel,
     answer,
+    count_tokens,
     fields_to_pass,
     is_empty,
     name_in,
@@ -107,19 +107,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
 def count(request: RouteRequest, host: Host) -> RouteResponse:
     """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
     asked = read(body_of(request), host, request.headers.get(BETA, "")).asked
-    if asked.model is not None and asked.model.startswith(FEATURE):
-        raise ValidationError(
-            f"{asked.model} is a feature: only models can count tokens", path="$.model"
-        )
-    found = host.count_tokens(
-        asked.messages,
-        model=asked.model,
-        parameters=asked.parameters,
-        tools=asked.tools,
-        schema=asked.schema,
-        limits=request.limits,
-    )
-    return json_response({"input_tokens": found.tokens})
+    return json_response({"input_tokens": count_tokens(host, asked, request.limits)})
 
 
 def no_batches(request: RouteRequest, host: Host) -> RouteResponse:

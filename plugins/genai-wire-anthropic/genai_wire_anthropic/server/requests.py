@@ -27,6 +27,7 @@ from genai_host.serving import (
     each_once,
     offered_tool,
     one_of,
+    played_kinds,
     vendor_tool,
 )
 from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
@@ -95,19 +96,21 @@ def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _OF_SERVICE = re.compile(
-    r"(bash|code_execution|computer|memory|text_editor|tool_search_tool|web_fetch|web_search)_.+"
+    r"(?P<kind>code_execution|tool_search_tool|web_fetch|web_search)_.+"
+    r"|(bash|computer|memory|text_editor)_.+"
 )
-"""Types of tools that the service runs or describes. Unlike `mcp_toolset`, they name nothing that
-others have stored at the service."""
+"""Types of tools that the service runs, with their kinds, or describes for the client. Unlike
+`mcp_toolset`, they name nothing that others have stored at the service."""
 _NEUTRAL_IN_TOOLS = (*NEUTRAL, "eager_input_streaming", "strict")
 _DIRECT = "direct"
 
 
 def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
     """Read the tools and their cache lifetimes. Raises `ValidationError` if a tool is invalid, or
-    is run or described by Anthropic's service and the model is at another one."""
+    is described by Anthropic's service alone and the model is at another one."""
     ttls: set[str] = set()
-    tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
+    read = (_tool(each, ttls) for each in body.objects("tools"))
+    tools = each_once((tool for tool in read if tool is not None), body.at("tools"))
     return tools, ttls
 
 
@@ -135,17 +138,17 @@ def chosen(
     return tools, _CHOICES[kind] if tools else None, at_once if tools else None
 
 
-def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
+def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema | None:
     kind, name = given.text("type", "custom"), given.text("name")
     ttls.update(ttl_in(given))
     if kind != "custom":
-        tool = vendor_tool(name or kind, given) if _OF_SERVICE.fullmatch(kind) else None
-        if tool is None:
+        found = _OF_SERVICE.fullmatch(kind)
+        if found is None or not (found["kind"] or given.fields_for_service()):
             raise ValidationError(
                 f"this model does not support Anthropic's tools of type {kind}: use custom",
                 path=given.at("type"),
             )
-        return tool
+        return vendor_tool(name or kind, given, kind=found["kind"] or "")
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")
@@ -200,7 +203,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     is_own = cache(
         lambda: can().dialect == OWN and {"betas", EXTRA_BODY} <= can().parameters.keys()
     )
-    body.carry(OWN, is_own)
+    body.carry(OWN, is_own, played_kinds(host, model))
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)

@@ -31,15 +31,16 @@ from genai_host.api import (
 )
 from genai_host.errors import NotFound, ValidationError
 from genai_host.serving import (
-    FEATURE,
     ChatRequest,
     PassingFormat,
     ServedModel,
     answer,
     capabilities,
+    count_tokens,
     fields_to_pass,
     is_empty,
     pass_through,
+    played_kinds,
     served_model,
     served_models,
     sse_of,
@@ -289,17 +290,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
         body.raw("generateContentRequest")
         body.drop_others()
     asked = _read(inner or body, model, host, stream=False, is_counted=True).asked
-    if model.startswith(FEATURE):
-        raise ValidationError(f"{model} is a feature: only models can count tokens")
-    count = host.count_tokens(
-        asked.messages,
-        model=model,
-        parameters=asked.parameters,
-        tools=asked.tools,
-        schema=asked.schema,
-        limits=request.limits,
-    )
-    return json_response({"totalTokens": count.tokens})
+    return json_response({"totalTokens": count_tokens(host, asked, request.limits)})
 
 
 def _read(
@@ -308,7 +299,11 @@ def _read(
     # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
     # pause, if the reply is 404, but not if it is 400.
     can = cache(lambda: capabilities(host, model))
-    body.carry(OWN, lambda: can().dialect == OWN and EXTRA_BODY in can().parameters)
+    body.carry(
+        OWN,
+        lambda: can().dialect == OWN and EXTRA_BODY in can().parameters,
+        played_kinds(host, model),
+    )
     tools, choice = chosen(body, tools_in(body))
     taken = can().parameters
     config = configured(body.object("generationConfig"), taken)

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_host.api import JsonReader, ToolSchema, VendorTool, read_json
-from genai_host.errors import ValidationError
+from genai_host.errors import NoRoute, ValidationError
 from genai_host.serving import check_schema, each_once, offered_tool, one_of, vendor_tool
 from genai_wire_gemini.server.contents import OWN
 
@@ -272,13 +272,16 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
 
 
 _DECLARATIONS = "functionDeclarations"
-_OF_SERVICE = frozenset(
-    {
-        "codeExecution", "enterpriseWebSearch", "googleMaps", "googleSearch",
-        "googleSearchRetrieval", "urlContext",
-    }
-)  # fmt: skip
-"""Tools that the service runs. They name nothing that others have stored at the service."""
+_OF_SERVICE: Mapping[str, str] = {
+    "codeExecution": "code_execution",
+    "enterpriseWebSearch": "web_search",
+    "googleMaps": "",
+    "googleSearch": "web_search",
+    "googleSearchRetrieval": "web_search",
+    "urlContext": "web_fetch",
+}
+"""Tools that the service runs, with their kinds. They name nothing that others have stored at the
+service."""
 _MODES: Mapping[str, str | None] = {
     "MODE_UNSPECIFIED": None,
     "AUTO": "auto",
@@ -289,8 +292,8 @@ _MODES: Mapping[str, str | None] = {
 
 
 def tools_in(body: JsonReader) -> list[ToolSchema]:
-    """Read the tools. Raises `ValidationError`, also for tools that Google's services run if the
-    model is at another one."""
+    """Read the tools. Raises `ValidationError`, also for tools of Google's services if the model is
+    unknown."""
     return each_once(_declared(body), body.at("tools"))
 
 
@@ -298,14 +301,20 @@ def _declared(body: JsonReader) -> Iterator[ToolSchema]:
     for tool in body.objects("tools"):
         for name, _ in tool.names():
             if name != _DECLARATIONS:
-                own = vendor_tool(name, tool, name) if name in _OF_SERVICE else None
-                if own is None:
-                    raise ValidationError(
-                        f"this model does not support the tool {name}: only {_DECLARATIONS}",
-                        path=tool.at(name),
-                    )
-                yield own
+                own = _of_service(name, tool)
+                if own is not None:
+                    yield own
         yield from map(_tool, tool.objects(_DECLARATIONS))
+
+
+def _of_service(name: str, tool: JsonReader) -> VendorTool | None:
+    why = f"only {_DECLARATIONS}"
+    if name in _OF_SERVICE:
+        try:
+            return vendor_tool(name, tool, name, kind=_OF_SERVICE[name])
+        except NoRoute as error:
+            why = str(error)
+    raise ValidationError(f"this model does not support the tool {name}: {why}", path=tool.at(name))
 
 
 def chosen(

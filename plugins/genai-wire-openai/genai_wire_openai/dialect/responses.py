@@ -35,6 +35,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
+    VendorTool,
     merged_extra,
     parameter,
     standard_parameters,
@@ -123,7 +124,9 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             body["include"] = ["reasoning.encrypted_content"]
         for name, value in call.parameters.items():
             _put(body, _PLACES.get(name, (name,)), value)
-        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
+        own = {tool.name: tool for tool in call.tools if isinstance(tool, VendorTool)}
+        choice = partial(_wire_choice, own=own)
+        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), choice)
         if call.schema is not None:
             _put(body, ("text", "format"), answer_format(call, variant))
         if call.stream:
@@ -246,7 +249,9 @@ def _message_item(texts: list[Text], fields: Mapping[str, Any]) -> Mapping[str, 
     return merged_extra({"type": "message", "role": "assistant", "content": content}, fields)
 
 
-def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
+def _wire_tool(tool: ToolSchema, strict: bool) -> Mapping[str, Any]:
+    if isinstance(tool, VendorTool):
+        return _definition(tool)
     fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
     wire = {
         "type": "function",
@@ -268,8 +273,15 @@ def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
     return with_extra(wire, call, NAME)
 
 
-def _wire_choice(name: str) -> dict[str, Any]:
+def _wire_choice(name: str, own: Mapping[str, VendorTool]) -> dict[str, Any]:
+    if name in own:
+        return {"type": _definition(own[name])["type"]}
     return {"type": "function", "name": name}
+
+
+def _definition(tool: VendorTool) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (tool.extra or {})[NAME]
+    return found
 
 
 _COUNTED = ("parallel_tool_calls", "reasoning_effort", "reasoning_summary")

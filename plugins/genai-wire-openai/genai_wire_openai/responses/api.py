@@ -42,6 +42,8 @@ from genai_host.serving import (
     CompletionStream,
     answer,
     capabilities,
+    count_tokens,
+    played_kinds,
     streamed,
     warn_unrecorded,
     whole,
@@ -126,16 +128,7 @@ def counted(
     """Return the number of tokens of a request. Raises `NoRoute` if no service counts tokens for
     the model."""
     asked = asked_of(host, request, items)
-    if asked.model is not None and asked.model.startswith(FEATURE):
-        raise ValidationError("only models can count tokens", path="$.model")
-    return host.count_tokens(
-        asked.messages,
-        model=asked.model,
-        parameters=asked.parameters,
-        tools=asked.tools,
-        schema=asked.schema,
-        limits=limits,
-    ).tokens
+    return count_tokens(host, asked, limits)
 
 
 _MOST = 100
@@ -365,7 +358,8 @@ class ResponsesApi:
         find_previous = partial(self._context.before, request.user)
         given = fields_of(request)
         model = given.text_or_none("model")  # `given` would keep itself alive
-        given.carry(NAME, cache(partial(self._takes_unknown_fields, model)))
+        is_sent = cache(partial(self._takes_unknown_fields, model))
+        given.carry(NAME, is_sent, played_kinds(self._host, model))
         wanted = read_request(given, self._unseal(request), find_previous)
         before = wanted.previous_items
         reply = ResponseHead(wanted, self._kept.now())

@@ -1,4 +1,4 @@
-"""The tools of a request, which the client runs itself.
+"""The tools of a request. Most of them are run by the client.
 
     read_tools → Tools.offered, for the model
                → Tools.client_tools, to convert a call to an item of the client's form
@@ -10,8 +10,9 @@ Models know functions with a name and a JSON Schema. Other forms become function
   description and is not enforced.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
-The tools `web_search` and `image_generation`, which only OpenAI runs, are ignored and reported;
-other types of tools are refused.
+OpenAI runs `web_search`. Services of this format receive it, and for others, a tool of the host may
+play it. Otherwise it is ignored and reported, as is `image_generation`; other types of tools are
+refused.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from genai_host.api import ToolCall, ToolSchema, extra_of, merged_extra, write_json
-from genai_host.errors import ValidationError
-from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool
+from genai_host.api import ToolCall, ToolSchema, VendorTool, extra_of, merged_extra, write_json
+from genai_host.errors import NoRoute, ValidationError
+from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
 
@@ -41,8 +43,9 @@ EXTRA = "extra"
 apart from the fields of the host, so that clients cannot set these."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_IGNORED = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?|image_generation")
-"""Types of tools that only OpenAI runs, and that are ignored."""
+_WEB_SEARCH = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?")
+_IGNORED = "image_generation"
+"""Type of a tool that OpenAI runs, and that is ignored."""
 _LONGEST_NAME = 64
 _SEARCH = "tool_search"
 _INPUT = "input"
@@ -160,7 +163,8 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         ValidationError: A tool is invalid, or the chosen tool does not exist.
     """
     path = request.at("tools")
-    read = read_tool_list(request, "tools")
+    of_service: list[VendorTool] = []
+    read = read_tool_list(request, "tools", of_service)
     client_tools: dict[str, ClientTool] = {}
     own = chain.from_iterable(_functions(tool, path) for tool, path in read)
     further = _new(_in_items(input, request.at("input")), client_tools)
@@ -170,12 +174,19 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
             break
         client_tools[function.tool.function] = function.tool
         schemas.append(function.schema)
+    names: dict[str, str] = {}  # of tools of the service, by type
+    for each in of_service:
+        name = each.kind
+        while name in client_tools or name in names.values():
+            name += "_"
+        names[each.name] = name
+        schemas.append(evolve(each, name=name))
     chosen: str | RepeatedTool = "auto"
-    allowed, choice = frozenset(client_tools), None
+    allowed, choice = frozenset((*client_tools, *names.values())), None
     if isinstance(request.raw("tool_choice"), dict):
         given = request.object("tool_choice")
         assert given is not None
-        allowed, choice, chosen = _read_choice(given, client_tools)
+        allowed, choice, chosen = _read_choice(given, client_tools, names)
         given.drop_others()
     else:
         choice = request.choice("tool_choice", CHOICES) or None
@@ -204,15 +215,30 @@ def names_in(item: Item) -> list[str]:
     return [each.tool.function for each in _in_items([item], "$")]
 
 
-def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
-    """Read a list of tools. Returns each with its path, except those that are ignored."""
+def read_tool_list(
+    given: Fields, name: str, of_service: list[VendorTool] | None = None
+) -> list[tuple[RepeatedTool, str]]:
+    """Read a list of tools.
+
+    Args:
+        given: The object with the list.
+        name: Name of the field.
+        of_service: Collects the tools that the service runs, by their types; None to ignore them.
+
+    Returns:
+        Each tool with its path, except those that are ignored.
+    """
     found = []
     for tool in given.objects(name):
         kind = tool.needed("type")
         # a search by the service is not needed: the model gets all tools
         is_hosted_search = kind == _SEARCH and tool.text("execution") != "client"
-        if is_hosted_search or _IGNORED.fullmatch(kind):
+        if is_hosted_search or kind == _IGNORED:
             tool.drop_this(kind)
+            continue
+        if _WEB_SEARCH.fullmatch(kind):
+            own = _read_web_search(kind, tool, of_service)
+            found += [] if own is None else [(own, tool.path)]
             continue
         reader = _READERS.get(kind)
         if reader is None:
@@ -227,6 +253,23 @@ def read_tool_list(given: Fields, name: str) -> list[tuple[RepeatedTool, str]]:
         tool.drop_others()
         found.append((read, tool.path))
     return found
+
+
+def _read_web_search(
+    kind: str, tool: Fields, of_service: list[VendorTool] | None
+) -> RepeatedTool | None:
+    """Read a tool of the service; None if it is ignored."""
+    if of_service is None:
+        tool.drop_this(kind)
+        return None
+    with suppress(NoRoute):  # the call reports it
+        own = vendor_tool(kind, tool, kind="web_search")
+        if own is not None:
+            of_service.append(own)
+            fields = dict((own.extra or {}).get(NAME, ()))
+            fields.pop("type", None)
+            return {"type": kind, EXTRA: fields}
+    return None
 
 
 def _read_name(tool: Fields) -> str:
@@ -320,6 +363,8 @@ class _Function(NamedTuple):
 def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_Function]:
     """The functions of a tool for the model."""
     kind = tool["type"]
+    if _WEB_SEARCH.fullmatch(kind):
+        return
     if kind == "namespace":
         about = tool["description"] or ""
         for at, each in enumerate(tool["tools"]):
@@ -376,22 +421,27 @@ def _checked(
 
 
 def _read_choice(
-    chosen: Fields, client_tools: Mapping[str, ClientTool]
+    chosen: Fields, client_tools: Mapping[str, ClientTool], of_service: Mapping[str, str]
 ) -> tuple[frozenset[str], str | None, RepeatedTool]:
     """The names of the allowed tools, the choice among them, and the choice for the response."""
     kind = chosen.needed("type")
+    every = frozenset((*client_tools, *of_service.values()))
+    if kind in of_service:
+        return every, of_service[kind], {"type": kind}
     if kind in _CHOSEN:
         name, repeated = _named(chosen, client_tools)
         if name in CHOICES:  # as a choice, it would mean `auto`, `none` or `required`
             return frozenset({name}), "required", repeated
-        return frozenset(client_tools), name, repeated
+        return every, name, repeated
     if kind != "allowed_tools":
         raise UnsupportedParameter(f"unsupported tool type {kind!r}", path=chosen.at("type"))
-    allowed = [
-        _named(tool, client_tools)
-        for tool in chosen.objects("tools")
-        if not _IGNORED.fullmatch(tool.text("type"))
-    ]
+    allowed: list[tuple[str, RepeatedTool]] = []
+    for tool in chosen.objects("tools"):
+        given = tool.text("type")
+        if given in of_service:
+            allowed.append((of_service[given], {"type": given}))
+        elif given != _IGNORED and not _WEB_SEARCH.fullmatch(given):
+            allowed.append(_named(tool, client_tools))
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     tools = [repeated for _, repeated in allowed]
     return frozenset(n for n, _ in allowed), mode, {"type": kind, "mode": mode, "tools": tools}

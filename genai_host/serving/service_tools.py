@@ -1,0 +1,191 @@
+"""Tools that services run themselves, played by tools of the host.
+
+A service of another format does not receive such a tool (`VendorTool`). If `server.service_tools`
+names a tool of the host for its kind, the model is offered that tool as a function:
+
+    play → the model calls it → Host.call_tool → the model gets the output → ... → the answer
+
+Clients see the texts of all rounds, and neither these calls nor their outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import count
+
+from attrs import evolve
+
+from genai_host.api import (
+    CancelToken,
+    Completion,
+    Delta,
+    Part,
+    Prompt,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    ToolSchema,
+    VendorPart,
+    VendorTool,
+)
+from genai_host.api.tools import tool_message
+from genai_host.errors import ConfigurationError, LimitExceeded, ValidationError
+from genai_host.host import Host
+
+MOST_ROUNDS = 10
+"""Maximum number of rounds of calls. Then the model is asked to answer without tools."""
+
+_PARAGRAPH = "\n\n"
+_NOTHING = Delta()
+_Ask = Callable[[Prompt], Generator[Delta, None, Completion]]
+
+
+def with_host_tools(host: Host, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
+    """The tools, in which those that the host plays have the parameters of its tool.
+
+    Raises:
+        ConfigurationError: `server.service_tools` names a tool that is unknown or needs approval.
+    """
+    kinds = host.config.server.service_tools
+    return [
+        _described(host, tool, kinds[tool.kind])
+        if isinstance(tool, VendorTool) and tool.kind in kinds
+        else tool
+        for tool in tools
+    ]
+
+
+def _described(host: Host, tool: VendorTool, name: str) -> VendorTool:
+    place = f"server.service_tools.{tool.kind}"
+    try:
+        found = host.tool(name)
+        schema = host.toolbox.schema(found)
+    except (ConfigurationError, ValidationError) as error:
+        raise ConfigurationError(f"{place}: {error}", hint=error.hint) from error
+    if found.approval != "allow":
+        why = "is denied" if found.approval == "deny" else "needs approval: no client can give it"
+        raise ConfigurationError(
+            f"{place}: {name} {why}", hint=f"allow it: genai-host config set approvals.{name}=allow"
+        )
+    return evolve(tool, description=schema.description, parameters=schema.parameters)
+
+
+def played_in(tools: Sequence[ToolSchema]) -> dict[str, str]:
+    """The kinds of the tools that the host plays, by name."""
+    own = (tool for tool in tools if isinstance(tool, VendorTool))
+    return {tool.name: tool.kind for tool in own if tool.function is not None}
+
+
+def play(
+    host: Host, prompt: Prompt, ask: _Ask, limits: CancelToken
+) -> Generator[Delta, None, Completion]:
+    """Ask a model, run its calls of played tools, and ask again, until it answers or calls a tool
+    of the client. Calls of played tools beside those of the client are left out.
+
+    Args:
+        host: The host.
+        prompt: The prompt; its tools are those of `with_host_tools`.
+        ask: Sends a prompt.
+        limits: Cancels the calls.
+
+    Raises:
+        LimitExceeded: The model calls played tools without end.
+        GenaiError: A call of the model failed.
+    """
+    kinds = played_in(prompt.tools)
+    if not kinds:
+        return (yield from ask(prompt))
+    shown: list[Part] = []
+    before: Completion | None = None
+    for number in count():
+        completion = yield from _visible(ask(prompt), kinds, with_text=prompt.schema is None)
+        completion = before = _added(before, completion)
+        calls = [call for call in completion.tool_calls if call.name in kinds]
+        if not calls or len(calls) < len(completion.tool_calls):
+            break
+        if number == MOST_ROUNDS:
+            name = calls[0].name
+            raise LimitExceeded(f"the model called {name} more than {number} times", limit="steps")
+        outputs = [_output(host, call, kinds[call.name], limits) for call in calls]
+        shown += _shown(kinds, completion, prompt)
+        yield from _end_paragraph(shown)
+        prompt = evolve(
+            prompt,
+            messages=[*prompt.messages, completion.message, tool_message(calls, outputs)],
+            # a choice that the model has followed would make it call without end
+            tool_choice="none" if number + 1 == MOST_ROUNDS else None,
+        )
+    if prompt.schema is not None:
+        yield Delta(completion.text)
+    content = [*shown, *_without_calls(kinds, completion)]
+    return evolve(completion, message=evolve(completion.message, content=content))
+
+
+def _visible(
+    pieces: Generator[Delta, None, Completion], kinds: Collection[str], *, with_text: bool
+) -> Generator[Delta, None, Completion]:
+    """The chunks of a round for the client. An answer by a schema is sent at its end, since texts
+    of other rounds would make it invalid."""
+    with closing(pieces):
+        while True:
+            try:
+                delta = next(pieces)
+            except StopIteration as end:
+                completion: Completion = end.value
+                return completion
+            if delta.tool_call is not None and delta.tool_call.name in kinds:
+                delta = evolve(delta, tool_call=None)
+            if not with_text:
+                delta = evolve(delta, text="")
+            if delta != _NOTHING:
+                yield delta
+
+
+def _output(host: Host, call: ToolCall, kind: str, limits: CancelToken) -> ToolOutput:
+    if call.malformed:
+        return ToolOutput("the arguments are not a JSON object", error=True)
+    name = host.config.server.service_tools[kind]
+    return host.call_tool(name, call.arguments, limits=limits)
+
+
+def _shown(kinds: Collection[str], completion: Completion, prompt: Prompt) -> list[Part]:
+    """The parts of a round for the client, without what the service signed for the calls."""
+    hidden = VendorPart if prompt.schema is None else (VendorPart, Text)
+    return [part for part in _without_calls(kinds, completion) if not isinstance(part, hidden)]
+
+
+def _without_calls(kinds: Collection[str], completion: Completion) -> Iterator[Part]:
+    """The parts without the calls of played tools, each with its signature."""
+    is_hidden = False
+    for part in completion.message.content:
+        if isinstance(part, ToolCall):
+            is_hidden = part.name in kinds
+        elif not isinstance(part, VendorPart):
+            is_hidden = False
+        if not is_hidden:
+            yield part
+
+
+def _end_paragraph(parts: list[Part]) -> Iterator[Delta]:
+    """Separate texts of a round from those of the next one."""
+    last = parts[-1] if parts else None
+    if isinstance(last, Text):
+        parts[-1] = evolve(last, text=last.text + _PARAGRAPH)
+        yield Delta(_PARAGRAPH)
+    elif isinstance(last, Reasoning):
+        yield Delta(reasoning=_PARAGRAPH)
+
+
+def _added(before: Completion | None, completion: Completion) -> Completion:
+    """A completion with the usage and the cost of the rounds before."""
+    if before is None:
+        return completion
+    is_known = before.cost is not None and completion.cost is not None
+    return evolve(
+        completion,
+        usage=before.usage + completion.usage,
+        seconds=before.seconds + completion.seconds,
+        cost=(before.cost or 0) + (completion.cost or 0) if is_known else None,
+    )

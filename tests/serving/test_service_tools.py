@@ -1,0 +1,177 @@
+"""The host plays tools of services: choices, schemas, costs, and the end of an answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+
+from genai_host import Config, Host
+from genai_host.api import (
+    Cancellation,
+    Completion,
+    Message,
+    Part,
+    Reasoning,
+    RouteRequest,
+    Text,
+    TokenCount,
+    Tool,
+    ToolCall,
+    ToolSchema,
+    Usage,
+    VendorPart,
+    VendorTool,
+)
+from genai_host.api.tools import ToolContext
+from genai_host.config import ServerConfig
+from genai_host.errors import Cancelled
+from genai_host.serving import completion
+from genai_host.serving.completion import ChatRequest
+from genai_host_testing import FakeModel, InlinePlugin
+from genai_host_testing.fake_model import RecordedPrompt
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+
+SEARCH = VendorTool("search", "", kind="web_search")
+CLOCK = ToolSchema("clock", "the time")
+CALL, READ = ToolCall("c1", "search", {}), ToolCall("c2", "clock", {})
+FIND = Tool("find", "finds", lambda given, context: "found", idempotent=True)
+SERVER = ServerConfig(service_tools={"web_search": "find"})
+
+
+class Prices:
+    """A dollar a token."""
+
+    def price(self, seller: str, model: str, usage: Usage, at: Any) -> float | None:
+        return float(usage.total)
+
+
+def searches(heard: RecordedPrompt) -> Completion:
+    """The model searches once."""
+    if heard.messages[-1].role == "tool":
+        return Completion(Message("assistant", '{"a": 1}'), usage=Usage(3, 4))
+    parts = [Text("I look."), CALL]
+    return Completion(Message("assistant", parts), "tool_calls", Usage(1, 2))
+
+
+def serving(make_host: MakeHost, answer: Any = searches, tool: Tool = FIND, **given: Any) -> Host:
+    plugins = {"fake": FakeModel(answer), "tools": InlinePlugin(tools=[tool])}
+    config = Config(models={"chat": "fake"}, server=SERVER)
+    return make_host(**{**plugins, "config": config, **given})
+
+
+def request(limits: Cancellation | None = None) -> RouteRequest:
+    return RouteRequest("POST", "/", limits=limits or Cancellation())
+
+
+def asked(**given: Any) -> ChatRequest:
+    usual = {"model": None, "messages": [Message("user", "hi")], "tools": [SEARCH]}
+    return ChatRequest(**{**usual, **given})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_by_a_schema_is_the_last_one_alone(make_host: MakeHost, stream: bool) -> None:
+    host = serving(make_host)
+    wanted = asked(schema={"type": "object"}, stream=stream)
+    answering = completion.answer(host, wanted, request())
+    assert "".join(piece.text for piece in answering) == '{"a": 1}'
+    assert answering.completion.text == '{"a": 1}'
+    assert answering.completion.value == {"a": 1}
+
+
+@pytest.mark.parametrize("choice", ["search", "required", None])
+def test_a_choice_is_followed_once_and_each_round_is_paid(
+    make_host: MakeHost, choice: str | None
+) -> None:
+    """A repeated choice would make the model call the tool without end."""
+    call = {"id": "c1", "name": "search", "arguments": {}}
+    replies = [
+        {"tool_calls": [call], "usage": {"input_tokens": 1, "output_tokens": 2}},
+        {"text": "so", "usage": {"input_tokens": 3, "output_tokens": 4}},
+    ]
+    host = serving(make_host, prices=Prices())
+    host.instances.add("script", "mock", {"replies": replies, "priced_as": "acme"})
+    provider: Any = host.instances["script"].provider
+    wanted = asked(model="script/m", tools=[SEARCH, CLOCK], tool_choice=choice)
+    whole = completion.whole(host, wanted, request())
+    assert (whole.text, whole.usage, whole.cost) == ("so", Usage(4, 6), 10.0)
+    assert [each.get("tool_choice") for each in provider.requests] == [choice, None]
+    names = [[tool["name"] for tool in each["tools"]] for each in provider.requests]
+    assert names == [["search", "clock"]] * 2
+
+
+SIGNED, CALLED = VendorPart("fake", {"signs": "thoughts"}), VendorPart("fake", {"signs": "a call"})
+HM, SO = Reasoning("hm"), Text('{"a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ([HM, SIGNED, CALL, CALLED, READ], [HM, SIGNED, READ]),
+        ([HM, SIGNED, Text("I look."), CALL], [HM, Text("I look.\n\n"), SO]),
+        ([Text("I look."), HM, CALL], [Text("I look."), HM, SO]),
+        ([CALL], [SO]),
+    ],
+    ids=["with a call of the client", "texts", "thoughts", "nothing else"],
+)
+def test_signatures_stay_with_what_they_sign(
+    make_host: MakeHost, said: list[Part], shown: list[Part]
+) -> None:
+    def answer(heard: RecordedPrompt) -> Completion:
+        is_first = len(heard.messages) == 1
+        return Completion(Message("assistant", said), "tool_calls") if is_first else searches(heard)
+
+    whole = completion.whole(serving(make_host, answer), asked(tools=[SEARCH, CLOCK]), request())
+    assert list(whole.message.content) == shown
+
+
+def test_a_tool_runs_in_a_thread_of_the_server(make_host: MakeHost) -> None:
+    """An event loop must not wait for it."""
+    gate = provider_config("openai-compatible", base_url="http://127.0.0.1:9/v1")
+    config = Config(providers={"gate": gate}, server=SERVER)
+    host = serving(make_host, openai=genai_vendor_openai, config=config)
+    found = [
+        completion.answer(host, asked(model="gate/m", tools=tools, stream=True), request()).suspends
+        for tools in ([CLOCK], [SEARCH])
+    ]
+    assert found == [True, False]
+
+
+def test_a_client_that_goes_ends_the_tool(make_host: MakeHost) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def wait(given: Any, context: ToolContext) -> str:
+        with context.limits.on_cancel(ended.set):
+            started.set()
+            assert ended.wait(30)
+        return "late"
+
+    fake = FakeModel(searches)
+    host = serving(make_host, fake=fake, tool=Tool("find", "finds", wait))
+    limits = Cancellation()
+    with ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(completion.whole, host, asked(), request(limits))
+        assert started.wait(30)
+        limits.cancel()
+        with pytest.raises(Cancelled):
+            answering.result(30)
+    assert ended.wait(30)
+    assert fake.calls == 1
+
+
+def test_the_tokens_of_the_tool_are_counted(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = serving(make_host)
+
+    def count(*given: Any, tools: Sequence[ToolSchema], **named: Any) -> TokenCount:
+        return TokenCount(len(tools[0].parameters))
+
+    monkeypatch.setattr(host, "count_tokens", count)
+    tokens = completion.count_tokens(host, asked(), Cancellation())
+    assert tokens == len(FIND.schema.parameters) > 0
