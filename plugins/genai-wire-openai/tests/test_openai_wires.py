@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import genai_wire_openai
@@ -87,6 +88,11 @@ class TestOpenAIResponses(Wire):
         "id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
         "arguments": '{"city":"Oslo"}', "status": "completed",
     }  # fmt: skip
+    searched = {
+        "id": "ws_1", "type": "web_search_call", "status": "completed",
+        "action": {"type": "search", "query": "Oslo"},
+    }  # fmt: skip
+    neutral = ("input.action",)  # named as a whole
     request = {
         "model": "tested", "store": False, "input": [
             {"role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
@@ -95,6 +101,7 @@ class TestOpenAIResponses(Wire):
                     {"type": "input_text", "text": "What is this?"},
                     {"type": "input_image", "image_url": PNG, "detail": "auto"},
                     {"type": "input_file", "filename": "a.pdf", "file_data": PDF}]},
+            searched,
             {
                 "type": "message", "role": "assistant", "phase": "commentary",
                 "content": [{"type": "output_text", "text": "so:"}]},
@@ -120,15 +127,19 @@ class TestOpenAIResponses(Wire):
         "output_tokens": 2,
         "input_tokens_details": {"cached_tokens": 1},
     }
-    text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": []}
+    cited = {"type": "url_citation", "start_index": 1, "end_index": 5, "url": "https://example.org"}
+    text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": [cited]}
     said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
-    reply = {"id": "resp_1", "status": "completed", "output": [said, called], "usage": used}
+    reply = {
+        "id": "resp_1", "status": "completed", "output": [searched, said, called], "usage": used,
+    }  # fmt: skip
     stream = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": searched},
         {
-            "type": "response.output_text.delta", "output_index": 0, "content_index": 0,
+            "type": "response.output_text.delta", "output_index": 1, "content_index": 0,
             "delta": '{"city": "Oslo"}'},
-        {"type": "response.output_item.done", "output_index": 1, "item": called},
+        {"type": "response.output_item.done", "output_index": 2, "item": called},
         {"type": "response.completed", "response": reply},
     ]  # fmt: skip
     place = "the host begins and ends responses and items itself"
@@ -139,3 +150,23 @@ class TestOpenAIResponses(Wire):
         "response.output_item.done: $": place,
         "response.output_text.delta: $": place,
     }
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_searches_and_citations_reach_the_client_and_the_next_turn(self, stream: bool) -> None:
+        with self.serving() as (service, client):
+            answer = client.post(self.path, {**self.request, "stream": stream}).decode()
+            data = [line.removeprefix("data: ") for line in answer.split("\n")]
+            *events, last = [json.loads(line) for line in data if line.startswith("{")]
+            output = last.get("response", last)["output"]
+            if stream:
+                done = [each for each in events if each["type"] == "response.output_item.done"]
+                assert done[0]["item"] == output[0]
+            search, message, call = output
+            assert search == {**self.searched, "id": search["id"]}
+            assert message["content"][0]["annotations"] == [self.cited]
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "so"}
+            before = self.request["input"]
+            client.post(self.path, {**self.request, "input": [*before, *output, result]})
+            searched, said = service.bodies[-1]["input"][len(before) :][:2]
+            assert searched == search
+            assert said["content"][0]["annotations"] == [self.cited]

@@ -41,6 +41,8 @@ from genai_host.errors import GenaiError, GenerationError, IncompleteReply, Serv
 from genai_wire_openai.dialect.common import error_in, read_event_object
 
 NAME = "openai-responses"
+WEB_SEARCH = "web_search_call"
+"""Type of the item of a search that the service ran."""
 
 _IN_RESPONSE = frozenset(
     {
@@ -234,10 +236,13 @@ class ResponseDecoder:
         self._items[place] = item
         if not item.get("arguments"):
             self._give_arguments(place)
-        if place in self._done or item.get("type") != "function_call":
+        if place in self._done or item.get("type") not in ("function_call", WEB_SEARCH):
             return ()
         self._done.add(place)
-        return [Delta(tool_call=call) for call in _read_item(item, place)]
+        return [
+            Delta(tool_call=part) if isinstance(part, ToolCall) else Delta(opaque=part)
+            for part in _read_item(item, place)
+        ]
 
     def _is_another(self, place: int, item: Mapping[str, Any], kind: str) -> bool:
         """Whether an item is another than the one at its position."""

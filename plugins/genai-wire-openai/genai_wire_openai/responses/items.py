@@ -17,7 +17,7 @@ from typing import Any
 
 from genai_host.api import bytes_of
 from genai_host.errors import ValidationError
-from genai_wire_openai.dialect.response_replies import NAME
+from genai_wire_openai.dialect.response_replies import NAME, WEB_SEARCH
 from genai_wire_openai.responses.compaction import read_compaction
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 from genai_wire_openai.responses.tools import EXTRA, Item, read_tool_list
@@ -41,6 +41,7 @@ _PREFIXES = {
     "reasoning": "rs",
     "tool_search_call": "tsc",
     "tool_search_output": "tso",
+    WEB_SEARCH: "ws",
 }
 
 
@@ -79,6 +80,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
         "tool_search_output": _read_found,
         "additional_tools": _read_tools,
         "image_generation_call": _read_picture,
+        WEB_SEARCH: lambda given: {"type": WEB_SEARCH, "status": given.text("status", "completed")},
         "reasoning": lambda given: _read_reasoning(given, unseal),
         "compaction": lambda given: read_compaction(
             given, unseal(given.needed("encrypted_content"))
@@ -99,7 +101,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
 _CARRYING = frozenset(
     {
         "custom_tool_call", "custom_tool_call_output", "function_call", "function_call_output",
-        "message",
+        "message", WEB_SEARCH,
     }
 )  # fmt: skip
 """Types of items that are sent as they are to services of this format."""

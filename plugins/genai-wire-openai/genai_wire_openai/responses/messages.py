@@ -13,7 +13,7 @@ import base64
 import mimetypes
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeGuard
 
 from attrs import define, evolve, field
 
@@ -34,6 +34,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
+from genai_wire_openai.dialect.response_replies import WEB_SEARCH
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import inline, is_inline
 from genai_wire_openai.responses.tools import (
@@ -134,6 +135,10 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
                 yield "assistant", Reasoning(part["text"])
         for kept in item.get("opaque", ()):
             yield "assistant", VendorPart(kept["dialect"], kept["data"])
+    elif kind == WEB_SEARCH:
+        if EXTRA in item:  # otherwise the service had another format
+            own = {name: item[name] for name in ("type", "id", "status")}
+            yield "assistant", VendorPart(DIALECT, {**item[EXTRA], **own})
     elif kind == "image_generation_call":
         yield "assistant", Image(bytes_of(item["result"], _INPUT))
     elif item["role"] == "assistant":
@@ -196,7 +201,7 @@ class Group:
         opaque: Data that only its own dialect can read.
         apart: Whether the text is not part of the streamed text.
         fields: Further fields of a message: its phase, which is commentary or final answer, and
-            unknown fields.
+            unknown fields; or those of a search.
     """
 
     kind: str
@@ -229,6 +234,8 @@ def groups_of(message: Message) -> list[Group]:
             last.extra = {**last.extra, **(part.extra or {}).get(DIALECT, {})}
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
+        elif is_search(part):
+            groups.append(Group(WEB_SEARCH, fields=part.data))
         elif isinstance(part, VendorPart) and _fields_of(part):
             fields = _fields_of(part)
         elif isinstance(part, (Reasoning, VendorPart)):
@@ -240,6 +247,25 @@ def groups_of(message: Message) -> list[Group]:
             else:
                 last.opaque.append({"dialect": part.dialect, "data": part.data})
     return groups
+
+
+def is_search(part: Part | None) -> TypeGuard[VendorPart]:
+    """Whether a part is a search that the service ran."""
+    return (
+        isinstance(part, VendorPart)
+        and part.dialect == DIALECT
+        and isinstance(part.data, Mapping)
+        and part.data.get("type") == WEB_SEARCH
+    )
+
+
+def search_item(data: Mapping[str, Any], new_id: MakeItemId) -> Item:
+    return {"id": new_id("ws"), "type": WEB_SEARCH, **_fields_of_search(data)}
+
+
+def _fields_of_search(data: Mapping[str, Any]) -> Item:
+    further = {name: data[name] for name in data.keys() - {"id", "status", "type"}}
+    return {"status": data.get("status") or "completed", EXTRA: further}
 
 
 def _fields_of(part: VendorPart) -> Mapping[str, Any]:
@@ -254,6 +280,8 @@ def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientT
         return call_item(group.call, new_id, client_tools)
     if group.picture is not None:
         return picture_item(group.picture, new_id)
+    if group.kind == WEB_SEARCH:
+        return search_item(group.fields, new_id)
     if group.kind == "message":
         return _with_fields(message_item("".join(group.texts), new_id), group)
     item = reasoning_item(group.texts, new_id)
@@ -335,16 +363,22 @@ def joined(
                 _with_fields(found, group)
             elif group.call is not None:
                 found.update(unknown_of(group.call))
+            elif group.kind == WEB_SEARCH:
+                found.update(_fields_of_search(group.fields))
             if group.opaque:
                 found["opaque"] = group.opaque
             ordered.append(found)
-        elif group.apart or group.kind == "function_call" or group.kind not in kinds:
+        elif group.apart or group.kind in _WHOLE or group.kind not in kinds:
             late.append(item_of(group, new_id, client_tools))
             ordered.append(late[-1])
         elif group.opaque:  # its text was streamed with that of another group
             late.append(item_of(Group("reasoning", opaque=group.opaque), new_id, client_tools))
             ordered.append(late[-1])
     return ordered + left, late
+
+
+_WHOLE = ("function_call", WEB_SEARCH)
+"""Kinds of items that are streamed whole."""
 
 
 def _is_of(item: Item, group: Group) -> bool:
@@ -366,6 +400,12 @@ def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:
 
 
 def with_extra_fields(item: Mapping[str, Any]) -> Item:
-    """Return an item, a part or a tool with its unknown fields where they were."""
-    own = {name: value for name, value in item.items() if name != EXTRA}
-    return merged_extra(own, item.get(EXTRA, {}))
+    """Return an item, a part or a tool with its unknown fields where they were. They replace empty
+    lists, such as that of annotations."""
+    extra = item.get(EXTRA, {})
+    own = {
+        name: value
+        for name, value in item.items()
+        if name != EXTRA and (value != [] or name not in extra)
+    }
+    return merged_extra(own, extra)

@@ -25,12 +25,14 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
-from genai_wire_openai.dialect.response_replies import NAME
+from genai_wire_openai.dialect.response_replies import NAME, WEB_SEARCH
 from genai_wire_openai.responses.messages import (
     call_item,
+    is_search,
     joined,
     message_item,
     reasoning_item,
+    search_item,
     summary_part,
     text_part,
 )
@@ -184,6 +186,7 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "custom_tool_call": {"input": ""},
     "tool_search_call": {},
     "image_generation_call": {"result": None},
+    WEB_SEARCH: {},
 }
 """Initial content of an item."""
 _CALLS = {
@@ -247,6 +250,9 @@ class Events:
         if piece.tool_call is not None:
             yield from self._close()
             yield from self._whole(self._reply.call(piece.tool_call))
+        if is_search(piece.opaque):
+            yield from self._close()
+            yield from self._whole(search_item(piece.opaque.data, self._reply.new_id))
 
     def _add(self, kind: str, text: str) -> Iterator[bytes]:
         if self._open is None or self._open["type"] != kind:
