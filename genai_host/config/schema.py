@@ -126,6 +126,10 @@ class ServerConfig(NamedTuple):
             option=None,
         ),
     ] = None
+    strict: Annotated[
+        bool,
+        ConfigKey("refuse API requests with fields or tools that would be ignored", option=None),
+    ] = False
     max_concurrency: Annotated[int, ConfigKey("maximum number of concurrent requests", least=1)] = (
         64
     )

@@ -25,7 +25,7 @@ from genai_host.api import (
     RouteResponse,
 )
 from genai_host.api.json_reader import MOST_DROPPED
-from genai_host.errors import GenaiError
+from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
 from genai_host.serving.apis import error_reply, unknown_path
@@ -52,6 +52,13 @@ def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
     listed = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
     _log.debug("ignored fields of the request: %s", listed)
     return evolve(reply, headers={**reply.headers, DROPPED: listed})
+
+
+class _Refusing(list[str]):
+    """Ignored fields of a request on a server that ignores none."""
+
+    def append(self, path: str) -> None:
+        raise ValidationError(f"{path} is not supported for this model", path=f"$.{path}")
 
 
 class HttpRoutes:
@@ -120,7 +127,7 @@ class HttpRoutes:
             return HttpProblem(
                 413, "too_large", f"the body must be at most {route.max_body_size} bytes"
             )
-        dropped: list[str] = []
+        dropped = _Refusing() if self._host.config.server.strict else []
         try:
             handler = self._handler(route)
             with self._watching(route, "handler", request.limits):

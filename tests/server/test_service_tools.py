@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -294,6 +294,22 @@ def test_without_a_tool_of_the_host_it_is_left_out_by_name(
         assert api.ask(wire.tool) == ("no", [], 7, wire.dropped)
         assert api.ask(wire.tool, wire.clock).dropped == wire.dropped
     assert [prompt.tools for prompt in fake.prompts] == [(), ("clock",)]
+
+
+@pytest.mark.parametrize("more", [{}, {"nonsense": 1}], ids=["a tool", "a field"])
+def test_a_strict_server_refuses_what_it_would_leave_out(
+    make_host: MakeHost, fake: FakeModel, wire: Wire, streams: bool, more: Any
+) -> None:
+    server = ServerConfig(strict=True)
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}, server=server))
+    with closing(HttpRoutes(host)) as routes:
+        api = Api(host, routes, wire, streams)
+        reply = api.send(*([wire.clock] if more else [wire.tool]), **more)
+        assert reply.status == 400
+        assert (wire.dropped if not more else "nonsense") in content(reply).decode()
+        assert not fake.calls
+        fake.answer = lambda heard: said("yes")
+        assert api.ask(wire.clock).text == "yes"
 
 
 @pytest.mark.parametrize(
