@@ -22,6 +22,8 @@ DONE = b"[DONE]"
 LOOK, WAIT = ToolCall("1", "look", {"at": "é"}), ToolCall("2", "g")
 WIRE_LOOK = {"id": "1", "type": "function",
              "function": {"name": "look", "arguments": '{"at":"é"}'}}  # fmt: skip
+CUSTOM = {"id": "1", "type": "custom", "custom": {"name": "patch", "input": '{"é"} "'}}
+PATCH = ToolCall("1", "patch", {"input": '{"é"} "'})
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5,
@@ -63,11 +65,13 @@ objects = st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.te
 functions = st.fixed_dictionaries(
     {"name": st.text(), "arguments": objects.map(json.dumps) | st.text()}
 )
+custom = st.fixed_dictionaries({"name": st.text(), "input": st.text()})
 messages = st.fixed_dictionaries(
     {
         "content": st.text(), "reasoning_content": st.text(),
         "tool_calls": st.lists(
-            st.fixed_dictionaries({"id": st.text(), "function": functions}), max_size=3)},
+            st.fixed_dictionaries({"id": st.text(), "function": functions})
+            | st.fixed_dictionaries({"id": st.text(), "custom": custom}), max_size=3)},
 )  # fmt: skip
 
 
@@ -104,6 +108,7 @@ class TestReplies(ChatReplies):
                                said("So: no", finish="content_filter")),
         "call": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="stop"),
                  said(LOOK, finish="tool_calls", vendor="stop")),
+        "custom call": (choice({"tool_calls": [CUSTOM]}), said(PATCH, finish="tool_calls")),
         "call at the limit": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="length"),
                               said(LOOK, finish="length", vendor="length")),
         "reason of a call": (
@@ -165,6 +170,10 @@ class TestReplies(ChatReplies):
              calling(function={"arguments": "1}"}), DONE],
             [Delta(tool_call=ToolCall("a", "f", {"x": 1}))],
             said(ToolCall("a", "f", {"x": 1}), finish="tool_calls")),
+        "custom call": (
+            [calling(index=0, id="1", type="custom", custom={"name": "patch", "input": ""}),
+             *(calling(index=0, custom={"input": each}) for each in '{"é"} "'), DONE],
+            [Delta(tool_call=PATCH)], said(PATCH, finish="tool_calls")),
         "former call": ([delta(FORMER), DONE], [Delta(tool_call=FORMER_LOOK)],
                         said(FORMER_LOOK, finish="tool_calls")),
         "usage": ([A, {"choices": [], "usage": USAGE}, DONE], [Delta("a")],
@@ -197,7 +206,7 @@ class TestReplies(ChatReplies):
     reply = {
         "id": "r",
         **choice({"role": "assistant", "content": "hi", "refusal": "no", "reasoning": "so",
-                  "reasoning_content": "hm", "tool_calls": [WIRE_LOOK, WIRE_LOOK]},
+                  "reasoning_content": "hm", "tool_calls": [WIRE_LOOK, WIRE_LOOK, CUSTOM]},
                  index=0, finish_reason="stop"),
         "usage": USAGE, "error": None,
     }  # fmt: skip
@@ -205,7 +214,9 @@ class TestReplies(ChatReplies):
         {"id": "r", "usage": USAGE, "error": None, **delta(
             {"role": "assistant", "content": "hi", "refusal": "no", "reasoning": "so",
              "reasoning_content": "hm",
-             "tool_calls": [{**WIRE_LOOK, "index": at} for at in range(2)]}, finish_reason="stop")},
+             "tool_calls": [{**each, "index": at}
+                            for at, each in enumerate([WIRE_LOOK, WIRE_LOOK, CUSTOM])]},
+            finish_reason="stop")},
     ] * 2  # fmt: skip
     wholes = st.builds(
         lambda message, reason, tokens: {
@@ -227,10 +238,11 @@ class TestReplies(ChatReplies):
             for name in message.keys() - {"tool_calls"}
         ]
         for index, call in enumerate(message.get("tool_calls", ())):
-            given = call["function"]["arguments"]
+            kind, field = ("custom", "input") if "custom" in call else ("function", "arguments")
+            given = call[kind][field]
             first, *rest = pieces.cut(given) if isinstance(given, str) else [given]
-            begun = {**call, "index": index, "function": {**call["function"], "arguments": first}}
-            more = [{"index": index, "function": {"arguments": each}} for each in rest]
+            begun = {**call, "index": index, kind: {**call[kind], field: first}}
+            more = [{"index": index, kind: {field: each}} for each in rest]
             strands.append([{"tool_calls": [each]} for each in (begun, *more)])
         usage = {"choices": [], "usage": reply.get("usage")}
         return [*map(delta, pieces.mixed(strands)), ended(reason), usage, DONE]

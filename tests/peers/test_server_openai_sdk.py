@@ -203,6 +203,22 @@ def test_a_loop_of_tools(side: Side, streamed: bool) -> None:
     )
 
 
+def test_a_custom_tool(side: Side) -> None:
+    call = ToolCall("c1", "patch", {"input": "*** é"})
+    side.fake.answer = lambda heard: Completion(Message("assistant", call), "tool_calls")
+    tool = {"type": "custom", "custom": {"name": "patch"}}
+    more = {"tools": [tool], "tool_choice": tool}
+    said = side.create(**more).choices[0].message
+    (found,) = said.tool_calls
+    assert (found.type, found.custom.name, found.custom.input) == ("custom", "patch", "*** é")
+    with side.create(stream=True, **more) as stream:
+        deltas = [chunk.choices[0].delta.tool_calls for chunk in stream]
+    (piece,) = (each.model_dump() for (each,) in filter(None, deltas))
+    assert piece["custom"] == {"name": "patch", "input": "*** é"}
+    side.create([*HI, said, {"role": "tool", "tool_call_id": "c1", "content": "done"}], **more)
+    assert side.fake.prompts[-1].messages[1] == Message("assistant", call)
+
+
 def test_parse(side: Side) -> None:
     side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
     completions = side.client.chat.completions

@@ -17,6 +17,7 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.peers
 
 CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
+CUSTOM_CLOCK = {"type": "custom", "custom": {"name": "clock"}}
 SAID = Message(
     "assistant",
     [Reasoning("hm"), Text("so"), ToolCall("a", "clock", {"zone": "UTC"}), ToolCall("b", "clock")],
@@ -40,6 +41,7 @@ def test_completions(api: Api, document: Document) -> None:
     document.check("CreateChatCompletionResponse", api.completed(model="feature:chat"))
     api.fake.answer = lambda heard: CALLED
     document.check("CreateChatCompletionResponse", api.completed(tools=[CLOCK]))
+    document.check("CreateChatCompletionResponse", api.completed(tools=[CUSTOM_CLOCK]))
     api.fake.answer = lambda heard: '{"a": 1}'
     form = {"type": "json_object"}
     document.check("CreateChatCompletionResponse", api.completed(response_format=form))

@@ -43,6 +43,7 @@ from genai_host.api import (
     weightier,
 )
 from genai_host.errors import GenerationError, IncompleteReply
+from genai_wire_openai.custom_tools import INPUT, StreamedInputs
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
 
 _THOUGHTS = ("thinking", "reasoning")
@@ -73,8 +74,9 @@ _KNOWN: Mapping[str, frozenset[str]] = {
     ),
 }  # fmt: skip
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
-_IN_CALL = frozenset({"function", "id", "index", "type"})
+_IN_CALL = frozenset({"custom", "function", "id", "index", "type"})
 _IN_FUNCTION = frozenset({"arguments", "name"})
+_IN_CUSTOM = frozenset({INPUT, "name"})
 _IN_DETAILS = frozenset(
     {
         "accepted_prediction_tokens", "audio_tokens", "cached_tokens", "reasoning_tokens",
@@ -104,7 +106,8 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
         raise malformed("a choice has no message")
     content = _read_content(_message_in(choice))
     calls = [
-        read_tool_call(each.id, each.name, each.arguments, each.extra) for each in content.calls
+        read_tool_call(each.id, each.name, each.whole_arguments, each.extra)
+        for each in content.calls
     ]
     return _completion(
         text=content.text,
@@ -161,6 +164,7 @@ class ChatDecoder:
         self._reasoning: list[str] = []
         self._refused = False
         self._calls = ToolCallAssembler()
+        self._inputs = StreamedInputs()
         self._is_answered = False
         self._has_begun = False
         self._finish = ""
@@ -183,7 +187,7 @@ class ChatDecoder:
             return self._add(*plain)
         if event.is_done:
             self.done = True
-            return [Delta(tool_call=call) for call in self._calls.calls()]
+            return [Delta(tool_call=call) for call in self._ended_calls()]
         data = read_event_object(event, "choices", "usage")
         choice, others = _choices_in(data, self._answers)
         further = [Delta(extra={"choices": others})] if others else []
@@ -207,7 +211,7 @@ class ChatDecoder:
                 index=call.at,
                 id=call.id,
                 name=call.name,
-                arguments=arguments_as_text(call.arguments),
+                arguments=self._arguments_of(call),
                 extra=call.extra,
             )
         finish = choice.get("finish_reason")
@@ -241,6 +245,14 @@ class ChatDecoder:
         self._has_begun = True
         return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
 
+    def _arguments_of(self, call: _WireCall) -> str:
+        if call.is_custom:
+            return self._inputs.add(call.at, call.name, call.arguments)
+        return arguments_as_text(call.arguments)
+
+    def _ended_calls(self) -> list[ToolCall]:
+        return [self._inputs.ended(call) for call in self._calls.calls()]
+
     def finish(self) -> Completion:
         if not self.ended:
             raise IncompleteReply(
@@ -252,7 +264,7 @@ class ChatDecoder:
             text="".join(self._text),
             refused=self._refused,
             reasoning="".join(self._reasoning),
-            calls=self._calls.calls(),
+            calls=self._ended_calls(),
             finish=self._finish,
             usage=self._usage,
             extra={
@@ -304,13 +316,18 @@ def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 class _WireCall(NamedTuple):
-    """A tool call, or a chunk of one."""
+    """A tool call, or a chunk of one. The arguments of a call of a custom tool are its input."""
 
     at: int | None
     id: str
     name: str
     arguments: Any
     extra: Mapping[str, Any] | None = None
+    is_custom: bool = False
+
+    @property
+    def whole_arguments(self) -> Any:
+        return {INPUT: self.arguments} if self.is_custom else self.arguments
 
 
 class _Content(NamedTuple):
@@ -379,18 +396,21 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
     for call in list_in(message, "tool_calls"):
         if not isinstance(call, dict):
             raise malformed("a tool call is not an object")
-        function = call if "name" in call else object_in(call, "function")
-        unknown = unknown_fields(
-            call, _IN_CALL if function is not call else _IN_CALL | _IN_FUNCTION
+        is_custom = isinstance(call.get("custom"), dict)
+        function = (
+            call if "name" in call else object_in(call, "custom" if is_custom else "function")
         )
-        if inner := unknown_fields(function, _IN_FUNCTION) if function is not call else None:
+        known = _IN_CUSTOM if is_custom else _IN_FUNCTION
+        unknown = unknown_fields(call, _IN_CALL if function is not call else _IN_CALL | known)
+        if inner := unknown_fields(function, known) if function is not call else None:
             unknown["function"] = inner
         yield _WireCall(
             index_in(call, "index"),
             id_in(call, "id"),
             string_in(function, "name"),
-            function.get("arguments"),
+            string_in(function, INPUT) if is_custom else function.get("arguments"),
             extra_of(NAME, unknown),
+            is_custom,
         )
     function = object_in(message, "function_call")  # legacy form with a single call
     if function:

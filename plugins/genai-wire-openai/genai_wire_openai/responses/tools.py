@@ -6,8 +6,7 @@
 Models know functions with a name and a JSON Schema. Other forms become functions:
 
 - A function in a namespace is named `NAMESPACE__NAME`.
-- A custom tool takes text, which becomes the parameter `input`. Its grammar is added to the
-  description and is not enforced.
+- A custom tool takes text, which becomes a parameter; see `custom_tools`.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
 OpenAI runs `web_search`. Services of this format receive it, and for others, a tool of the host may
@@ -29,6 +28,7 @@ from attrs import evolve, frozen
 from genai_host.api import ToolCall, ToolSchema, VendorTool, extra_of, merged_extra, write_json
 from genai_host.errors import NoRoute, ValidationError
 from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
+from genai_wire_openai.custom_tools import INPUT, PARAMETERS, input_of, with_grammar
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
 
@@ -48,7 +48,6 @@ _IGNORED = "image_generation"
 """Type of a tool that OpenAI runs, and that is ignored."""
 _LONGEST_NAME = 64
 _SEARCH = "tool_search"
-_INPUT = "input"
 
 
 @frozen
@@ -78,7 +77,7 @@ class ClientTool:
             arguments = call.malformed or write_json(call.arguments).decode()
             item |= {"id": new_id("fc"), "type": "function_call", "arguments": arguments}
         elif self.kind == "custom":
-            item |= {"id": new_id("ctc"), "type": "custom_tool_call", "input": _input_of(call)}
+            item |= {"id": new_id("ctc"), "type": "custom_tool_call", "input": input_of(call)}
         else:
             item |= {"id": new_id("tsc"), "type": "tool_search_call", "execution": "client"}
             query = {"query": call.malformed} if call.malformed else {}
@@ -104,14 +103,6 @@ def function_name(name: str, namespace: str = "") -> str:
     return f"{whole[: _LONGEST_NAME - 9]}_{mark}"
 
 
-def _input_of(call: ToolCall) -> str:
-    """The input of a custom tool; a model may have written it without JSON."""
-    text = call.arguments.get(_INPUT)
-    if isinstance(text, str):
-        return text
-    return call.malformed or write_json(call.arguments).decode()
-
-
 def call_of(item: Item, read: Callable[..., ToolCall]) -> ToolCall | None:
     """The call in an item; None if it is not a call.
 
@@ -125,7 +116,7 @@ def call_of(item: Item, read: Callable[..., ToolCall]) -> ToolCall | None:
     if kind == "function_call":
         return read(item["call_id"], name, item["arguments"], extra)
     if kind == "custom_tool_call":
-        return ToolCall(item["call_id"], name, {_INPUT: item["input"]}, extra=extra)
+        return ToolCall(item["call_id"], name, {INPUT: item["input"]}, extra=extra)
     if kind == "tool_search_call":
         return ToolCall(item["call_id"], name, item["arguments"])
     return None
@@ -377,22 +368,13 @@ def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_
         return
     description, parameters = tool["description"] or "", tool.get("parameters")
     if kind == "custom":
-        parameters = _TEXT_INPUT
+        parameters = PARAMETERS
         form = tool["format"]
         if form["type"] == "grammar":
-            description += f"\n\nThe input follows this {form['syntax']} grammar:\n"
-            description += form["definition"]
+            description = with_grammar(description, form["syntax"], form["definition"])
     client_tool = ClientTool(kind, tool.get("name", _SEARCH), namespace)
     extra = extra_of(NAME, tool.get(EXTRA, {}))
     yield _Function(client_tool, description, parameters, f"{path}.parameters", extra)
-
-
-_TEXT_INPUT: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {_INPUT: {"type": "string", "description": "the whole input, as text"}},
-    "required": [_INPUT],
-    "additionalProperties": False,
-}
 
 
 def _in_items(items: Sequence[Item], path: str) -> Iterator[_Function]:

@@ -48,6 +48,7 @@ from genai_host.serving import (
     value_of,
     whole,
 )
+from genai_wire_openai.custom_tools import names_in
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
@@ -89,6 +90,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     body.carry(DIALECT, cache(lambda: capabilities(host, model).dialect == DIALECT))
     tools, choice = chosen(body, tools_in(body))
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
+    custom = names_in(body.raw("tools"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
     if options is not None:
@@ -106,7 +108,11 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     )
     del body  # its values take memory while the service answers
     writer = CompletionWriter(
-        model, host.clock.now(), with_usage=with_usage, with_functions=with_functions
+        model,
+        host.clock.now(),
+        with_usage=with_usage,
+        with_functions=with_functions,
+        custom=custom,
     )
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
@@ -147,9 +153,16 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         write_event=sse_of if with_usage else _without_usage,
         write_body=_with_fingerprint,
         write_error=error_event,
-        writer=CompletionWriter(model, host.clock.now(), with_usage=with_usage),
+        writer=CompletionWriter(
+            model, host.clock.now(), with_usage=with_usage, custom=_custom_names(fields)
+        ),
     )
     return pass_through(host, request, fields, passing, model=model, stream=bool(stream))
+
+
+def _custom_names(fields: Mapping[str, EncodedJson]) -> frozenset[str]:
+    has_custom = "tools" in fields and b'"custom"' in fields["tools"].data
+    return names_in(value_of(fields, "tools")) if has_custom else frozenset()
 
 
 def _with_fingerprint(body: bytes) -> bytes:

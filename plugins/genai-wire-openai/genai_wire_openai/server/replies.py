@@ -7,7 +7,7 @@ Source: OpenAI API reference, "CreateChatCompletionResponse",
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
+from genai_wire_openai.custom_tools import INPUT, input_of
 
 DIALECT = "openai-chat"
 """Name of the dialect of this format."""
@@ -84,20 +85,28 @@ class CompletionWriter:
         with_usage: Whether the last chunk of a stream has the usage.
         with_functions: Whether the client offered functions in place of tools: an answer then has
             its first call in `function_call`.
+        custom: Names of the client's custom tools.
     """
 
     def __init__(
-        self, model: str, now: datetime, *, with_usage: bool, with_functions: bool = False
+        self,
+        model: str,
+        now: datetime,
+        *,
+        with_usage: bool,
+        with_functions: bool = False,
+        custom: Set[str] = frozenset(),
     ) -> None:
         self._id = f"chatcmpl-{os.urandom(12).hex()}"
         self._created = int(now.timestamp())
         self._model = model
         self._with_usage = with_usage
         self._with_functions = with_functions
+        self._custom = custom
 
     def whole(self, completion: Completion) -> _Wire:
         text = completion.text
-        calls = [_call(call) for call in completion.tool_calls]
+        calls = [self._call(call) for call in completion.tool_calls]
         message: _Wire = {
             "role": "assistant",
             "content": None if calls and not text else text,
@@ -183,8 +192,18 @@ class CompletionWriter:
 
     def _call_delta(self, number: int, call: ToolCall) -> _Wire:
         if self._with_functions:
-            return {} if number else {"function_call": _call(call)["function"]}
-        return {"tool_calls": [{"index": number, **_call(call)}]}
+            return {} if number else {"function_call": self._call(call)["function"]}
+        return {"tool_calls": [{"index": number, **self._call(call)}]}
+
+    def _call(self, call: ToolCall) -> _Wire:
+        arguments = call.malformed or write_json(call.arguments).decode()
+        function = {"name": call.name, "arguments": arguments}
+        wire = with_extra({"id": call.id, "type": "function", "function": function}, call, DIALECT)
+        if call.name not in self._custom:
+            return wire
+        custom = {**wire.pop("function"), INPUT: input_of(call)}
+        del custom["arguments"]
+        return {**wire, "type": "custom", "custom": custom}
 
     def _finish(self, completion: Completion) -> str:
         finish = api_finish_reason(completion, FINISH_REASONS)
@@ -228,12 +247,6 @@ def error_event(error: GenaiError) -> bytes:
 
 def _event(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
-
-
-def _call(call: ToolCall) -> _Wire:
-    arguments = call.malformed or write_json(call.arguments).decode()
-    function = {"name": call.name, "arguments": arguments}
-    return with_extra({"id": call.id, "type": "function", "function": function}, call, DIALECT)
 
 
 def _as_delta(choice: Mapping[str, Any]) -> Mapping[str, Any]:

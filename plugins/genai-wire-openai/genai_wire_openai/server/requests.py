@@ -2,8 +2,9 @@
 
 Source: OpenAI API reference, "ChatCompletionRequestMessage",
 "ChatCompletionRequestUserMessageContentPart", "ChatCompletionTool",
-"ChatCompletionToolChoiceOption", "ChatCompletionFunctions"; `reasoning_content` as in servers of
-reasoning models. Functions are the deprecated form of tools: a message has one call, without an id.
+"CustomToolChatCompletions", "ChatCompletionToolChoiceOption", "ChatCompletionFunctions";
+`reasoning_content` as in servers of reasoning models. Functions are the deprecated form of tools: a
+message has one call, without an id.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from genai_host.serving import (
     one_of,
     result_and_files,
 )
+from genai_wire_openai.custom_tools import INPUT, PARAMETERS, with_grammar
 
 NEUTRAL = ("annotations", "cache_control", "id")
 """Fields of messages, parts and tools that mean nothing to services of other formats."""
@@ -230,20 +232,28 @@ class _MessageReader:
         return self._calls.read(id, name, arguments)
 
 
+_KINDS = ("function", "custom")
+"""Types of tools, and the fields with their definition."""
+
+
 def _call(given: JsonReader, calls: CallReader) -> ToolCall:
-    given.choice("type", ("function",))
-    function = given.object("function")
+    kind = given.choice("type", _KINDS, "function")
+    function = given.object(kind)
     id, name = given.text("id"), "" if function is None else function.text("name")
+    given.raw("index")  # of a streamed call
     if function is None or not id or not name:
         raise ValidationError(
-            "a tool call must have an id and a function with a name", path=given.path
+            f"a tool call must have an id and a {kind} with a name", path=given.path
         )
+    if kind == "custom":
+        text = function.text(INPUT)
+        function.drop_others()  # it is sent as the call of a function
+        return ToolCall(id, name, {INPUT: text}, extra=given.extra_fields())
     arguments = function.raw("arguments")
     if isinstance(arguments, dict):  # sent by some clients
         text = write_json(arguments).decode()
     else:
         text = function.text("arguments")
-    given.raw("index")  # of a streamed call
     return calls.read(id, name, text, given.extra_fields())
 
 
@@ -281,8 +291,7 @@ def chosen(
         return tools, None
     if field == "tool_choice" and given.text("type") == "allowed_tools":
         return _allowed(given, tools)
-    function = given if field == "function_call" else given.object("function")
-    name = "" if function is None else function.text("name")
+    name = given.text("name") if field == "function_call" else _name_of(given)
     given.drop_others()
     _must_be_offered(name, {tool.name for tool in tools}, body.at(field))
     return one_of(tools, name)
@@ -297,9 +306,7 @@ def _allowed(
     mode = allowed.choice("mode", ("auto", "required"), "auto")
     offered, names = {tool.name for tool in tools}, set()
     for each in allowed.objects("tools"):
-        function = each.object("function")
-        each.raw("type")
-        name = "" if function is None else function.text("name")
+        name = _name_of(each)
         _must_be_offered(name, offered, each.path)
         each.drop_others()
         names.add(name)
@@ -309,21 +316,43 @@ def _allowed(
     return [tool for tool in tools if tool.name in names], mode
 
 
+def _name_of(given: JsonReader) -> str:
+    """The name of a chosen tool."""
+    tool = given.object("custom" if given.text("type") == "custom" else "function")
+    return "" if tool is None else tool.text("name")
+
+
 def _must_be_offered(name: str, offered: Set[str], path: str) -> None:
     if name not in offered:
         raise ValidationError("the chosen tool is not among the tools of the request", path=path)
 
 
 def _tool(given: JsonReader) -> ToolSchema:
-    if given.text("type") != "function":
+    kind = given.text("type")
+    if kind not in _KINDS:
         raise ValidationError(
-            f"unsupported tool type {given.text('type') or '(none)'}: use function",
+            f"unsupported tool type {kind or '(none)'}: use {' or '.join(_KINDS)}",
             path=given.at("type"),
         )
-    function = given.object("function")
+    function = given.object(kind)
     if function is None:
-        raise ValidationError("function is missing", path=given.path)
+        raise ValidationError(f"{kind} is missing", path=given.path)
+    if kind == "custom":
+        tool = _custom(function)
+        given.drop_others()  # it is sent as a function
+        return tool
     return evolve(_function(function), extra=given.extra_fields(*NEUTRAL))
+
+
+def _custom(given: JsonReader) -> ToolSchema:
+    description = given.text("description")
+    form = given.object("format")
+    if form is not None and form.choice("type", ("text", "grammar")) == "grammar":
+        grammar = form.object("grammar")
+        if grammar is None:
+            raise ValidationError("grammar is missing", path=form.path)
+        description = with_grammar(description, grammar.text("syntax"), grammar.text("definition"))
+    return offered_tool(given.text("name"), description, PARAMETERS, given.path)
 
 
 def _function(given: JsonReader) -> ToolSchema:

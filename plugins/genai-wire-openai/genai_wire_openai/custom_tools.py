@@ -1,0 +1,64 @@
+"""Custom tools, whose input is text. For a model, each is a function with the parameter `input`;
+a grammar is added to its description and is not enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import ToolCall, read_tool_call, write_json
+
+INPUT = "input"
+
+PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {INPUT: {"type": "string", "description": "the whole input, as text"}},
+    "required": [INPUT],
+    "additionalProperties": False,
+}
+"""Parameters of the function."""
+
+
+def with_grammar(description: str, syntax: str, definition: str) -> str:
+    """Return the description of a tool with the grammar of its input."""
+    return f"{description}\n\nThe input follows this {syntax} grammar:\n{definition}"
+
+
+def input_of(call: ToolCall) -> str:
+    """Return the input of a call; a model may have written it without JSON."""
+    text = call.arguments.get(INPUT)
+    if isinstance(text, str):
+        return text
+    return call.malformed or write_json(call.arguments).decode()
+
+
+class StreamedInputs:
+    """The inputs of streamed calls. Each becomes the beginning of the arguments, in JSON, whose end
+    is added to the complete call."""
+
+    def __init__(self) -> None:
+        self._names: dict[int | None, str] = {}  # by index
+
+    def add(self, index: int | None, name: str, text: str) -> str:
+        """Return a chunk of the arguments, for a chunk of the input."""
+        begin = "" if index in self._names else _BEGIN
+        self._names.setdefault(index, name)
+        return begin + write_json(text).decode()[1:-1]
+
+    def ended(self, call: ToolCall) -> ToolCall:
+        """Return a call with its arguments complete."""
+        if call.name in self._names.values() and call.malformed.startswith(_BEGIN):
+            return read_tool_call(call.id, call.name, f'{call.malformed}"}}', call.extra)
+        return call
+
+
+_BEGIN = f'{{"{INPUT}":"'
+
+
+def names_in(tools: object) -> frozenset[str]:
+    """Return the names of the custom tools in the field `tools` of a chat completion, which may be
+    invalid."""
+    given = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    custom = [each.get("custom") for each in given if each.get("type") == "custom"]
+    names = [each.get("name") for each in custom if isinstance(each, dict)]
+    return frozenset(name for name in names if isinstance(name, str))

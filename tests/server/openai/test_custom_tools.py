@@ -1,0 +1,160 @@
+"""Custom tools, whose input is text: for the model, each is a function.
+
+Source: OpenAI API reference, "CustomToolChatCompletions", "ChatCompletionMessageCustomToolCall",
+"ChatCompletionNamedToolChoiceCustom"; openai-python 2, `ChoiceDeltaToolCallCustom`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from api_suite import said
+from genai_wire_openai.server.requests import chosen, messages_in, tools_in
+from openai_form import HI, Api, openai_api
+
+from genai_host.api import JsonReader, Message, ToolCall, ToolResult
+from genai_host.errors import ValidationError
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply
+from genai_host_testing.internal.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+LARK = {"syntax": "lark", "definition": 'start: "x"'}
+PATCH: dict[str, Any] = {
+    "type": "custom", "custom": {
+        "name": "patch", "description": "edits files",
+        "format": {"type": "grammar", "grammar": LARK}},
+}  # fmt: skip
+CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
+NAMED = {"type": "custom", "custom": {"name": "patch"}}
+
+
+def called(input: Any, **more: Any) -> dict[str, Any]:
+    call = {"id": "a", "type": "custom", "custom": {"name": "patch", "input": input}, **more}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "done"}
+
+
+def test_the_model_gets_a_function_with_a_text_as_its_parameter() -> None:
+    tool, other = tools_in(JsonReader({"tools": [PATCH, CLOCK]}, "$"))
+    assert (tool.name, other.name) == ("patch", "clock")
+    assert tool.parameters["properties"]["input"]["type"] == "string"
+    assert tool.parameters["required"] == ["input"]
+    assert tool.description.startswith("edits files\n")
+    assert tool.description.endswith('lark grammar:\nstart: "x"')
+
+
+@pytest.mark.parametrize("form", [None, {"type": "text"}])
+def test_the_input_may_be_any_text(form: Any) -> None:
+    custom = {"name": "patch", "description": "edits files", "format": form}
+    (tool,) = tools_in(JsonReader({"tools": [{"type": "custom", "custom": custom}]}, "$"))
+    assert tool.description == "edits files"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (ToolCall("a", "patch", {"input": "*** é"}), "*** é"),
+        (ToolCall("a", "patch", malformed="*** {"), "*** {"),  # written without JSON
+        (ToolCall("a", "patch", {"other": 1}), '{"other":1}'),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_call_is_in_the_form_of_its_tool(
+    api: Api, call: ToolCall, text: str, stream: bool
+) -> None:
+    clock = ToolCall("b", "clock", {"input": "x"})
+    api.fake.answer = lambda heard: said("so", call, clock, finish="tool_calls")
+    if stream:
+        *pieces, last, _ = api.events(tools=[PATCH, CLOCK])
+        deltas = [piece["choices"][0]["delta"] for piece in pieces]
+        found = [each for delta in deltas for each in delta.get("tool_calls", ())]
+        assert [each.pop("index") for each in found] == [0, 1]
+    else:
+        last = api.completed(tools=[PATCH, CLOCK])
+        found = last["choices"][0]["message"]["tool_calls"]
+    assert found == [
+        {"id": "a", "type": "custom", "custom": {"name": "patch", "input": text}},
+        {"id": "b", "type": "function",
+         "function": {"name": "clock", "arguments": '{"input":"x"}'}},
+    ]  # fmt: skip
+    assert last["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("text", ["*** é", ""])
+def test_the_model_sees_its_call_and_the_result_again(api: Api, text: str) -> None:
+    api.completed(HI, called(text), RESULT, tools=[PATCH])
+    assert api.fake.prompts[0].messages[1:] == (
+        Message("assistant", ToolCall("a", "patch", {"input": text})),
+        Message("tool", ToolResult("a", "patch", "done")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "offered", "expected"),
+    [
+        (NAMED, ["patch", "clock"], "patch"),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}},
+         ["patch"], "required"),
+    ],
+)  # fmt: skip
+def test_it_can_be_chosen(choice: Any, offered: list[str], expected: str) -> None:
+    body = JsonReader({"tools": [PATCH, CLOCK], "tool_choice": choice}, "$")
+    tools, found = chosen(body, tools_in(body))
+    assert ([tool.name for tool in tools], found) == (offered, expected)
+
+
+def test_unknown_fields_are_named(api: Api) -> None:
+    custom = {**PATCH["custom"], "format": {"type": "text", "new": 1}, "new": 2}
+    tool = {"type": "custom", "custom": custom, "new": 3}
+    message = called("x")
+    message["tool_calls"][0]["custom"]["new"] = 4
+    reply = api.chat(HI, message, RESULT, tools=[tool])
+    assert reply.headers["x-genai-host-dropped"].split(", ") == [
+        "tools[0].custom.format.new", "tools[0].custom.new", "tools[0].new",
+        "messages[1].tool_calls[0].custom.new",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ({"type": "custom"}, ""),
+        ({"type": "custom", "custom": {}}, ".custom"),
+        ({"type": "custom", "custom": {"name": "a", "format": {"type": "xml"}}},
+         ".custom.format.type"),
+        ({"type": "custom", "custom": {"name": "a", "format": {"type": "grammar"}}},
+         ".custom.format"),
+    ],
+)  # fmt: skip
+def test_a_tool_that_is_wrong(api: Api, tool: Any, param: str) -> None:
+    assert api.refused(tools=[tool])["param"] == f"tools[0]{param}"
+
+
+@pytest.mark.parametrize("call", [{}, {"input": "x"}, {"name": "", "input": "x"}])
+def test_a_call_that_is_wrong(call: Any) -> None:
+    message = called("")
+    message["tool_calls"][0]["custom"] = call
+    with pytest.raises(ValidationError, match="must have an id and a custom"):
+        messages_in(JsonReader({"messages": [message]}, "$"), bool)
+
+
+def test_the_call_of_a_service_that_does_not_stream_as_requested(make_host: MakeHost) -> None:
+    """The request passes through, and the host writes the stream."""
+    message = called("*** é")
+    reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    with (
+        FakeService([json_reply(reply)]) as service,
+        openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api,
+    ):
+        api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
+        *pieces, _ = api.events(model="gate/m", tools=[PATCH])
+        assert service.requests[0].json()["tools"] == [PATCH]
+    deltas = [piece["choices"][0]["delta"] for piece in pieces]
+    (call,) = (each for delta in deltas for each in delta.get("tool_calls", ()))
+    assert call == {"index": 0, **message["tool_calls"][0]}
