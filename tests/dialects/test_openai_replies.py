@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import ChatDecoder
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ LOOK, WAIT = ToolCall("1", "look", {"at": "é"}), ToolCall("2", "g")
 WIRE_LOOK = {"id": "1", "type": "function",
              "function": {"name": "look", "arguments": '{"at":"é"}'}}  # fmt: skip
 CUSTOM = {"id": "1", "type": "custom", "custom": {"name": "patch", "input": '{"é"} "'}}
+CUSTOM_2 = {**CUSTOM, "id": "2"}
 PATCH = ToolCall("1", "patch", {"input": '{"é"} "'})
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
@@ -60,6 +62,14 @@ WHOLE_READ = said("a", LOOK, finish="tool_calls", vendor="tool_calls")
 FORMER = {"function_call": WIRE_LOOK["function"]}
 FORMER_LOOK = ToolCall("call_0", "look", {"at": "é"})
 NO_ID = {"function": {"name": "f", "arguments": "{}"}}
+
+BY_ID: list[dict[str, Any]] = [{**NO_ID, "id": each} for each in "ab"]
+REPEATED: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]], list[str]]] = [
+    ("without ids", [NO_ID], [NO_ID, NO_ID], ["call_0", "call_1"]),
+    ("with ids in chunks only", BY_ID[:1], [NO_ID], ["call_0"]),
+    ("with ids", BY_ID, BY_ID, ["a", "b"]),
+]
+"""Calls in chunks, those in a whole message after them, and the ids of all."""
 
 objects = st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.text(), max_size=3)
 functions = st.fixed_dictionaries(
@@ -148,6 +158,32 @@ class TestReplies(ChatReplies):
                       [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
         "a text, and all in one event": ([A, choice({"content": "a"}), DONE],
                                          [Delta("a")], said("a")),
+        "a text, and a call in one event": (
+            [A, WHOLE, DONE], [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
+        "a call, and a text in one event": (
+            [calling(index=0, **WIRE_LOOK), WHOLE, DONE],
+            [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
+        "a text, and a call beside an empty chunk": (
+            [A, {"choices": [{"delta": {}, **WHOLE["choices"][0]}]}, DONE],
+            [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
+        "calls, and more of them in one event": (
+            [delta({"reasoning": "hm", "content": "a"}), calling(index=0, **WIRE_LOOK),
+             choice({"reasoning": "hm", "content": "a", "tool_calls": [WIRE_LOOK, CUSTOM_2]}),
+             ended("tool_calls"), DONE],
+            [Delta("a", "hm"), Delta(tool_call=LOOK), Delta(tool_call=evolve(PATCH, id="2"))],
+            said(Reasoning("hm"), "a", LOOK, evolve(PATCH, id="2"), finish="tool_calls",
+                 vendor="tool_calls")),
+        "calls, and others in one event": (
+            [calling(index=0, **WIRE_LOOK), choice({"tool_calls": [CUSTOM_2]}), DONE],
+            [Delta(tool_call=LOOK), Delta(tool_call=evolve(PATCH, id="2"))],
+            said(LOOK, evolve(PATCH, id="2"), finish="tool_calls")),
+        "a call without arguments, and with them in one event": (
+            [calling(index=0, id="1", function={"name": "look"}), WHOLE, DONE], None, WHOLE_READ),
+        **{f"all calls in one event, {ids}": (
+            [*(calling(index=at, **each) for at, each in enumerate(chunks)),
+             choice({"tool_calls": whole}), DONE],
+            None, said(*(ToolCall(id, "f") for id in found), finish="tool_calls"))
+           for ids, chunks, whole, found in REPEATED},
         "cut, then not": ([A, ended("length"), ended("stop"), DONE], [Delta("a")],
                           said("a", finish="length", vendor="length")),
         "not, then cut": ([A, ended("stop"), ended("length"), DONE], [Delta("a")],

@@ -44,7 +44,8 @@ from genai_host.api import (
     write_long_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
-from genai_wire_openai.dialect.chat_replies import NAME, ChatDecoder, read_completion
+from genai_wire_openai.dialect.chat_content import NAME
+from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
     UnwrappingDecoder,

@@ -10,8 +10,8 @@ in fields that are not part of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from genai_host.api import (
     NO_USAGE,
@@ -30,27 +30,19 @@ from genai_host.api import (
     distinct_calls,
     extra_of,
     finish_word,
-    id_in,
     index_in,
     list_in,
     malformed,
     object_in,
     read_finish,
-    read_tool_call,
-    string_in,
-    text_in,
     unknown_fields,
     weightier,
+    write_json,
 )
 from genai_host.errors import GenerationError, IncompleteReply
-from genai_wire_openai.custom_tools import INPUT, StreamedInputs
+from genai_wire_openai.custom_tools import StreamedInputs
+from genai_wire_openai.dialect.chat_content import NAME, WireCall, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
-
-_THOUGHTS = ("thinking", "reasoning")
-"""Types of parts with reasoning, and their fields."""
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-
-NAME = "openai-chat"
 
 _KNOWN: Mapping[str, frozenset[str]] = {
     "reply": frozenset(
@@ -74,9 +66,6 @@ _KNOWN: Mapping[str, frozenset[str]] = {
     ),
 }  # fmt: skip
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
-_IN_CALL = frozenset({"custom", "function", "id", "index", "type"})
-_IN_FUNCTION = frozenset({"arguments", "name"})
-_IN_CUSTOM = frozenset({INPUT, "name"})
 _IN_DETAILS = frozenset(
     {
         "accepted_prediction_tokens", "audio_tokens", "cached_tokens", "reasoning_tokens",
@@ -104,11 +93,8 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
         raise _no_answer()
     if choice.get("message") is None and choice.get("text") is None:
         raise malformed("a choice has no message")
-    content = _read_content(_message_in(choice))
-    calls = [
-        read_tool_call(each.id, each.name, each.whole_arguments, each.extra)
-        for each in content.calls
-    ]
+    content = read_content(_message_in(choice))
+    calls = [each.whole() for each in content.calls]
     return _completion(
         text=content.text,
         refused=content.refused,
@@ -166,7 +152,7 @@ class ChatDecoder:
         self._calls = ToolCallAssembler()
         self._inputs = StreamedInputs()
         self._is_answered = False
-        self._has_begun = False
+        self._whole_calls: list[ToolCall] = []  # of whole messages
         self._finish = ""
         self._usage = NO_USAGE
         self._logprobs: dict[str, Any] | None = {} if logprobs else None
@@ -195,7 +181,7 @@ class ChatDecoder:
         usage = data.get("usage") or choice.get("usage")
         if usage:
             self._usage = read_usage(usage)
-        is_whole = choice.get("delta") is None and not self._has_begun  # sent by some proxies
+        is_whole = choice.get("delta") in (None, {})  # sent by some proxies, also after chunks
         message = _message_in(choice) if is_whole else object_in(choice, "delta")
         unknown = _unknown(data, choice, message, neutral=_NOT_IN_CHUNKS)
         if unknown is not None:
@@ -203,9 +189,16 @@ class ChatDecoder:
         if not choice:
             return further if unknown is None else [Delta(extra=unknown), *further]
         self._is_answered = True
-        content = _read_content(message)
-        self._has_begun = self._has_begun or bool(content.calls)
+        content = read_content(message)
         self._refused = self._refused or content.refused
+        if is_whole:  # it repeats what came in chunks
+            calls = distinct_calls(each.whole() for each in content.calls)
+            self._whole_calls = _united(self._whole_calls, calls)
+            content = content._replace(
+                text="" if self._text else content.text,
+                reasoning="" if self._reasoning else content.reasoning,
+                calls=(),
+            )
         for call in content.calls:
             self._calls.add(
                 index=call.at,
@@ -242,16 +235,16 @@ class ChatDecoder:
             return ()
         if reasoning:
             self._reasoning.append(reasoning)
-        self._has_begun = True
         return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
 
-    def _arguments_of(self, call: _WireCall) -> str:
+    def _arguments_of(self, call: WireCall) -> str:
         if call.is_custom:
             return self._inputs.add(call.at, call.name, call.arguments)
         return arguments_as_text(call.arguments)
 
     def _ended_calls(self) -> list[ToolCall]:
-        return [self._inputs.ended(call) for call in self._calls.calls()]
+        streamed = [self._inputs.ended(call) for call in self._calls.calls()]
+        return _united(streamed, self._whole_calls) if self._whole_calls else streamed
 
     def finish(self) -> Completion:
         if not self.ended:
@@ -272,6 +265,18 @@ class ChatDecoder:
                 **({NAME: {"usage": self._unknown_usage}} if self._unknown_usage else {}),
             },
         )
+
+
+def _united(calls: Sequence[ToolCall], whole: Sequence[ToolCall]) -> list[ToolCall]:
+    """The calls of chunks and those of a whole message, which may repeat them, without ids."""
+    ids = {call.id for call in whole}
+    contents = {_content(call) for call in whole}
+    others = [each for each in calls if each.id not in ids and _content(each) not in contents]
+    return [*others, *whole]
+
+
+def _content(call: ToolCall) -> tuple[Any, ...]:
+    return call.name, write_json(call.arguments), call.malformed
 
 
 def _completion(
@@ -313,108 +318,6 @@ def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The log probabilities in a choice, as lists by name; their items are not interpreted."""
     logprobs = choice.get("logprobs")
     return {"logprobs": logprobs} if logprobs and isinstance(logprobs, dict) else None
-
-
-class _WireCall(NamedTuple):
-    """A tool call, or a chunk of one. The arguments of a call of a custom tool are its input."""
-
-    at: int | None
-    id: str
-    name: str
-    arguments: Any
-    extra: Mapping[str, Any] | None = None
-    is_custom: bool = False
-
-    @property
-    def whole_arguments(self) -> Any:
-        return {INPUT: self.arguments} if self.is_custom else self.arguments
-
-
-class _Content(NamedTuple):
-    """The content of a message or of a chunk."""
-
-    text: str
-    reasoning: str = ""
-    refused: bool = False
-    calls: Sequence[_WireCall] = ()
-
-
-_OTHERS = (*_REASONING, "refusal", "tool_calls", "function_call")
-"""Fields of a message or of a chunk with more than text."""
-
-
-def _read_content(message: Mapping[str, Any]) -> _Content:
-    """The content is a string, or a list of parts, among which some services include reasoning."""
-    content = message.get("content")
-    if isinstance(content, str) and not any(map(message.get, _OTHERS)):
-        return _Content(content)
-    reasoning = ""
-    for name in _REASONING:
-        if not reasoning and message.get(name):
-            reasoning = _thoughts_in(message[name])
-    refusal = _text_of(message.get("refusal"))
-    if isinstance(content, list):
-        parts = list_in(message, "content")
-        reasoning += _thoughts_in([part for part in parts if _is_thought(part)])
-        refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
-        message = {**message, "content": [part for part in parts if not _is_thought(part)]}
-    text = text_in(message, "content")
-    return _Content(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
-
-
-def _is_thought(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in _THOUGHTS
-
-
-def _is_refusal(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "refusal"
-
-
-def _thoughts_in(value: Any) -> str:
-    """Reasoning as text or as parts; other forms are ignored, so that the answer is not lost."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        return ""
-    found: list[str] = []
-    for part in value:
-        if isinstance(part, dict):
-            names = ("text", "summary", *_THOUGHTS)
-            given = next((part[name] for name in names if part.get(name)), "")
-            inner = given if isinstance(given, list) else [given]
-            part = "".join(filter(None, map(_text_of, inner)))
-        found.append(_text_of(part))
-    return "".join(found)
-
-
-def _text_of(part: Any) -> str:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else ""
-
-
-def _read_calls(message: Mapping[str, Any]) -> Iterator[_WireCall]:
-    for call in list_in(message, "tool_calls"):
-        if not isinstance(call, dict):
-            raise malformed("a tool call is not an object")
-        is_custom = isinstance(call.get("custom"), dict)
-        function = (
-            call if "name" in call else object_in(call, "custom" if is_custom else "function")
-        )
-        known = _IN_CUSTOM if is_custom else _IN_FUNCTION
-        unknown = unknown_fields(call, _IN_CALL if function is not call else _IN_CALL | known)
-        if inner := unknown_fields(function, known) if function is not call else None:
-            unknown["function"] = inner
-        yield _WireCall(
-            index_in(call, "index"),
-            id_in(call, "id"),
-            string_in(function, "name"),
-            string_in(function, INPUT) if is_custom else function.get("arguments"),
-            extra_of(NAME, unknown),
-            is_custom,
-        )
-    function = object_in(message, "function_call")  # legacy form with a single call
-    if function:
-        yield _WireCall(0, "", string_in(function, "name"), function.get("arguments"))
 
 
 def read_usage(data: Any) -> Usage:
