@@ -344,14 +344,16 @@ def _plain(word: str) -> str:
 
 
 def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
-    """Check that there is one vector per text, all of one size.
+    """Check that there is one vector per text, all of one size, and none of them empty.
 
     Raises:
-        MalformedReply: The numbers or the sizes differ.
+        MalformedReply: The numbers or the sizes differ, or a vector is empty.
     """
-    if len(vectors) != texts or len({len(vector) for vector in vectors}) > 1:
+    sizes = {len(vector) for vector in vectors}
+    if len(vectors) != texts or len(sizes) > 1 or 0 in sizes:
         raise MalformedReply(
-            f"{texts} texts came back as {len(vectors)} vectors, or as some of several sizes"
+            f"{texts} texts came back as {len(vectors)} vectors, or as some that are empty or of"
+            " several sizes"
         )
 
 

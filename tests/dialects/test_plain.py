@@ -123,7 +123,6 @@ class TestReplies(ChatReplies):
 
 class TestVectors(VectorReplies):
     dialect = EMBED
-    wrong = [each for each in VectorReplies.wrong if each != [[], []]]
     malformed = [*VectorReplies.malformed, {"vectors": None}, {"vectors": ["12", "34"]}]
 
     def reply(self, vectors: Any) -> Any:
