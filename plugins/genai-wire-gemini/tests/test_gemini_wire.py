@@ -25,6 +25,11 @@ class TestGemini(Wire):
     streaming: Mapping[str, Any] = {}
     new = ("responseId",)
     neutral = ("labels",)
+    named = {
+        "systemInstruction": "it is one of several messages of the system, which are joined",
+        "systemInstruction.parts": "they are joined, too",
+        "tools": "functions of several tools are declared in one",
+    }
     data = ("contents.parts.functionResponse.response",)
     called = {"functionCall": {"id": "call_1", "name": "weather", "args": {"city": "Oslo"}}}
     result = {"id": "call_1", "name": "weather", "response": {"output": "3 degrees"}}

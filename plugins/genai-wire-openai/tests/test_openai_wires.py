@@ -116,7 +116,7 @@ class TestOpenAIResponses(Wire):
                 "parameters": WEATHER, "strict": False}],
         "tool_choice": {"type": "function", "name": "weather"},
         "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
-        "reasoning": {"effort": "low"},
+        "reasoning": {"effort": "low"}, "stream_options": {"include_obfuscation": False},
     }  # fmt: skip
     service_tools = (
         {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}},

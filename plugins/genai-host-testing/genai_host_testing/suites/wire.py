@@ -145,6 +145,8 @@ class WireSuite(PluginSuite):
         reply: A reply of the service, with all kinds of content.
         stream: Data of the events of a stream: JSON values, or strings for other data.
         stream_type: Media type of streams.
+        named: Places of the request where further fields do not reach a service of the format, but
+            are refused or named as dropped, each with the reason.
         lost: Places of a reply where further fields are lost, for example `choices.message`, each
             with the reason.
         lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
@@ -165,6 +167,7 @@ class WireSuite(PluginSuite):
     reply: Mapping[str, Any]
     stream: Sequence[Json]
     stream_type: str = _SSE
+    named: Mapping[str, str] = {}
     lost: Mapping[str, str] = {}
     lost_in_streams: Mapping[str, str] = {}
     service_tools: Sequence[Json] = ()
@@ -233,24 +236,35 @@ class WireSuite(PluginSuite):
         return json.loads(self.dialect.prepare_request(named).data())
 
     def test_an_unknown_field_in_a_request_survives_or_is_named(self) -> None:
-        lost = []
+        named = self._named(self.path, self.request) & self._named(*self._for_stream())
+        differing = sorted(named ^ self.named.keys())
+        assert named == self.named.keys(), f"named, but not sent: {', '.join(differing)}"
+
+    def _named(self, path: str, fields: Mapping[str, Any]) -> set[str]:
+        """The places of a request where a further field is refused or named as dropped; checks that
+        it reaches the service otherwise."""
+        lost, named = set(), set()
         with self.serving() as (service, client):
-            client.post(self.path, self.request)
+            client.post(path, fields)
             usual = service.bodies[-1]
-            for place, request in with_unknown(self.request):
-                status, headers, text = client.send(self.path, request)
+            for place, request in with_unknown(fields):
+                status, headers, text = client.send(path, request)
                 where = shown(place)
                 if status >= 400:
                     assert UNKNOWN in text.decode(), f"{where}: {text.decode()}"
-                elif UNKNOWN not in headers.get(DROPPED, ""):
+                    named.add(where)
+                elif UNKNOWN in headers.get(DROPPED, ""):
+                    named.add(where)
+                else:
                     body = service.bodies[-1]
                     if where in self.data:
                         assert UNKNOWN in json.dumps(body), where
                         continue
                     if UNKNOWN not in _at(body, place, {}):
-                        lost.append(where)
+                        lost.add(where)
                     assert without_unknown(body) == without_unknown(usual), where
-        assert not lost, f"lost in requests: {', '.join(sorted(set(lost)))}"
+        assert not lost, f"lost in requests: {', '.join(sorted(lost))}"
+        return named
 
     def test_an_unknown_field_is_named_for_a_service_of_another_format(self) -> None:
         unnamed = set()

@@ -104,7 +104,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     }
     price_parameters = frozenset({"service_tier"})
     reserved = frozenset(
-        {"function_call", "functions", "messages", "model", "n", "stream", "tool_choice", "tools"}
+        {"function_call", "functions", "messages", "model", "n", "stream", "tools"}
     )
     variant = {
         "max_tokens": "max_tokens",

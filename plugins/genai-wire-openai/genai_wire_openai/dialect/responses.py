@@ -99,7 +99,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     reserved = frozenset(
         {
             "background", "conversation", "input", "instructions", "model", "previous_response_id",
-            "stream", "tool_choice", "tools",
+            "stream", "tools",
         }
     )  # fmt: skip
     variant = {

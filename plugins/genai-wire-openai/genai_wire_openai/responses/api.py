@@ -358,18 +358,18 @@ class ResponsesApi:
         find_previous = partial(self._context.before, request.user)
         given = fields_of(request)
         model = given.text_or_none("model")  # `given` would keep itself alive
-        is_sent = cache(partial(self._takes_unknown_fields, model))
-        given.carry(NAME, is_sent, played_kinds(self._host, model))
-        wanted = read_request(given, self._unseal(request), find_previous)
+        can = cache(partial(capabilities, self._host, model))
+        given.carry(
+            NAME,
+            lambda: can().dialect == NAME and EXTRA_BODY in can().parameters,
+            played_kinds(self._host, model),
+        )
+        unseal = self._unseal(request)
+        wanted = read_request(given, unseal, find_previous, lambda: can().capabilities)
         before = wanted.previous_items
         reply = ResponseHead(wanted, self._kept.now())
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
-
-    def _takes_unknown_fields(self, model: str | None) -> bool:
-        """Whether the service has this format."""
-        can = capabilities(self._host, model)
-        return can.dialect == NAME and EXTRA_BODY in can.parameters
 
     def _reader(self, request: RouteRequest) -> tuple[_Writer, ChatRequest]:
         """The writer of the reply to a request, and the request, read."""

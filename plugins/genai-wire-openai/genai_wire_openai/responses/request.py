@@ -8,7 +8,7 @@ unknown parameters are ignored and reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -26,6 +26,7 @@ from genai_wire_openai.responses.fields import (
 )
 from genai_wire_openai.responses.items import Unseal, is_id, read_items
 from genai_wire_openai.responses.tools import Item, Tools, read_tools
+from genai_wire_openai.unknown_fields import drop_unsent
 
 _REFUSED: Mapping[str, tuple[Any, str]] = {
     "background": (False, "background responses are not available: stream them"),
@@ -50,6 +51,8 @@ _READ = frozenset({
     "text", "tool_choice", "tools", "top_p",
 })  # fmt: skip
 _PENALTIES = ("presence_penalty", "frequency_penalty")
+_PLACES = {"schema": ("text", "format"), "stream": ("stream_options",)}
+"""Objects that are only sent for models with a capability."""
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -101,7 +104,10 @@ def _nothing_before(previous: str | None, conversation: str | None) -> Sequence[
 
 
 def read_request(
-    given: Fields, unseal: Unseal, find_previous: FindPrevious = _nothing_before
+    given: Fields,
+    unseal: Unseal,
+    find_previous: FindPrevious = _nothing_before,
+    capabilities_of: Callable[[], Collection[str]] = frozenset,
 ) -> ResponsesRequest:
     """Read a request.
 
@@ -109,6 +115,7 @@ def read_request(
         given: The request.
         unseal: Reads sealed reasoning.
         find_previous: Returns the previous items. Their tools are offered as well.
+        capabilities_of: Returns the capabilities of the model; called for unknown fields.
 
     Raises:
         ValidationError: The request is invalid.
@@ -137,9 +144,15 @@ def read_request(
     given.read.update(given.value.keys() - _NEUTRAL - {*_left_out(given)})
     if given.value.get("service_tier") in USUAL_TIERS:
         given.raw("service_tier")
+    stream = bool(given.flag("stream"))
+    options = given.object("stream_options")
+    if options is not None and not stream:
+        options.drop_others()  # services refuse them
     unknown = given.extra_fields(*_NEUTRAL)
     if unknown:
-        parameters[EXTRA_BODY] = unknown[NAME]
+        extra = dict(unknown[NAME])
+        drop_unsent(given, extra, _PLACES, capabilities_of())
+        parameters[EXTRA_BODY] = extra
     instructions = given.text_or_none("instructions")
     repeated = {
         "instructions": instructions,
@@ -169,7 +182,7 @@ def read_request(
         schema=schema,
         parameters={name: value for name, value in parameters.items() if value is not None},
         store=given.flag("store"),
-        stream=bool(given.flag("stream")),
+        stream=stream,
         encrypted=reads_encrypted(given),
         repeated=repeated,
         dropped=given.dropped,
@@ -202,7 +215,6 @@ def _or_default(value: float | None, default: float) -> float:
 
 def _read_neutral(given: Fields) -> dict[str, str | None]:
     """Fields that do not change the answer, for the response."""
-    given.mapping("stream_options")
     given.mapping("prompt_cache_options")
     given.choice("service_tier", _TIERS)
     given.choice("prompt_cache_retention", ("in_memory", "in-memory", "24h"))
@@ -239,6 +251,8 @@ def _read_ids(given: Fields) -> tuple[str | None, str | None]:
     if isinstance(given.raw("conversation"), dict):
         inner = given.object("conversation")
         conversation = None if inner is None else inner.needed("id")
+        if inner is not None:
+            inner.drop_others()
     else:
         conversation = given.text_or_none("conversation")
     if previous is not None and conversation is not None:
@@ -258,19 +272,12 @@ def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
     summary = reasoning.choice("summary", _SUMMARIES)
     older = reasoning.choice("generate_summary", _SUMMARIES)
     effort = reasoning.choice("effort", _EFFORTS)
-    reasoning.drop_others()
     return effort or None, summary or older or None
 
 
 def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
     """The schema of the answer, and `text` for the response."""
     text = given.object("text") or Fields({}, given.at("text"))
-    read = _read_format(text)
-    text.drop_others()
-    return read
-
-
-def _read_format(text: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
     repeated: dict[str, Any] = {
         "format": {"type": "text"},
         "verbosity": text.choice("verbosity", _VERBOSITIES) or None,
@@ -283,6 +290,7 @@ def _read_format(text: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]
         raise MissingParameter("type is missing", path=form.at("type"))
     repeated["format"] = {"type": kind}
     if kind == "text":
+        form.drop_others()  # the object is not sent
         return None, repeated
     if kind == "json_object":
         return {"type": "object"}, repeated

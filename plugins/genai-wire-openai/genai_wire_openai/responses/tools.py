@@ -178,7 +178,8 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         given = request.object("tool_choice")
         assert given is not None
         allowed, choice, chosen = _read_choice(given, client_tools, names)
-        given.drop_others()
+        if choice in CHOICES:
+            given.drop_others()  # it is sent in another form
     else:
         choice = request.choice("tool_choice", CHOICES) or None
         chosen = choice or "auto"
@@ -424,6 +425,7 @@ def _read_choice(
             allowed.append((of_service[given], {"type": given}))
         elif given != _IGNORED and not _WEB_SEARCH.fullmatch(given):
             allowed.append(_named(tool, client_tools))
+        tool.drop_others()
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
     tools = [repeated for _, repeated in allowed]
     return frozenset(n for n, _ in allowed), mode, {"type": kind, "mode": mode, "tools": tools}
@@ -435,8 +437,6 @@ _CHOSEN = ("function", "custom")
 def _named(where: Fields, client_tools: Mapping[str, ClientTool]) -> tuple[str, RepeatedTool]:
     """The name of a chosen tool for the model, and the choice for the response."""
     name, namespace = where.needed("name"), where.text("namespace")
-    where.raw("type")
-    where.drop_others()
     function = function_name(name, namespace)
     client = client_tools.get(function)
     kind = where.choice("type", _CHOSEN)  # in `allowed_tools` it may be missing

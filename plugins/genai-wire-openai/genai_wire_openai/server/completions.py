@@ -41,7 +41,7 @@ from genai_host.serving import (
     text_completions,
     whole,
 )
-from genai_wire_openai.server.handlers import NEUTRAL, parameters_in
+from genai_wire_openai.server.handlers import NEUTRAL, carry, parameters_in
 from genai_wire_openai.server.replies import FINISH_REASONS, error_event, usage_object
 
 _DIALECT = "openai-completions"
@@ -72,6 +72,8 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     is_streamed = bool(body.flag("stream"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
+    if options is not None:
+        options.drop_others()
     writer = _TextWriter(model, host.clock.now(), with_usage=with_usage)
     can = text_completions(host, model)
     if can is None or not (suffix or can.dialect == _DIALECT):
@@ -136,6 +138,7 @@ def _by_chat(
         if body.whole(name) not in (None, 1):
             raise ValidationError("only one answer per prompt is supported", path=body.at(name))
     model = body.text("model")
+    carry(body, host, model)
     parameters = parameters_in(body, host, model)
     calls = [
         ChatRequest(

@@ -52,6 +52,7 @@ from genai_wire_openai.custom_tools import names_in
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
+from genai_wire_openai.unknown_fields import drop_unsent
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 NEUTRAL = frozenset(
@@ -87,14 +88,14 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     model = body.text("model")
     if not model:
         raise ValidationError("model is missing", path="$.model")
-    body.carry(DIALECT, cache(lambda: capabilities(host, model).dialect == DIALECT))
+    carry(body, host, model)
     tools, choice = chosen(body, tools_in(body))
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
     custom = names_in(body.raw("tools"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
-    if options is not None:
-        options.drop_others()
+    if options is not None and not is_streamed:
+        options.drop_others()  # services refuse them
     schema, strict = schema_in(body)
     asked = ChatRequest(
         model=model,
@@ -117,6 +118,15 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)
     return json_response(writer.whole(whole(host, asked, request)))
+
+
+def carry(body: JsonReader, host: Host, model: str) -> None:
+    """Let unknown fields reach a service of this format."""
+    body.carry(DIALECT, cache(lambda: _takes_unknown(capabilities(host, model))))
+
+
+def _takes_unknown(can: Capabilities) -> bool:
+    return can.dialect == DIALECT and EXTRA_BODY in can.parameters
 
 
 def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
@@ -193,13 +203,15 @@ def schema_in(body: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     if form is None:
         return None, False
     found = _schema(form)
-    form.drop_others()
+    if found[0] is None:
+        form.drop_others()  # the object is not sent
     return found
 
 
 def _schema(form: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     kind = form.choice("type", ("text", "json_object", "json_schema"))
     if kind == "json_object":  # some clients and services have a schema here
+        form.drop("json_schema")
         schema = form.mapping("schema")
         if schema is None:
             return {"type": "object"}, False
@@ -212,12 +224,15 @@ def _schema(form: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     if inner is None or schema is None:
         raise ValidationError("schema is missing", path=form.at("json_schema"))
     check_schema(schema, inner.at("schema"))
-    return named_schema(inner.text("name"), schema), bool(inner.flag("strict"))
+    schema, strict = named_schema(inner.text("name"), schema), bool(inner.flag("strict"))
+    if schema == {"type": "object"}:
+        inner.drop_others()  # it may be sent as `json_object`
+    return schema, strict
 
 
 def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
-    """Read the model parameters, by the host's names: those of the format, and others of the model
-    or its provider. Raises `ValidationError`."""
+    """Read the model parameters, by the host's names: those of the format, others of the model or
+    its provider, and unknown fields; see `carry`. Raises `ValidationError`."""
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         found[name] = body.number(name)
@@ -252,22 +267,20 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
         # many clients always send it, also for models without it
         if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
-        found.update(_further(body, others, can))
+        found.update((name, body.raw(name)) for name in others if name in can.parameters)
+        if not _takes_unknown(can):
+            body.refuse(*(name for name in _ONLY_PASSED if name not in found))
+            body.read.update(NEUTRAL)
+    unknown = body.extra_fields()
+    if unknown is not None:
+        extra = dict(unknown[DIALECT])
+        drop_unsent(body, extra, _PLACES, capabilities(host, model).capabilities)
+        found = merged_parameters({EXTRA_BODY: extra}, found)
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _further(body: JsonReader, names: Sequence[str], can: Capabilities) -> dict[str, Any]:
-    """Fields beyond the format: parameters of the model, and any others if the service uses this
-    format. Other fields are dropped."""
-    found = {name: body.raw(name) for name in names if name in can.parameters}
-    others = [name for name in names if name not in found]
-    if can.dialect != DIALECT or EXTRA_BODY not in can.parameters:
-        body.refuse(*(name for name in others if name in _ONLY_PASSED))
-        body.drop(*(name for name in others if name not in NEUTRAL))
-    elif others:
-        extra = {name: body.raw(name) for name in others}
-        found = merged_parameters({EXTRA_BODY: extra}, found)
-    return found
+_PLACES = {"schema": ("response_format",), "stream": ("stream_options",)}
+"""Objects that are only sent for models with a capability."""
 
 
 _MOST = 2048  # maximum number of texts per request

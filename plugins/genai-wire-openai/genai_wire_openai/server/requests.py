@@ -292,7 +292,8 @@ def chosen(
     if field == "tool_choice" and given.text("type") == "allowed_tools":
         return _allowed(given, tools)
     name = given.text("name") if field == "function_call" else _name_of(given)
-    given.drop_others()
+    if field == "function_call" or given.text("type") == "custom" or name in CHOICES:
+        given.drop_others()  # it is sent in another form
     _must_be_offered(name, {tool.name for tool in tools}, body.at(field))
     return one_of(tools, name)
 

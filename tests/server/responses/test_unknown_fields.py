@@ -1,0 +1,93 @@
+"""Unknown fields in objects of requests, for services of the same format. The property for each
+object is in `WireSuite`; here are objects that are sent in another form, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from openai_form import Api, openai_api
+
+from genai_host import Config
+from genai_host.config.schema import InstanceConfig, ServerConfig
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.internal.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+CLOCK = {"type": "function", "name": "clock", "parameters": {"type": "object"}}
+FORM = {"type": "json_schema", "name": "answer", "schema": SCHEMA, "new": 1}
+SAID = {"type": "message", "content": [{"type": "output_text", "text": "{}"}]}
+REPLY: dict[str, Any] = {"status": "completed", "output": [SAID]}
+END = json.dumps({"type": "response.completed", "response": REPLY}).encode()
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service
+
+
+@pytest.fixture
+def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
+    """An API before the service."""
+    url = {"base_url": service.url, "serves": ["openai-responses"]}
+    providers = {"gate": url, "plain": {**url, "lacks": ["schema", "stream"]}}
+    config = Config(
+        providers={
+            name: InstanceConfig("openai-compatible", settings=settings)
+            for name, settings in providers.items()
+        },
+        server=ServerConfig(pass_through=False),
+    )
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        yield api
+
+
+def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any], str]:
+    """The request to the service, and the fields that are left out."""
+    is_streamed = body.get("stream") and not body.get("model", "").startswith("plain")
+    service.replies = [sse_reply([END]) if is_streamed else json_reply(REPLY)]
+    reply = api.post("/v1/responses", {"model": "gate/m", "input": "hi", **body})
+    assert reply.status_code == 200, reply.text
+    return service.requests[-1].json(), reply.headers.get("x-genai-host-dropped", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "dropped"),
+    [
+        ({"text": {"new": 1}}, {"text": {"new": 1}}, ""),
+        ({"text": {"format": {"type": "text", "new": 1}}}, {"text": None}, "text.format.new"),
+        ({"text": {"format": FORM}}, {"text": {"format": {**FORM, "strict": False}}}, ""),
+        ({"text": {"format": FORM}, "model": "plain/m"}, {"text": {}}, "text.format.new"),
+        ({"reasoning": {"new": 1}}, {"reasoning": {"new": 1}}, ""),
+        ({"stream": True, "stream_options": {"include_obfuscation": False}},
+         {"stream_options": {"include_obfuscation": False}}, ""),
+        ({"stream_options": {"new": 1}}, {"stream_options": None}, "stream_options.new"),
+        ({"stream": True, "stream_options": {"new": 1}, "model": "plain/m"},
+         {"stream_options": None}, "stream_options.new"),
+        ({"tools": [CLOCK], "tool_choice": {"type": "function", "name": "clock", "new": 1}},
+         {"tool_choice": {"type": "function", "name": "clock", "new": 1}}, ""),
+        ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "tools": [CLOCK], "new": 1}},
+         {"tool_choice": "auto"}, "tool_choice.tools[0].parameters, tool_choice.new"),
+        ({"tools": [{**CLOCK, "name": "auto"}],
+          "tool_choice": {"type": "function", "name": "auto", "new": 1}},
+         {"tool_choice": "required"}, "tool_choice.new"),
+    ],
+)  # fmt: skip
+def test_objects_of_a_request(
+    api: Api, service: FakeService, given: Any, expected: Mapping[str, Any], dropped: str
+) -> None:
+    body, left_out = sent(api, service, **given)
+    assert ({name: body.get(name) for name in expected}, left_out) == (expected, dropped)
+
+
+def test_a_conversation_is_of_this_host(api: Api, service: FakeService) -> None:
+    id = api.post("/v1/conversations", {}).json()["id"]
+    body, left_out = sent(api, service, conversation={"id": id, "new": 1})
+    assert ("conversation" in body, left_out) == (False, "conversation.new")
