@@ -24,13 +24,14 @@ from genai_host.api import (
     ToolOutput,
     Transcription,
     Usage,
+    VendorTool,
 )
 from genai_host.errors import GenaiError, TurnPaused
 from genai_otel import conventions as names
 from genai_otel.conventions import Instrument
 
 if TYPE_CHECKING:
-    from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall
+    from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall, ToolSchema
     from genai_otel.telemetry import Listener
 from collections.abc import Iterable
 
@@ -45,9 +46,17 @@ def input_attributes(call: ChatCall) -> dict[str, str]:
     if system:
         attributes["gen_ai.system_instructions"] = _json([_part(part) for part in system])
     if call.tools:
-        tools = [{"type": "function", "name": each.name} for each in call.tools]
-        attributes["gen_ai.tool.definitions"] = _json(tools)
+        attributes["gen_ai.tool.definitions"] = _json([_definition(tool) for tool in call.tools])
     return attributes
+
+
+def _definition(tool: ToolSchema) -> Mapping[str, str]:
+    """The type and the name of a tool. A tool of a service has its own type, or else its name."""
+    kind = "function"
+    if isinstance(tool, VendorTool):
+        kinds = [fields.get("type") for fields in (tool.extra or {}).values()]
+        kind = next((each for each in kinds if isinstance(each, str)), tool.name)
+    return {"type": kind, "name": tool.name}
 
 
 def messages_json(messages: Iterable[Message], finish: str = "") -> str:

@@ -383,7 +383,11 @@ class TestContent:
         ]
         prompt = api.Prompt(
             messages,
-            tools=[api.ToolSchema("look", "Look.", {"type": "object"})],
+            tools=[
+                api.ToolSchema("look", "Look.", {"type": "object"}),
+                api.VendorTool("search", "", extra={"plain": {"type": "web_search_1", "key": 1}}),
+                api.VendorTool("googleSearch", "", extra={"plain": {"googleSearch": {}}}),
+            ],
             schema={"type": "object"},
         )
         for _ in host.prompt(prompt, model="fake", stream=False):
@@ -398,7 +402,9 @@ class TestContent:
             [{"type": "tool_call_response", "id": "c1", "response": "b"}],
         ]
         assert json.loads(found["gen_ai.tool.definitions"]) == [
-            {"type": "function", "name": "look"}
+            {"type": "function", "name": "look"},
+            {"type": "web_search_1", "name": "search"},
+            {"type": "googleSearch", "name": "googleSearch"},
         ]
         assert found["gen_ai.output.type"] == "json"
 
