@@ -155,10 +155,12 @@ class TestGemini(Wire):
 
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
         with self.serving(another=True) as (_, client):
-            status, headers, _ = client.send(self.path, self.asked(*self.ran))
+            ran = (*self.ran[:-1], {**self.invoked, "partMetadata": {"a": 1}, "new": 1})
+            status, headers, _ = client.send(self.path, self.asked(*ran))
         assert status == 200
-        places = {1: "executableCode", 2: "codeExecutionResult", 3: "toolCall"}
-        named = [f"contents[1].parts[{at}].{kind}" for at, kind in places.items()]
+        places = [(1, "executableCode"), (2, "codeExecutionResult"), (3, "toolCall"),
+                  (4, "toolCall"), (4, "new")]  # fmt: skip
+        named = [f"contents[1].parts[{at}].{kind}" for at, kind in places]
         assert headers[DROPPED].split(", ") == named
 
     def test_a_message_of_the_user_may_be_left_out(self) -> None:

@@ -307,6 +307,12 @@ class TestContentsThatAreRefused:
              "contents[0].parts[0].functionCall.args"),
             ([user({"functionResponse": {"name": "a", "response": {}}})],
              "contents[0].parts[0].functionResponse"),
+            ([model({"executableCode": {}, "fileData": {"fileUri": "gs://b/a"}})],
+             "contents[0].parts[0]"),
+            ([model({"codeExecutionResult": {}, "text": "a"})], "contents[0].parts[0]"),
+            ([model({"executable_code": 5})], "contents[0].parts[0].executable_code"),
+            ([model({"toolCall": {}, "videoMetadata": {"fps": 1}})],
+             "contents[0].parts[0].videoMetadata"),
         ],
     )  # fmt: skip
     def test_where(self, api: Api, contents: Any, field: str) -> None:

@@ -32,9 +32,11 @@ OWN = "gemini"
 SIGNATURE = "thoughtSignature"
 
 _ROLES = ("user", "model", "function", "tool")
-_KINDS = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
 _RUN_BY_SERVICE = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 """Calls and results of tools that the service ran. Other services do not receive them."""
+_KINDS = (
+    "text", "inlineData", "fileData", "functionCall", "functionResponse", *_RUN_BY_SERVICE,
+)  # fmt: skip
 _NOT_READ = ("videoMetadata", "audioTranscription", "mediaProcessing", "speechMetadata")
 _NEUTRAL = ("partMetadata",)
 """Fields that mean nothing to services of other formats."""
@@ -89,7 +91,7 @@ def text_of(content: JsonReader) -> str:
     content.text("role")
     for part in content.objects("parts"):
         texts.append(part.text("text"))
-        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_RUN_BY_SERVICE, *_NOT_READ)
+        part.refuse(*(kind for kind in _KINDS if kind != "text"), *_NOT_READ)
         part.drop_others()
     content.drop_others()
     return "".join(texts)
@@ -145,15 +147,12 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
 
 def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
-    run = [kind for kind in _RUN_BY_SERVICE if kind in given]
-    if run:
-        is_sent = given.fields_for_service() is not None
-        if not is_sent:
-            given.drop(*run)
-        if is_sent or model:  # other dialects may refuse a message of the user with nothing else
-            yield VendorPart(OWN, dict(given.value))
+    given.refuse(*_NOT_READ)
+    kind = _kind(given)
+    if kind in _RUN_BY_SERVICE:
+        yield from _run(given, kind, model)
         return
-    parts = [*_read_parts(given, pairing, model)]
+    parts = [*_read_parts(given, kind, pairing, model)]
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
         given.drop_others()  # they are not sent again as they are
     elif (extra := given.extra_fields(*_NEUTRAL)) is not None:
@@ -161,15 +160,31 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     yield from parts
 
 
-def _read_parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
-    given.refuse(*_NOT_READ)
-    thought, signature = given.flag("thought"), given.text(SIGNATURE)
+def _kind(given: JsonReader) -> str:
+    """The kind of a part; text if there is nothing but a signature."""
     kinds = [kind for kind in _KINDS if kind in given]
-    if len(kinds) > 1 or not (kinds or signature):
+    if len(kinds) > 1 or not (kinds or given.text(SIGNATURE)):
         raise ValidationError(
             f"a part must have exactly one of {', '.join(_KINDS)}", path=given.path
         )
-    kind = kinds[0] if kinds else "text"
+    return kinds[0] if kinds else "text"
+
+
+def _run(given: JsonReader, kind: str, model: bool) -> Iterator[Part]:
+    """Yield what the service ran, with all fields."""
+    given.mapping(kind)  # must be one
+    is_sent = given.fields_for_service() is not None
+    if not is_sent:
+        given.drop(kind)
+        for name in ("thought", SIGNATURE, *_NEUTRAL):  # of no use without it
+            given.raw(name)
+        given.drop_others()
+    if is_sent or model:  # other dialects may refuse a message of the user with nothing else
+        yield VendorPart(OWN, dict(given.value))
+
+
+def _read_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:
+    thought, signature = given.flag("thought"), given.text(SIGNATURE)
     text = given.text("text")
     if kind == "text" and thought and model:
         yield from [Reasoning(text)] if text else []
