@@ -269,6 +269,30 @@ def test_deltas_without_anything_are_left_out() -> None:
     assert parts_in([only]) == [{"functionCall": {"id": "a", "name": "b", "args": {}}}]
 
 
+def test_parts_of_the_service_are_not_compared_with_each_other() -> None:
+    from genai_wire_gemini.server.replies import ContentWriter
+
+    from genai_host.serving.completion import CompletionStream
+
+    class Data(dict[str, Any]):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Data.compared += 1
+            return super().__eq__(other)
+
+    parts = [VendorPart("gemini", Data(executableCode={"code": str(at)})) for at in range(50)]
+
+    def answer() -> Any:
+        yield from (Delta(opaque=part) for part in parts)
+        return Completion(Message("assistant", [*parts, parts[0]]))
+
+    written = b"".join(ContentWriter("m", False).array(CompletionStream(answer())))
+    shown = [part["executableCode"]["code"] for part in parts_in(json.loads(written))]
+    assert shown == [*map(str, range(50)), "0"]  # one of them was not streamed
+    assert Data.compared <= len(parts)
+
+
 def test_a_feature_that_nobody_has(api: Api) -> None:
     reply = api.call("generateContent", {"contents": [HI]}, "feature:nobody")
     assert reply.status_code == 404

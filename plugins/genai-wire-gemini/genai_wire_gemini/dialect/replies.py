@@ -306,6 +306,7 @@ class _Reading:
             if inner := unknown_fields(data, _IN_DATA):
                 extra = {NAME: {**unknown, "inlineData": inner}}
             self._add(evolve(_read_data(data), extra=extra))
+            yield Delta(opaque=VendorPart(NAME, dict(part)))
         elif part.keys() - {SIGNATURE, "thought"}:
             opaque = VendorPart(NAME, dict(part))
             self._add(opaque)

@@ -5,13 +5,15 @@ Source: Gemini API reference, "GenerateContentResponse", "Candidate", "FinishRea
 `google/rpc/code.proto`, `google/rpc/error_details.proto`.
 
 A signature is in the part that was signed. Function calls are therefore sent at the end, when all
-of their data is known. The signature of a text that was already sent is in an empty part.
+of their data is known, and so are other parts after them, except text. The signature of a text that
+was already sent is in an empty part.
 """
 
 from __future__ import annotations
 
 import base64
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
     VendorPart,
+    decode_base64,
     json_response,
     with_extra,
     write_json,
@@ -144,7 +147,8 @@ class ContentWriter:
     def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
         """Yield the chunks. An error is the last chunk, without a finish reason."""
         thought = False
-        opaque: list[Part] = []
+        streamed: Counter[bytes] = Counter()
+        has_call = False
         try:
             for delta in answering:
                 own = delta.extra.get(OWN, {}) if delta.extra else {}
@@ -154,18 +158,18 @@ class ContentWriter:
                     yield self._piece([{**further, "text": delta.reasoning, "thought": True}])
                 if delta.text:
                     yield self._piece([{"text": delta.text, **further}])
-                if delta.opaque is not None:
-                    opaque.append(delta.opaque)
-                    if parts := wire_parts([delta.opaque], thoughts=self.thoughts):
-                        yield self._piece(parts)
+                has_call = has_call or delta.tool_call is not None
+                opaque = [] if delta.opaque is None or has_call else [delta.opaque]
+                if parts := wire_parts(opaque, thoughts=self.thoughts):
+                    streamed.update(map(_key, parts))
+                    yield self._piece(parts)
             completion = answering.completion
         except GenaiError as error:
             yield error_object(HttpProblem.of(error))
             return
         sent = (Text, Reasoning) if thought else (Text,)
-        left = [part for part in completion.message.content if part not in opaque]
-        parts = wire_parts(left, thoughts=self.thoughts, sent=sent)
-        yield self._last(completion, parts or [{"text": ""}])
+        parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
+        yield self._last(completion, _without(streamed, parts) or [{"text": ""}])
 
     def _piece(self, parts: Sequence[_Wire]) -> _Wire:
         content = {"parts": parts, "role": "model"}
@@ -189,6 +193,21 @@ class ContentWriter:
 
     def _about(self) -> _Wire:
         return {"modelVersion": self.model, "responseId": self.id}
+
+
+def _without(streamed: Counter[bytes], parts: Sequence[_Wire]) -> list[_Wire]:
+    left = []
+    for part in parts:
+        streamed[key := _key(part)] -= 1
+        if streamed[key] < 0:
+            left.append(part)
+    return left
+
+
+def _key(part: _Wire) -> bytes:
+    """What a streamed part and that of the complete answer have in common: data is encoded anew."""
+    data = part.get("inlineData")
+    return decode_base64(data["data"]) if data else write_json(part)
 
 
 def error_event(error: GenaiError) -> bytes:
