@@ -102,6 +102,9 @@ class TestRequests(ChatRequests):
         "all": ({"schema": {"type": "array"}, "parameters": PARAMETERS}, {
             "generationConfig": CONFIG,
             "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}]}),
+        "a category in its settings": (
+            {"parameters": {"safety_settings": {"A": {"threshold": "OFF", "category": "B"}}}},
+            {"safetySettings": [{"category": "A", "threshold": "OFF"}]}),
         **{f"choice {choice}": ({"tools": TOOLS, "tool_choice": choice}, {
             "tools": DECLARED, "toolConfig": {"functionCallingConfig": config}})
            for choice, config in [

@@ -127,7 +127,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         safety = call.parameters.get("safety_settings")
         if safety is not None:
             body["safetySettings"] = [
-                {"category": category, **({"threshold": each} if isinstance(each, str) else each)}
+                {**({"threshold": each} if isinstance(each, str) else each), "category": category}
                 for category, each in safety.items()
             ]
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
