@@ -82,6 +82,8 @@ def messages_in(body: JsonReader, *, are_counted: bool = False) -> list[Message]
     for each in contents:
         read = [*_messages(each, pairing)]
         messages += [*pairing.taken(), *read] if isinstance(pairing, _AddedCalls) else read
+    if not messages:
+        raise ValidationError("contents has nothing for the model", path=body.at("contents"))
     return [*_system(body), *map(_joined, merge_consecutive(messages, "tool", "assistant"))]
 
 
@@ -132,11 +134,12 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     model = content.choice("role", _ROLES, "user") == "model"
     results: list[Part] = []
     others: list[Part] = []
-    all_given = content.objects("parts")
-    for given in all_given:
-        for part in _parts(given, pairing, model):
+    kinds = set()
+    for given in content.objects("parts"):
+        kinds.add(kind := _kind(given))
+        for part in _parts(given, kind, pairing, model):
             (results if isinstance(part, ToolResult) else others).append(part)
-    if not (all_given or model):
+    if not (results or others or model) and kinds.isdisjoint(_RUN_BY_SERVICE):
         raise ValidationError("parts must not be empty", path=content.at("parts"))
     extra = content.extra_fields()
     if results:
@@ -145,10 +148,8 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
         yield Message("assistant" if model else "user", others, extra=None if results else extra)
 
 
-def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
+def _parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
-    given.refuse(*_NOT_READ)
-    kind = _kind(given)
     if kind in _RUN_BY_SERVICE:
         yield from _run(given, kind, model)
         return
@@ -162,6 +163,7 @@ def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
 
 def _kind(given: JsonReader) -> str:
     """The kind of a part; text if there is nothing but a signature."""
+    given.refuse(*_NOT_READ)
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) > 1 or not (kinds or given.text(SIGNATURE)):
         raise ValidationError(
