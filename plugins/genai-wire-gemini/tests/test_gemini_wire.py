@@ -162,6 +162,15 @@ class TestGemini(Wire):
                 client.post(self.path, self.asked(*parts))
                 assert service.bodies[-1]["contents"][1]["parts"] == parts
 
+    def test_what_the_service_ran_is_sent_without_extra_body(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host_testing.suites.wire._ServiceProvider.extra_body", None)
+        with self.serving() as (service, client):
+            _, headers, _ = client.send(self.path, self.asked(self.code))
+        assert service.bodies[-1]["contents"][1]["parts"] == [self.code]
+        assert DROPPED not in headers
+
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
         with self.serving(another=True) as (_, client):
             ran = (*self.ran[:-1], {**self.invoked, "partMetadata": {"a": 1}, "new": 1})

@@ -10,7 +10,8 @@ import pytest
 from gemini_form import Api, model, serving, user
 from genai_wire_gemini.server.requests import configured, json_schema
 
-from genai_host.api import JsonReader, ToolSchema
+from genai_host.api import JsonReader, ToolSchema, VendorPart
+from genai_host.serving.router import DROPPED
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
@@ -320,6 +321,12 @@ class TestContentsThatAreRefused:
     )  # fmt: skip
     def test_where(self, api: Api, contents: Any, field: str) -> None:
         assert violation(api.refused(*contents)) == field
+
+    def test_a_feature_keeps_what_a_service_ran(self, api: Api) -> None:
+        ran = {"executableCode": {"code": "1"}}
+        reply = api.call("generateContent", {"contents": [HI, model(ran), HI]}, "feature:chat")
+        assert VendorPart("gemini", ran) in api.fake.prompts[-1].messages[-2].content
+        assert DROPPED not in reply.headers
 
     @pytest.mark.parametrize(
         ("more", "field"),

@@ -63,11 +63,12 @@ class _AddedCalls(Pairing):
         return [Message("assistant", added)] if added else []
 
 
-def messages_in(body: JsonReader, *, are_counted: bool = False) -> list[Message]:
+def messages_in(body: JsonReader, dialect: str, *, are_counted: bool = False) -> list[Message]:
     """Read the system prompt, then the contents, oldest first.
 
     Args:
         body: The request.
+        dialect: Name of the dialect of the service; empty for a feature.
         are_counted: Whether they may be a part of a conversation, with results of calls that are
             not in it.
 
@@ -80,7 +81,7 @@ def messages_in(body: JsonReader, *, are_counted: bool = False) -> list[Message]
     pairing = _AddedCalls() if are_counted else Pairing()
     messages: list[Message] = []
     for each in contents:
-        read = [*_messages(each, pairing)]
+        read = [*_messages(each, pairing, dialect)]
         messages += [*pairing.taken(), *read] if isinstance(pairing, _AddedCalls) else read
     if not messages:
         raise ValidationError("contents has nothing for the model", path=body.at("contents"))
@@ -129,7 +130,7 @@ def _system(body: JsonReader) -> Iterator[Message]:
             yield Message("system", text)
 
 
-def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
+def _messages(content: JsonReader, pairing: Pairing, dialect: str) -> Iterator[Message]:
     """Yield tool results as a separate message, before the user's other parts."""
     model = content.choice("role", _ROLES, "user") == "model"
     results: list[Part] = []
@@ -137,6 +138,9 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     kinds = set()
     for given in content.objects("parts"):
         kinds.add(kind := _kind(given))
+        if kind in _RUN_BY_SERVICE:
+            others += _run(given, kind, dialect, model)
+            continue
         for part in _parts(given, kind, pairing, model):
             (results if isinstance(part, ToolResult) else others).append(part)
     if not (results or others or model) and kinds.isdisjoint(_RUN_BY_SERVICE):
@@ -150,9 +154,6 @@ def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
 
 def _parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
-    if kind in _RUN_BY_SERVICE:
-        yield from _run(given, kind, model)
-        return
     parts = [*_read_parts(given, kind, pairing, model)]
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
         given.drop_others()  # they are not sent again as they are
@@ -172,17 +173,17 @@ def _kind(given: JsonReader) -> str:
     return kinds[0] if kinds else "text"
 
 
-def _run(given: JsonReader, kind: str, model: bool) -> Iterator[Part]:
-    """Yield what the service ran, with all fields."""
+def _run(given: JsonReader, kind: str, dialect: str, model: bool) -> list[Part]:
+    """What the service ran, with all fields; nothing if it is dropped."""
     given.mapping(kind)  # must be one
-    is_sent = given.fields_for_service() is not None
+    is_sent = dialect == OWN or (model and not dialect)  # a feature keeps it for its model
     if not is_sent:
         given.drop(kind)
         for name in ("thought", SIGNATURE, *_NEUTRAL):  # of no use without it
             given.raw(name)
         given.drop_others()
-    if is_sent or model:  # other dialects may refuse a message of the user with nothing else
-        yield VendorPart(OWN, dict(given.value))
+    # other dialects may refuse a message of the user with nothing else
+    return [VendorPart(OWN, dict(given.value))] if is_sent or model else []
 
 
 def _read_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:

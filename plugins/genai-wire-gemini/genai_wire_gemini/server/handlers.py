@@ -307,7 +307,7 @@ def _read(
     tools, choice = chosen(body, tools_in(body))
     taken = can().parameters
     config = configured(body.object("generationConfig"), taken)
-    messages = messages_in(body, are_counted=is_counted)
+    messages = messages_in(body, can().dialect, are_counted=is_counted)
     parameters = {**config.parameters, **safety(body, taken)}
     body.refuse("cachedContent")
     body.raw("model")
