@@ -74,6 +74,8 @@ def result(*content: Any) -> Any:
         ({"model": ""}, "model"),
         ({"mcp_servers": [{}]}, "mcp_servers"),
         ({"container": "c"}, "container"),
+        ({"extra_body": {"container": "c"}}, "extra_body"),
+        ({"betas": ["files-api-2025-04-14"]}, "betas"),
         ({"cache_control": {"type": "eternal"}}, "cache_control.type"),
         ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
         ({"thinking": {"type": "deep"}}, "thinking.type"),

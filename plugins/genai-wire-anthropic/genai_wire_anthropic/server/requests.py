@@ -172,7 +172,8 @@ _USUAL_TIERS = ("auto", "standard_only")
 _READ = ("model", "stream")
 """Fields that are read elsewhere."""
 
-_REFUSED = ("container", "inference_geo", "mcp_servers")
+_REFUSED = ("betas", "container", EXTRA_BODY, "inference_geo", "mcp_servers")
+"""`extra_body` could set any of the others, and `betas` is a header."""
 _Taken = Callable[[], Mapping[str, Any]]
 """Returns the parameters of the model. They are determined only if needed, because this takes
 time."""

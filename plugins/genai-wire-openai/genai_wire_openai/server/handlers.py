@@ -245,6 +245,9 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
         found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
     effort = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
+    further = body.peek(EXTRA_BODY)
+    if further is not None:
+        further.refuse(*_REFUSED, "modalities")
     if body.whole("n") not in (None, 1) and "n" not in capabilities(host, model).parameters:
         raise ValidationError("the model gives only one answer per request", path=body.at("n"))
     found["n"] = None if body.whole("n") == 1 else body.whole("n")
