@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
     ContextOverflow,
+    GenerationError,
     MalformedReply,
     RateLimited,
     ServiceUnavailable,
@@ -293,11 +294,36 @@ def test_a_whole_message_may_be_one_event() -> None:
     ]  # fmt: skip
     plain = {**WHOLE, "content": "a"}
     assert tested.streamed([plain]) == ([Delta("a")], tested.read(plain))
+    again = [*A, begins(1, tool_use("toolu_1", "look", {})), whole]
+    assert tested.streamed(again)[1] == completion  # it replaces what came before
+    with pytest.raises(GenerationError, match="the model gave no answer"):
+        tested.streamed([message() | {"content": None}])
+
+
+@pytest.mark.parametrize("value", [5, "x", [1], {"a": 1}])
+def test_fields_of_a_reply_are_not_taken_for_those_of_the_host(value: Any) -> None:
+    names = ("block", "citation", "delta", "event", "message_stop")
+    reply = {**WHOLE, **dict.fromkeys(names, value)}
+    for completion in (TestReplies().read(reply), TestReplies().streamed([reply, STOP])[1]):
+        chunks = [Delta("a", extra=completion.extra)]
+        plain = TestReplies().read(WHOLE)
+        assert written(completion, chunks) == written(plain, [Delta("a")])
 
 
 def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:
     with pytest.raises(MalformedReply):
         TestReplies().streamed([START, begins(0, SEARCH), given(0, "{"), ends(0), STOP])
+
+
+def written(completion: Completion, chunks: Sequence[Delta]) -> list[dict[str, Any]]:
+    """The events that a client receives after the first one, which has an id."""
+
+    def answer() -> Generator[Delta, None, Completion]:
+        yield from chunks
+        return completion
+
+    events = MessageWriter("m", shows_thoughts=False).events(CompletionStream(answer()))
+    return [json.loads(each.partition(b"data: ")[2]) for each in events][1:]
 
 
 def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
@@ -306,13 +332,7 @@ def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
     ending = last("", {}, context_management={"applied_edits": []}, delta=delta)
     completion = TestReplies().streamed([*A, ending, STOP])[1]
 
-    def answer() -> Generator[Delta, None, Completion]:
-        yield Delta(text="a")
-        return completion
-
-    written = MessageWriter("m", shows_thoughts=False).events(CompletionStream(answer()))
-    last_event = next(each for each in written if b"message_delta" in each)
-    end = json.loads(last_event.partition(b"data: ")[2])
+    end = written(completion, [Delta("a")])[-2]
     assert end["context_management"] == {"applied_edits": []}
     assert end["delta"] == {**delta, "stop_sequence": None, "stop_details": None}
     whole = MessageWriter("m", shows_thoughts=False).whole(completion)

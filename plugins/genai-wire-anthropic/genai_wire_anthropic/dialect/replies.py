@@ -103,6 +103,8 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
 _IN_MESSAGE = frozenset(
     {"content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage"}
 )
+_OF_HOST = frozenset({"block", "citation", "delta", "event", "message_stop"})
+"""Names in `extra` of answers and chunks for parts of events. No field of a reply has them."""
 _IN_TEXT = frozenset({"citations", "text", "type"})
 _IN_CALL = frozenset({"id", "input", "name", "type"})
 _IN_USAGE = frozenset(
@@ -115,8 +117,12 @@ _IN_USAGE = frozenset(
 _DIRECT = {"type": "direct"}  # the usual caller of a tool
 
 
-def read_message(data: Mapping[str, Any]) -> Completion:
+def read_message(data: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Completion:
     """Read a complete reply.
+
+    Args:
+        data: The reply.
+        own: Unknown fields of the events of a stream, by the names in `_OF_HOST`.
 
     Raises:
         GenerationError: It contains no answer.
@@ -138,7 +144,7 @@ def read_message(data: Mapping[str, Any]) -> Completion:
         finish,
         _read_usage(details_in(data, "usage")),
         vendor_finish=reason,
-        extra=extra_of(NAME, _unknown(data)) or {},
+        extra=extra_of(NAME, {**_unknown(data), **(own or {})}) or {},
     )
 
 
@@ -154,7 +160,7 @@ def _blocks_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _unknown(message: Mapping[str, Any]) -> dict[str, Any]:
     """The unknown fields of a message, and those of its usage."""
     usage = unknown_fields(details_in(message, "usage"), _IN_USAGE)
-    unknown = unknown_fields(message, _IN_MESSAGE)
+    unknown = unknown_fields(message, _IN_MESSAGE | _OF_HOST)
     return {**unknown, "usage": usage} if usage else unknown
 
 
@@ -173,6 +179,7 @@ class MessageDecoder:
         self._newest: dict[int, _Place] = {}
         self._ended: set[_Place] = set()
         self._pieces: dict[tuple[_Place, str], list[str]] = {}
+        self._citations: dict[_Place, list[Any]] = {}
         self._thought_in: _Place | None = None
         self._text_in: _Place | None = None
         self._finish = ""
@@ -204,7 +211,7 @@ class MessageDecoder:
         elif kind == "message_stop":
             self._in_stop = unknown_fields(data, _IN_EVENT)
             self.done = True
-        elif kind == "message" and data.get("content") is not None:  # sent whole by some servers
+        elif kind == "message" and "content" in data:  # sent whole by some servers
             return self._add_message(data)
         elif not kind:
             raise malformed("an event has no type")
@@ -217,20 +224,27 @@ class MessageDecoder:
         if not self._message and not self._blocks:
             raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]
-        unknown = {"delta": self._in_delta, "message_stop": self._in_stop}
+        own = {"delta": self._in_delta, "message_stop": self._in_stop}
         return read_message(
-            {**self._message, "content": blocks, "stop_reason": self._finish, **unknown}
+            {**self._message, "content": blocks, "stop_reason": self._finish},
+            {name: fields for name, fields in own.items() if fields},
         )
 
     def _add_message(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        """Replace the blocks before. If there are any, the consumer has received its content."""
+        self.done = True
+        if data.get("content") is None:
+            return ()
+        is_repeated = bool(self._blocks)
+        for before in (self._blocks, self._newest, self._ended, self._pieces, self._citations):
+            before.clear()
         self._message = dict(data)
         self._finish = finish_word(data.get("stop_reason"))
-        self.done = True
         shown: list[Delta] = []
         for index, block in enumerate(_blocks_in(data)):
             shown += self._begin_block({"index": index, "content_block": block})
             shown += self._end_block({"index": index})
-        return shown
+        return () if is_repeated else shown
 
     def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         block = dict(object_in(data, "content_block"))
@@ -278,7 +292,7 @@ class MessageDecoder:
             block["signature"] = string_in(delta, "signature")
         elif kind == "citations_delta":
             citation = delta.get("citation")
-            block["citations"] = [*list_in(block, "citations"), citation]
+            self._citations.setdefault(place, []).append(citation)
             return self._cited(place, citation)
         elif kind in _PIECES:
             name = _PIECES[kind]
@@ -323,6 +337,8 @@ class MessageDecoder:
         """A block with all its deltas."""
         block = self._blocks[place]
         grown = {name: self._grown(place, name) for name in _GROWING if name in block}
+        if place in self._citations:
+            grown["citations"] = [*list_in(block, "citations"), *self._citations[place]]
         given = self._grown(place, "partial_json")
         if given:
             grown["input"] = given if block["type"] == "tool_use" else _json_in(given)
