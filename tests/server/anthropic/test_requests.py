@@ -176,6 +176,32 @@ class TestThinking:
         assert {name: value for name, value in found.items() if value is not None} == expected
 
     @pytest.mark.parametrize(
+        ("taken", "given", "is_sent"),
+        [
+            (EFFORTS, {"type": "adaptive"}, True),
+            (EFFORTS, {"type": "disabled", "display": "omitted"}, True),
+            (EFFORTS, ENABLED, True),
+            (BUDGET, ENABLED, True),
+            (BUDGET, {"type": "adaptive"}, False),
+            (BUDGET, {"type": "disabled"}, False),
+            ({**EFFORTS, **BUDGET}, {"type": "adaptive"}, False),
+            ({**EFFORTS, **BUDGET}, {"type": "adaptive", "display": "omitted"}, True),
+            ({**EFFORTS, **BUDGET}, {"type": "disabled"}, True),
+            ({}, ENABLED, False),
+        ],
+    )
+    def test_other_fields_are_sent_where_the_object_is(
+        self, taken: Any, given: Any, is_sent: bool
+    ) -> None:
+        known = {"budget_tokens": 2048, "block_binding": {"a": 1}}
+        body = JsonReader({"thinking": {**known, **given, "new": 1}}, "$")
+        body.carry("anthropic-messages", lambda: True)
+        thinking_in(body, lambda: taken)
+        extra = {"anthropic-messages": {"thinking": {"new": 1}}}
+        assert body.extra_fields() == (extra if is_sent else None)
+        assert body.dropped == ([] if is_sent else ["thinking.new"])
+
+    @pytest.mark.parametrize(
         ("taken", "body", "path"),
         [
             (ALWAYS, {"thinking": {"type": "disabled"}}, "$.thinking.type"),

@@ -37,6 +37,9 @@ _NO_EFFORT = "none"
 _USUAL_EFFORT = "high"  # Anthropic's default
 _ON = ("enabled", "adaptive")
 _OFF = ("disabled", "between_tools")
+_IN_THINKING = ("block_binding", "budget_tokens", "display")
+"""Fields of `thinking` that have no effect for some types. What to do with stale thoughts is a
+setting of the provider."""
 
 
 def shows_thoughts(body: JsonReader) -> bool:
@@ -60,9 +63,19 @@ def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dic
         else:
             raise ValidationError("this field is required", path=given.at("type"))
     sent = {name: value for name, value in found.items() if name in taken()}
-    if given is not None and not sent:
-        given.drop_others()  # they mean nothing to a model that does not think
+    if given is not None:
+        given.read.update(_IN_THINKING)
+        if not _is_written(sent, taken()):
+            given.drop_others()  # the service would refuse them without a type
     return sent
+
+
+def _is_written(sent: Mapping[str, Any], taken: Mapping[str, Any]) -> bool:
+    """Whether the dialect surely writes `thinking` for these parameters. The effort of a model that
+    could have a budget may be in `output_config` alone."""
+    if sent.get(_BUDGET) or sent.get(_DISPLAY) or sent.get(_EFFORT) == _NO_EFFORT:
+        return True
+    return bool(sent.get(_EFFORT)) and _BUDGET not in taken
 
 
 def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +83,6 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
     budget = given.whole("budget_tokens") if kind == "enabled" else None
     if kind == "enabled" and budget is None:
         raise ValidationError("this field is required", path=given.at("budget_tokens"))
-    given.raw("block_binding")  # handling of stale thoughts is a setting of the provider
     if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
     if not effort and _can_be(_USUAL_EFFORT, taken):
