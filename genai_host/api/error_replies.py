@@ -148,7 +148,7 @@ def error_object(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def message_in(error: Any) -> str:
     """The message of an error, which can be a text, an object or a list; safe to display."""
-    return one_line(_error_text(error) or str(error))
+    return one_line(_error_text(error)) or one_line(repr(error))
 
 
 def one_line(text: str) -> str:

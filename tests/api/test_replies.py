@@ -13,6 +13,7 @@ from genai_host.api.error_replies import (
     error_object,
     error_of_reply,
     explain_unreadable,
+    message_in,
     one_line,
     service_error,
 )
@@ -319,12 +320,13 @@ def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
     [
         (None, None), ("", None), ({}, None), ({"code": 1}, {"code": 1}),
         ("a\nb", {"message": "a b"}), (5, {"message": "5"}),
-        ([{"message": "a"}, "b"], {"message": "a; b"}),
+        ([{"message": "a"}, "b"], {"message": "a; b"}), ("\x07", {"message": r"'\x07'"}),
     ],
 )  # fmt: skip
 def test_an_error_of_any_type_is_an_object(error: Any, found: Any) -> None:
     assert error_object({"error": error}) == found
     assert error_object({}) is None
+    assert found is None or message_in(found)
 
 
 def test_a_message_is_one_line_of_what_can_be_shown() -> None:
