@@ -144,6 +144,11 @@ class TestAnthropicMessages(Wire):
         {
             "type": "code_execution_tool_result", "tool_use_id": "srvtoolu_2", "content": {
                 "type": "code_execution_result", "stdout": "1", "return_code": 0}},
+        {
+            "type": "advisor_tool_result", "tool_use_id": "srvtoolu_2", "content": {
+                "type": "advisor_result", "text": "well"}},
+        {"type": "fallback", "from": {"model": "m-1"}, "to": {"model": "m-2"}},
+        {"type": "mcp_tool_listing", "input": {"server": "a"}, "tools": [{"name": "b"}]},
         {"type": "compaction", "content": "it was cold", "encrypted_content": "eA=="},
         {"type": "text", "text": "So.", "citations": []},
     )  # fmt: skip
@@ -202,6 +207,14 @@ class TestAnthropicMessages(Wire):
             self.ran
         )
 
+    def test_what_is_sent_is_not_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not for a service that has betas elsewhere, such as Bedrock, either."""
+        monkeypatch.delitem(AnthropicMessages.parameters, "betas")
+        with self.serving() as (service, client):
+            _, headers, _ = client.send(self.path, self.asked(*self.ran))
+        assert service.bodies[-1]["messages"][1]["content"][1] == self.ran[1]
+        assert DROPPED not in headers
+
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
         with self.serving(another=True) as (_, client):
             status, headers, _ = client.send(self.path, self.asked(*self.ran))
@@ -212,7 +225,10 @@ class TestAnthropicMessages(Wire):
             "messages[1].content[4].citations",
             "messages[1].content[6].server_tool_use",
             "messages[1].content[7].code_execution_tool_result",
-            "messages[1].content[8].compaction",
+            "messages[1].content[8].advisor_tool_result",
+            "messages[1].content[9].fallback",
+            "messages[1].content[10].mcp_tool_listing",
+            "messages[1].content[11].compaction",
         ]
 
 
@@ -227,7 +243,7 @@ def in_pieces(blocks: Any) -> Iterator[dict[str, Any]]:
             pieces = [block["text"][:half], block["text"][half:]]
             deltas = [*cited, *({"type": "text_delta", "text": each} for each in pieces if each)]
             begun = {"type": "text", "text": ""}
-        elif "input" in block:
+        elif block["type"].endswith("tool_use"):
             written = json.dumps(block["input"])
             deltas = [{"type": "input_json_delta", "partial_json": each} for each in ("", written)]
             begun["input"] = {}
@@ -251,7 +267,8 @@ def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for each in events:
         if each["type"] == "content_block_start":
             assert each["index"] == len(blocks)
-            assert not each["content_block"].get("input")
+            is_call = each["content_block"]["type"].endswith("tool_use")
+            assert not (is_call and each["content_block"]["input"])
             blocks.append(each["content_block"])
         elif each["type"] == "content_block_delta":
             block, delta = blocks[each["index"]], each["delta"]
@@ -260,5 +277,6 @@ def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             elif delta["type"] == "citations_delta":
                 block["citations"].append(delta["citation"])
             else:
+                assert block["type"].endswith("tool_use")
                 block["input"] = json.loads(delta["partial_json"])
     return blocks

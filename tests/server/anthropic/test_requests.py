@@ -54,6 +54,9 @@ def result(*content: Any) -> Any:
         ({"messages": [user(USE)]}, "messages[0].content[0].type"),
         ({"messages": [assistant({"type": "image"})]}, "messages[0].content[0].type"),
         ({"messages": [assistant({"type": "made_up"})]}, "messages[0].content[0].type"),
+        (
+            {"messages": [assistant({"type": "container_upload", "file_id": "f"})]},
+            "messages[0].content[0].type: unsupported"),
         ({"messages": [assistant({**USE, "id": ""})]}, "messages[0].content[0]"),
         ({"messages": [result()]}, "messages[0].content[0].tool_use_id"),
         (

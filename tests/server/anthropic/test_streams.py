@@ -9,7 +9,7 @@ from typing import Any
 import genai_feature_agent
 import pytest
 from anthropic_api import CLOCK, OWN, Api, anthropic_api, blocks_of, text, use
-from genai_wire_anthropic.server.replies import MessageWriter
+from genai_wire_anthropic.server.replies import MessageWriter, Stream
 
 from genai_host.api import (
     Completion,
@@ -152,6 +152,15 @@ class TestThoughts:
         pieces = [Delta(reasoning="h"), Delta(reasoning="m"), Delta("so")]
         found = written(pieces, [Reasoning("hm"), Text("so")], shows_thoughts=shows)
         assert found == [*([thinking("hm")] if shows else []), text("so")]
+
+    def test_that_are_hidden_leave_their_fields_out(self) -> None:
+        """Each delta has its own fields, also if the one before was not sent."""
+        hidden = Delta(reasoning="hm", extra={OWN: {"event": {"secret": 1}}})
+        cited = Delta(extra={OWN: {"citation": {"type": "char_location"}}})
+        stream = Stream(shows_thoughts=False)
+        sent = b"".join([*stream.add(hidden), *stream.add(cited)])
+        assert b"char_location" in sent
+        assert b"secret" not in sent
 
     def test_that_come_in_no_pieces(self) -> None:
         found = written([], [Reasoning("hm"), Text("so"), ToolCall("a", "clock")])

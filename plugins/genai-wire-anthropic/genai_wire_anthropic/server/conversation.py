@@ -7,7 +7,7 @@ thinking and prompt caching.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -157,7 +157,7 @@ _ROLES = ("user", "assistant", "system")
 _OF_ITS_SERVICE = frozenset(
     {
         "advisor_tool_result", "bash_code_execution_tool_result", "code_execution_tool_result",
-        "compaction", "container_upload", "fallback", "mcp_tool_listing", "mcp_tool_result",
+        "compaction", "fallback", "mcp_tool_listing", "mcp_tool_result",
         "mcp_tool_use", "redacted_thinking", "server_tool_use",
         "text_editor_code_execution_tool_result", "tool_search_tool_result",
         "web_fetch_tool_result", "web_search_tool_result",
@@ -167,13 +167,21 @@ _OF_ITS_SERVICE = frozenset(
 _HIDDEN_THOUGHT = "redacted_thinking"
 
 
-def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
+def messages_in(
+    body: JsonReader, has_dialect: Callable[[], bool]
+) -> tuple[list[Message], set[str]]:
     """Read the system prompt and the messages, oldest first, and the cache lifetimes of marked
-    blocks. Raises `ValidationError`."""
+    blocks. Raises `ValidationError`.
+
+    Args:
+        body: The request.
+        has_dialect: Whether the service has this format. Then it receives the blocks that only
+            such services write.
+    """
     given = body.objects("messages")
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))
-    reader = _Reader()
+    reader = _Reader(has_dialect)
     messages = [*reader.system(body, "system")]
     for each in given:
         messages += reader.messages(each)
@@ -183,7 +191,8 @@ def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
 class _Reader:
     """Reader of one conversation."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_dialect: Callable[[], bool]) -> None:
+        self._has_dialect = has_dialect
         self.ttls: set[str] = set()
         self._names: dict[str, str] = {}  # names of called tools, by call id
 
@@ -232,7 +241,7 @@ class _Reader:
         kind = block.text("type")
         if kind == "text":
             if citations := block.values("citations"):
-                _name_unless_sent(block, "citations")
+                self._name_unless_sent(block, "citations")
                 yield VendorPart(OWN, {"citations": citations})
             yield Text(block.text("text"), extra=block.extra_fields(*NEUTRAL))
         elif kind == "tool_use":
@@ -246,10 +255,15 @@ class _Reader:
                 block.drop_others()  # the service accepts no thoughts without a signature
         elif kind in _OF_ITS_SERVICE:
             if kind != _HIDDEN_THOUGHT:  # other services receive no thoughts at all
-                _name_unless_sent(block, kind)
+                self._name_unless_sent(block, kind)
             yield VendorPart(OWN, dict(block.value))
         else:
             raise _not_taken(block)
+
+    def _name_unless_sent(self, block: JsonReader, what: str) -> None:
+        """Report what only a service of this format receives."""
+        if not self._has_dialect():
+            block.drop_this(what)
 
     def _call(self, block: JsonReader) -> ToolCall:
         id, name = block.text("id"), block.text("name")
@@ -284,12 +298,6 @@ class _Reader:
         for block in given.objects(name):
             self.ttls.update(ttl_in(block))
             yield block
-
-
-def _name_unless_sent(block: JsonReader, what: str) -> None:
-    """Report what only a service of this format receives."""
-    if block.fields_for_service("type") is None:
-        block.drop_this(what)
 
 
 def _part_of_result(block: JsonReader) -> Part:

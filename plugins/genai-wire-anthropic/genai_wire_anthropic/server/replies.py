@@ -167,6 +167,7 @@ class Stream:
 
     def add(self, delta: Delta) -> Iterator[bytes]:
         own = delta.extra.get(OWN, {}) if delta.extra else {}
+        self._further = {}
         if "block" in own:
             self._text = True
             yield from self._begin({**_EMPTY, **own["block"]})
@@ -235,7 +236,8 @@ class Stream:
         yield self._piece(delta, kind, text)
 
     def _whole(self, block: ReplyBlock) -> Iterator[bytes]:
-        if "input" in block:  # some clients read it only in a delta
+        if block["type"].endswith("tool_use") and "input" in block:
+            # some clients read it only in a delta
             yield from self._begin({**block, "input": {}})
             given = write_json(block["input"]).decode()
             yield self._piece("input_json_delta", "partial_json", given)

@@ -217,7 +217,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
         lambda: can().dialect == OWN and {"betas", EXTRA_BODY} <= can().parameters.keys()
     )
     body.carry(OWN, is_own, played_kinds(host, model))
-    messages, cached = messages_in(body)
+    messages, cached = messages_in(body, lambda: can().dialect == OWN)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
     taken = cache(lambda: can().parameters)
