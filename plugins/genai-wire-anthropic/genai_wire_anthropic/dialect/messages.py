@@ -259,7 +259,7 @@ def _with_tools_of(call: ChatCall, types: Iterable[str]) -> ChatCall:
     fitting = (missing.get(tool.name, tool) for tool in call.tools)
     tools = [tool for tool in fitting if tool is not None]
     is_left_out = call.tool_choice in missing and missing[call.tool_choice] is None
-    return evolve(call, tools=tools, tool_choice=None if is_left_out else call.tool_choice)
+    return evolve(call, tools=tools, tool_choice="auto" if is_left_out else call.tool_choice)
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
