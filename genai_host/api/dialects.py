@@ -349,6 +349,8 @@ class Dialect(ABC, Generic[C, R]):
         parameters: JSON Schemas of the supported model parameters, by name.
         price_parameters: Parameters that change the price, so that the list price does not apply.
         reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
+        extensible: The same for objects to which `extra_body` can add fields. These are left out of
+            a request without the object.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
@@ -361,6 +363,7 @@ class Dialect(ABC, Generic[C, R]):
     parameters: ClassVar[Mapping[str, Any]] = {}
     price_parameters: ClassVar[frozenset[str]] = frozenset()
     reserved: ClassVar[frozenset[str]] = frozenset({"messages", "model", "stream", "tools"})
+    extensible: ClassVar[frozenset[str]] = frozenset()
     variant: ClassVar[Mapping[str, Any]] = {}
     accepts_tokens: ClassVar[bool] = False
 

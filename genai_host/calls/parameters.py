@@ -17,12 +17,15 @@ class ParameterChecker:
 
     Args:
         candidate: The candidate; its `parameters` are the accepted ones.
-        reserved: Fields that the dialect writes, which `extra_body` cannot set.
+        reserved, extensible: See `Dialect`.
     """
 
-    def __init__(self, candidate: Candidate, reserved: Collection[str]) -> None:
+    def __init__(
+        self, candidate: Candidate, reserved: Collection[str], extensible: Collection[str] = ()
+    ) -> None:
         self._candidate = candidate
         self._reserved = reserved
+        self._extensible = extensible
         self._validators: dict[str, SchemaValidator] = {}
 
     def check(self, given: Mapping[str, Any]) -> None:
@@ -56,7 +59,12 @@ class ParameterChecker:
                 valid,
             ) from error
         if name == EXTRA_BODY:
-            wrong = [field for field in value if field in self._reserved]
+            wrong = [
+                field
+                for field, given in value.items()
+                if field in self._reserved
+                or (field in self._extensible and not isinstance(given, Mapping))
+            ]
             if wrong:
                 raise self._error(
                     name,
@@ -79,19 +87,30 @@ class ParameterChecker:
 
 
 def with_extra_body(
-    body: Mapping[str, Any], extra: Mapping[str, Any], place: str = EXTRA_BODY
+    body: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    extensible: Collection[str] = (),
+    place: str = EXTRA_BODY,
 ) -> dict[str, Any]:
     """Merge further fields into a body.
+
+    Args:
+        body: The body.
+        extra: The fields.
+        extensible: See `Dialect`.
+        place: Path of the body, for errors.
 
     Raises:
         InvalidParameter: The host sets one of the fields.
     """
     joined = dict(body)
     for name, value in extra.items():
+        if name in extensible and not isinstance(body.get(name), Mapping):
+            continue
         if name not in body:
             joined[name] = value
         elif isinstance(value, Mapping) and isinstance(body[name], Mapping):
-            joined[name] = with_extra_body(body[name], value, f"{place}.{name}")
+            joined[name] = with_extra_body(body[name], value, (), f"{place}.{name}")
         else:
             raise InvalidParameter(
                 f"{place}.{name} cannot be set: the host sets {name} in this request",

@@ -107,6 +107,7 @@ class PassThrough(Dialect[ChatCall, Completion]):
         self.dialect = dialect
         self.price_parameters = dialect.price_parameters  # type: ignore[misc]  # of this dialect
         self.reserved = dialect.reserved  # type: ignore[misc]  # of this dialect
+        self.extensible = dialect.extensible  # type: ignore[misc]  # of this dialect
         self._request = request
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:

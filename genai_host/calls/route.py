@@ -106,7 +106,7 @@ class Route:
         self._observers = observers
         self._clock = clock
         self._prices = prices
-        self._parameters = ParameterChecker(candidate, dialect.reserved)
+        self._parameters = ParameterChecker(candidate, dialect.reserved, dialect.extensible)
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The given parameters, with the defaults of the model.
@@ -342,7 +342,8 @@ class Route:
         with self._watching("prepare_request"):
             request = self._dialect.prepare_request(call)
         if extra:
-            request = evolve(request, body=with_extra_body(request.body, extra))
+            body = with_extra_body(request.body, extra, self._dialect.extensible)
+            request = evolve(request, body=body)
         further = self._observers.headers(report.id, self.info) if report.id else None
         if further:
             request = evolve(request, headers={**further, **request.headers})

@@ -61,6 +61,7 @@ def dialect() -> Any:
     return mock.Mock(
         price_parameters=frozenset({"tier"}),
         reserved=frozenset({"model"}),
+        extensible=frozenset({"choice"}),
         variant={"limit": "most", "unlimited": "none"},
     )
 
@@ -90,6 +91,7 @@ def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:
     through = PassThrough(dialect, REQUEST)
     assert through.price_parameters == {"tier"}
     assert through.reserved == {"model"}
+    assert through.extensible == {"choice"}
     dialect.extract_result.return_value = RESULT
     found = through.extract_result(CALL, ProviderReply(b"whole"))
     assert isinstance(found, PassedCompletion)

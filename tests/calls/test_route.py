@@ -62,6 +62,7 @@ class Wire(Dialect[ChatCall, Completion]):
 
     name = "wire"
     endpoint = DialectEndpoint(extra_fields={"from_dialect": 1}, omit_fields=("secret",))
+    extensible = frozenset({"variant", "choice"})
     capabilities = frozenset({"stream", "tools"})
     parameters = standard_parameters("temperature", "top_p", "max_tokens", "stop")
     variant = {"name": "dialect", "kept": True}
@@ -236,7 +237,9 @@ class TestParameters:
         provider.extra_body = {"kept": [1], "top_k": 1, "parameters": {"min_p": 0.5}}
         host.refresh()
         extra = {"top_k": 40, "chat_template_kwargs": {"enable_thinking": False}}
-        told = say(host, extra_body=extra)
+        told = say(host, extra_body={**extra, "variant": {"new": 1}, "choice": {"new": 1}})
+        assert told["variant"]["new"] == 1
+        assert "choice" not in told  # the dialect writes none
         assert (told["kept"], told["top_k"]) == ([1], 40)
         assert told["chat_template_kwargs"] == {"enable_thinking": False}
         assert told["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
@@ -247,6 +250,8 @@ class TestParameters:
             ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
             ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
             ({"parameters": 1}, "extra_body.parameters cannot be set"),
+            ({"variant": {"name": 1}}, "extra_body.variant.name cannot be set"),
+            ({"choice": "any"}, "extra_body cannot set choice"),
             ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
         ],
     )

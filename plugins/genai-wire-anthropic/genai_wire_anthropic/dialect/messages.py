@@ -306,6 +306,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     endpoint = DialectEndpoint(path="/v1/messages")
     price_parameters = frozenset({"service_tier", "speed"})
     reserved = frozenset({"messages", "model", "stream", "system", "tools"})
+    extensible = frozenset({"tool_choice"})
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
         **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),

@@ -106,6 +106,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     reserved = frozenset(
         {"function_call", "functions", "messages", "model", "n", "stream", "tools"}
     )
+    extensible = frozenset({"tool_choice"})
     variant = {
         "max_tokens": "max_tokens",
         "system_role": "system",

@@ -102,6 +102,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             "stream", "tools",
         }
     )  # fmt: skip
+    extensible = frozenset({"tool_choice"})
     variant = {
         "system_role": "system",
         "encrypted_reasoning": False,
