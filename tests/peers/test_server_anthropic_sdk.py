@@ -178,9 +178,16 @@ def test_tools(side: Side) -> None:
     assert side.fake.prompts[-1].tools == ("weather",)
 
 
-def test_tools_of_the_service_are_refused(side: Side) -> None:
+def test_tools_that_a_service_runs_are_named_as_left_out(side: Side) -> None:
     tool = {"type": "web_search_20260318", "name": "web_search"}
-    with pytest.raises(anthropic.BadRequestError, match="web_search_20260318"):
+    reply = side.client.messages.with_raw_response.create(**ASK, tools=[tool])
+    assert "web_search" in reply.headers["x-genai-host-dropped"]
+    assert side.fake.prompts[-1].tools == ()
+
+
+def test_tools_that_only_the_client_knows_are_refused(side: Side) -> None:
+    tool = {"type": "bash_20250124", "name": "bash"}
+    with pytest.raises(anthropic.BadRequestError, match="bash_20250124"):
         side.client.messages.create(**ASK, tools=[tool])
 
 

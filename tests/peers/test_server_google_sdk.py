@@ -184,15 +184,11 @@ def test_functions_are_declared(side: Side) -> None:
     assert side.fake.prompts[-1].tools == ("look",)
 
 
-def test_googles_own_tools_are_refused(side: Side) -> None:
-    with pytest.raises(errors.ClientError, match="googleSearch"):
-        side.client.models.generate_content(
-            model="fake",
-            contents="hi",
-            config=types.GenerateContentConfig(
-                tools=[types.Tool(google_search=types.GoogleSearch())]
-            ),
-        )
+def test_tools_that_a_service_runs_are_named_as_left_out(side: Side) -> None:
+    config = types.GenerateContentConfig(tools=[types.Tool(google_search=types.GoogleSearch())])
+    reply = side.client.models.generate_content(model="fake", contents="hi", config=config)
+    assert "googleSearch" in reply.sdk_http_response.headers["x-genai-host-dropped"]
+    assert side.fake.prompts[-1].tools == ()
 
 
 class Trip(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
