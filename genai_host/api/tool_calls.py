@@ -126,8 +126,17 @@ class ToolCallAssembler:
         name: str,
         arguments: str,
         extra: Mapping[str, Any] | None = None,
+        parameter: str = "",
     ) -> None:
         """Add a chunk. For `extra`, see `Part`.
+
+        Args:
+            index: Its index, if it has one.
+            id: Its id, or an empty string.
+            name: The name of the tool, or a part of it.
+            arguments: A part of the arguments.
+            extra: Unknown fields.
+            parameter: Name of the only parameter, if its plain text is sent instead of JSON.
 
         Raises:
             MalformedReply: The chunk cannot be assigned to a call.
@@ -146,16 +155,18 @@ class ToolCallAssembler:
             self._at_index[index] = call
         if id:
             self._by_id.setdefault((index, id), call)
+        call.parameter = call.parameter or parameter
         call.add(id, name, arguments)
         if extra is not None:
             call.extras.append(extra)
 
     def calls(self) -> list[ToolCall]:
         """All calls so far, in order."""
-        ordered = sorted(self._calls, key=lambda call: call.place)
-        return distinct_calls(
-            read_tool_call(each.id, each.name, each.text(), each.extra()) for each in ordered
-        )
+        return distinct_calls(self.received())
+
+    def received(self) -> list[ToolCall]:
+        """All calls so far, in order, with the ids that the service gave."""
+        return [each.call() for each in sorted(self._calls, key=lambda call: call.place)]
 
 
 def _name(call: _Call | None) -> str:
@@ -183,6 +194,7 @@ class _Call:
         self.place = place
         self.id = ""
         self.name = name
+        self.parameter = ""
         self.extras: list[Mapping[str, Any]] = []
         self._pieces: list[str] = []
         self._size = 0
@@ -199,15 +211,16 @@ class _Call:
             return id != self.id or (self._is_whole() and self._is_different(arguments))
         if self._is_whole():
             return bool(arguments.strip()) or name != self.name
-        return self._is_begun and name != self.name
+        return self._is_begun and name != self.name != ""
 
     def add(self, id: str, name: str, arguments: str) -> None:
         self.id = self.id or id
         self._is_named_again = bool(name) and self._is_whole()
-        if self._is_named_again and len(arguments) == self._size and arguments == self.text():
+        is_repeated = bool(id and name and self.parameter) or self._is_named_again
+        if is_repeated and len(arguments) == self._size and arguments == self.text():
             return
         if name and name != self.name:
-            if self._is_begun:
+            if self._is_begun and self.name:
                 raise malformed("a tool call has two names")
             self.name += name
         if self._is_placeholder() and arguments.lstrip().startswith("{"):
@@ -220,7 +233,12 @@ class _Call:
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def extra(self) -> Mapping[str, Any] | None:
+    def call(self) -> ToolCall:
+        if self.parameter:
+            return ToolCall(self.id, self.name, {self.parameter: self.text()}, extra=self._extra())
+        return read_tool_call(self.id, self.name, self.text(), self._extra())
+
+    def _extra(self) -> Mapping[str, Any] | None:
         """The fields of all chunks; earlier ones have priority."""
         fields: dict[str, Any] = {}
         for each in self.extras:
@@ -235,10 +253,13 @@ class _Call:
     def _is_placeholder(self) -> bool:
         """Whether the arguments are an empty object, which some services send before the real
         ones."""
-        return self._size <= len(_EMPTY) and self.text() == _EMPTY
+        return not self.parameter and self._size <= len(_EMPTY) and self.text() == _EMPTY
 
     def _is_whole(self) -> bool:
-        """Whether the arguments are a complete value; each chunk is scanned once."""
+        """Whether the arguments are a complete value, which plain text never is; each chunk is
+        scanned once."""
+        if self.parameter:
+            return False
         for piece in self._pieces[self._scanned :]:
             self._scan.feed(piece)
         self._scanned = len(self._pieces)

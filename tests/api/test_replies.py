@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -109,11 +110,13 @@ def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, fou
 UTC, CET = '{"tz":"UTC"}', '{"tz":"CET"}'
 
 
-def assembled(*pieces: tuple[int | None, str, str, str]) -> list[tuple[str, str, Any]]:
+def assembled(
+    *pieces: tuple[int | None, str, str, str], parameter: str = ""
+) -> list[tuple[str, str, Any]]:
     """The calls, as id, name and arguments."""
     assembler = ToolCallAssembler()
     for index, id, name, arguments in pieces:
-        assembler.add(index=index, id=id, name=name, arguments=arguments)
+        assembler.add(index=index, id=id, name=name, arguments=arguments, parameter=parameter)
     calls = assembler.calls()
     return [(call.id, call.name, call.malformed or call.arguments) for call in calls]
 
@@ -184,6 +187,27 @@ def test_calls_stand_in_the_order_of_their_indexes() -> None:
 def test_a_call_with_two_names_is_malformed() -> None:
     with pytest.raises(MalformedReply, match="two names"):
         assembled((0, "a", "f", '{"tz":'), (0, "a", "g", '"UTC"}'))
+
+
+TEXTS: Mapping[str, tuple[Sequence[Any], list[tuple[str, str, str]]]] = {
+    "no index": ([(None, "a", "f", "{}"), (None, "b", "f", "y")],
+                 [("a", "f", "{}"), ("b", "f", "y")]),
+    "one index": ([(0, "a", "f", "x"), (0, "b", "f", "y"), (0, "b", "", "z")],
+                  [("a", "f", "x"), ("b", "f", "yz")]),
+    "an index at first": ([(0, "a", "f", "{}"), (None, "", "", "{y")], [("a", "f", "{}{y")]),
+    "a name in pieces": ([(0, "a", "f", ""), (0, "", "g", "x")], [("a", "fg", "x")]),
+    "a late name": ([(0, "a", "", "x"), (0, "", "f", "y")], [("a", "f", "xy")]),
+    "a repeated name": ([(0, "a", "f", "[]"), (0, "", "f", "[]")], [("a", "f", "[][]")]),
+    "all repeated": ([(0, "a", "f", "x"), (0, "a", "f", "x")], [("a", "f", "x")]),
+    "no text": ([(0, "a", "f", "")], [("a", "f", "")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pieces", "calls"), TEXTS.values(), ids=TEXTS)
+def test_arguments_may_be_plain_text(pieces: Any, calls: Any) -> None:
+    assert assembled(*pieces, parameter="in") == [
+        (id, name, {"in": text}) for id, name, text in calls
+    ]
 
 
 def test_each_call_has_an_id_of_its_own() -> None:

@@ -210,6 +210,12 @@ class TestReplies(ChatReplies):
             [calling(index=0, id="1", type="custom", custom={"name": "patch", "input": ""}),
              *(calling(index=0, custom={"input": each}) for each in '{"é"} "'), DONE],
             [Delta(tool_call=PATCH)], said(PATCH, finish="tool_calls")),
+        **{f"custom calls with {index or 'no index'}": (
+            [calling(**index, id="1", type="custom", custom={"name": "patch", "input": '{"é"} '}),
+             calling(**index, custom={"input": '"'}), calling(**index, **CUSTOM_2), DONE],
+            [Delta(tool_call=PATCH), Delta(tool_call=evolve(PATCH, id="2"))],
+            said(PATCH, evolve(PATCH, id="2"), finish="tool_calls"))
+           for index in ({}, {"index": 0})},
         "former call": ([delta(FORMER), DONE], [Delta(tool_call=FORMER_LOOK)],
                         said(FORMER_LOOK, finish="tool_calls")),
         "usage": ([A, {"choices": [], "usage": USAGE}, DONE], [Delta("a")],

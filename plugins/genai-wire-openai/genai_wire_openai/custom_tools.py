@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import ToolCall, read_tool_call, write_json
+from genai_host.api import ToolCall, write_json
 
 INPUT = "input"
 
@@ -30,29 +30,6 @@ def input_of(call: ToolCall) -> str:
     if isinstance(text, str):
         return text
     return call.malformed or write_json(call.arguments).decode()
-
-
-class StreamedInputs:
-    """The inputs of streamed calls. Each becomes the beginning of the arguments, in JSON, whose end
-    is added to the complete call."""
-
-    def __init__(self) -> None:
-        self._names: dict[int | None, str] = {}  # by index
-
-    def add(self, index: int | None, name: str, text: str) -> str:
-        """Return a chunk of the arguments, for a chunk of the input."""
-        begin = "" if index in self._names else _BEGIN
-        self._names.setdefault(index, name)
-        return begin + write_json(text).decode()[1:-1]
-
-    def ended(self, call: ToolCall) -> ToolCall:
-        """Return a call with its arguments complete."""
-        if call.name in self._names.values() and call.malformed.startswith(_BEGIN):
-            return read_tool_call(call.id, call.name, f'{call.malformed}"}}', call.extra)
-        return call
-
-
-_BEGIN = f'{{"{INPUT}":"'
 
 
 def names_in(tools: object) -> frozenset[str]:

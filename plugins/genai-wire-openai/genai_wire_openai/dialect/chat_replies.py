@@ -40,8 +40,8 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import GenerationError, IncompleteReply
-from genai_wire_openai.custom_tools import StreamedInputs
-from genai_wire_openai.dialect.chat_content import NAME, WireCall, read_content
+from genai_wire_openai.custom_tools import INPUT
+from genai_wire_openai.dialect.chat_content import NAME, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
 
 _KNOWN: Mapping[str, frozenset[str]] = {
@@ -150,7 +150,6 @@ class ChatDecoder:
         self._reasoning: list[str] = []
         self._refused = False
         self._calls = ToolCallAssembler()
-        self._inputs = StreamedInputs()
         self._is_answered = False
         self._whole_calls: list[ToolCall] = []  # of whole messages
         self._finish = ""
@@ -204,8 +203,9 @@ class ChatDecoder:
                 index=call.at,
                 id=call.id,
                 name=call.name,
-                arguments=self._arguments_of(call),
+                arguments=arguments_as_text(call.arguments),
                 extra=call.extra,
+                parameter=INPUT if call.is_custom else "",
             )
         finish = choice.get("finish_reason")
         if finish is not None:
@@ -237,13 +237,8 @@ class ChatDecoder:
             self._reasoning.append(reasoning)
         return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
 
-    def _arguments_of(self, call: WireCall) -> str:
-        if call.is_custom:
-            return self._inputs.add(call.at, call.name, call.arguments)
-        return arguments_as_text(call.arguments)
-
     def _ended_calls(self) -> list[ToolCall]:
-        streamed = [self._inputs.ended(call) for call in self._calls.calls()]
+        streamed = self._calls.calls()
         return _united(streamed, self._whole_calls) if self._whole_calls else streamed
 
     def finish(self) -> Completion:
