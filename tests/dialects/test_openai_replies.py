@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 import pytest
@@ -66,10 +66,29 @@ NO_ID = {"function": {"name": "f", "arguments": "{}"}}
 BY_ID: list[dict[str, Any]] = [{**NO_ID, "id": each} for each in "ab"]
 REPEATED: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]], list[str]]] = [
     ("without ids", [NO_ID], [NO_ID, NO_ID], ["call_0", "call_1"]),
-    ("with ids in chunks only", BY_ID[:1], [NO_ID], ["call_0"]),
+    ("with ids in chunks only", BY_ID[:1], [NO_ID], ["a"]),
     ("with ids", BY_ID, BY_ID, ["a", "b"]),
+    ("with some ids", [BY_ID[0], NO_ID], [NO_ID, NO_ID], ["a", "call_1"]),
+    ("with ids in one event only", [NO_ID], BY_ID, ["a", "b"]),
+    ("with other ids", BY_ID[:1], BY_ID[1:], ["a", "b"]),
 ]
 """Calls in chunks, those in a whole message after them, and the ids of all."""
+
+
+def named(name: str, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": "{}"}, **more}
+
+
+MESSAGES: Mapping[str, tuple[list[list[dict[str, Any]]], list[tuple[str, str]]]] = {
+    "others without ids": ([[named("f")], [named("g")]], [("call_0", "f"), ("call_1", "g")]),
+    "an id like one of the host": ([[named("f", id="call_0")], [named("g")]],
+                                   [("call_0", "f"), ("call_1", "g")]),
+    "the same": ([[named("f"), named("f")]] * 3, [("call_0", "f"), ("call_1", "f")]),
+    "more each time": ([[named("f")], [named("f"), named("g")], [named("f", id="a")]],
+                       [("call_0", "g"), ("a", "f")]),
+    "one id for several": ([[named("f", id="a"), named("g", id="a")]] * 2,
+                           [("a", "f"), ("call_1", "g")]),
+}  # fmt: skip
 
 objects = st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.text(), max_size=3)
 functions = st.fixed_dictionaries(
@@ -184,6 +203,15 @@ class TestReplies(ChatReplies):
              choice({"tool_calls": whole}), DONE],
             None, said(*(ToolCall(id, "f") for id in found), finish="tool_calls"))
            for ids, chunks, whole, found in REPEATED},
+        **{f"calls in several events, {name}": (
+            [*(choice({"tool_calls": calls}) for calls in given), DONE],
+            None, said(*starmap(ToolCall, found), finish="tool_calls"))
+           for name, (given, found) in MESSAGES.items()},
+        "unknown fields of a call in one event": (
+            [calling(index=0, **named("f"), new=1),
+             choice({"tool_calls": [named("f", id="a", new=2)]}), DONE],
+            None, said(ToolCall("a", "f", extra={"openai-chat": {"new": 2}}),
+                       finish="tool_calls")),
         "cut, then not": ([A, ended("length"), ended("stop"), DONE], [Delta("a")],
                           said("a", finish="length", vendor="length")),
         "not, then cut": ([A, ended("stop"), ended("length"), DONE], [Delta("a")],

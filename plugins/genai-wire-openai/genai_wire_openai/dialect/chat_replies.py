@@ -10,8 +10,11 @@ in fields that are not part of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
+
+from attrs import evolve
 
 from genai_host.api import (
     NO_USAGE,
@@ -151,7 +154,8 @@ class ChatDecoder:
         self._refused = False
         self._calls = ToolCallAssembler()
         self._is_answered = False
-        self._whole_calls: list[ToolCall] = []  # of whole messages
+        self._whole_calls: list[list[ToolCall]] = []  # of whole messages
+        self._sent: set[str] = set()  # unknown fields of messages
         self._finish = ""
         self._usage = NO_USAGE
         self._logprobs: dict[str, Any] | None = {} if logprobs else None
@@ -191,8 +195,8 @@ class ChatDecoder:
         content = read_content(message)
         self._refused = self._refused or content.refused
         if is_whole:  # it repeats what came in chunks
-            calls = distinct_calls(each.whole() for each in content.calls)
-            self._whole_calls = _united(self._whole_calls, calls)
+            if content.calls:
+                self._whole_calls.append([each.whole() for each in content.calls])
             content = content._replace(
                 text="" if self._text else content.text,
                 reasoning="" if self._reasoning else content.reasoning,
@@ -238,8 +242,9 @@ class ChatDecoder:
         return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
 
     def _ended_calls(self) -> list[ToolCall]:
-        streamed = self._calls.calls()
-        return _united(streamed, self._whole_calls) if self._whole_calls else streamed
+        if not self._whole_calls:
+            return self._calls.calls()
+        return distinct_calls(_united([self._calls.received(), *self._whole_calls]))
 
     def finish(self) -> Completion:
         if not self.ended:
@@ -262,12 +267,31 @@ class ChatDecoder:
         )
 
 
-def _united(calls: Sequence[ToolCall], whole: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls of chunks and those of a whole message, which may repeat them, without ids."""
-    ids = {call.id for call in whole}
-    contents = {_content(call) for call in whole}
-    others = [each for each in calls if each.id not in ids and _content(each) not in contents]
-    return [*others, *whole]
+def _united(groups: Iterable[Iterable[ToolCall]]) -> list[ToolCall]:
+    """The calls of chunks and of whole messages, each of which may repeat those before, with or
+    without their ids. The last arguments of an id count, and its first unknown fields."""
+    found: dict[tuple[Any, int], ToolCall] = {}
+    for calls in groups:
+        numbers: Counter[Any] = Counter()  # in the group
+        for call in calls:
+            content = _content(call)
+            if call.id and (call.id, content) in numbers:
+                continue
+            numbers.update([content, call.id, (call.id, content)])
+            key = call.id or content
+            before = found.get((key, numbers[key]), call)
+            found[key, numbers[key]] = evolve(call, extra=before.extra or call.extra)
+    with_id = defaultdict[Any, list[tuple[Any, int]]](list)
+    for place, call in found.items():
+        if call.id:
+            with_id[_content(call)].append(place)
+    for place, call in [*found.items()]:
+        content, number = place
+        if not call.id and number <= len(same := with_id[content]):
+            named = found[same[number - 1]]
+            found[same[number - 1]] = evolve(named, extra=named.extra or call.extra)
+            del found[place]
+    return [*found.values()]
 
 
 def _content(call: ToolCall) -> tuple[Any, ...]:
