@@ -333,6 +333,22 @@ def test_a_number_as_reason_is_no_end() -> None:
         TestReplies().streamed([delta({"content": "a"}, finish_reason=0)])
 
 
+def test_a_whole_message_after_chunks_repeats_no_fields() -> None:
+    logprobs = {"content": [{"token": "a", "logprob": -1}]}
+    said: dict[str, Any] = {"content": "a", "reasoning_details": DETAILS}
+    decoder = ChatDecoder(logprobs=True)
+    chunk, whole = delta(said, logprobs=logprobs), choice({**said, "new": 1}, logprobs=logprobs)
+    (first,) = decoder.feed(event(chunk))
+    (second,) = decoder.feed(event(whole))
+    assert first.extra == {
+        "logprobs": logprobs, "openai-chat": {"message": {"reasoning_details": DETAILS}},
+    }  # fmt: skip
+    assert second.extra == {"openai-chat": {"message": {"new": 1}}}
+    assert not decoder.feed(event(whole))
+    decoder.feed(event(ended("stop")))
+    assert decoder.finish().extra == {"logprobs": logprobs}
+
+
 _VALUES = [
     *WEIRD, "stop", "error", {"message": "m"}, [{"type": "thinking", "thinking": "t"}],
     [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}],

@@ -186,15 +186,18 @@ class ChatDecoder:
             self._usage = read_usage(usage)
         is_whole = choice.get("delta") in (None, {})  # sent by some proxies, also after chunks
         message = _message_in(choice) if is_whole else object_in(choice, "delta")
+        if is_whole:  # it repeats what came in chunks
+            message = {name: each for name, each in message.items() if name not in self._sent}
         unknown = _unknown(data, choice, message, neutral=_NOT_IN_CHUNKS)
         if unknown is not None:
+            self._sent.update(unknown[NAME].get("message", ()))
             self._unknown_usage = unknown[NAME].get("usage", self._unknown_usage)
         if not choice:
             return further if unknown is None else [Delta(extra=unknown), *further]
         self._is_answered = True
         content = read_content(message)
         self._refused = self._refused or content.refused
-        if is_whole:  # it repeats what came in chunks
+        if is_whole:
             if content.calls:
                 self._whole_calls.append([each.whole() for each in content.calls])
             content = content._replace(
@@ -214,7 +217,7 @@ class ChatDecoder:
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finish = weightier(self._finish, finish_word(finish))
-        extra = self._extra(choice)
+        extra = None if is_whole and self._logprobs else self._extra(choice)
         if unknown is not None:
             extra = {**(extra or {}), **unknown}
         return [*self._add(content.text, content.reasoning, extra), *further]
