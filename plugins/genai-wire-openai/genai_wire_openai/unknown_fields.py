@@ -35,7 +35,8 @@ def drop_unsent(
             if inner is None:
                 break
             reader, fields = inner, fields.get(each, {})
-        if name in fields:
-            dropped = reader.object(name)
-            assert dropped is not None
-            dropped.drop(*fields.pop(name))
+        else:
+            if name in fields:
+                dropped = reader.object(name)
+                assert dropped is not None
+                dropped.drop(*fields.pop(name))

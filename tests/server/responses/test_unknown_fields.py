@@ -65,6 +65,7 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
         ({"text": {"format": {"type": "text", "new": 1}}}, {"text": None}, "text.format.new"),
         ({"text": {"format": FORM}}, {"text": {"format": {**FORM, "strict": False}}}, ""),
         ({"text": {"format": FORM}, "model": "plain/m"}, {"text": {}}, "text.format.new"),
+        ({"format": "x", "model": "plain/m"}, {"format": "x"}, ""),
         ({"reasoning": {"new": 1}}, {"reasoning": {"new": 1}}, ""),
         ({"stream": True, "stream_options": {"include_obfuscation": False}},
          {"stream_options": {"include_obfuscation": False}}, ""),
