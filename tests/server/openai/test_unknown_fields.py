@@ -36,7 +36,11 @@ def service() -> Iterator[FakeService]:
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
     """An API before the service."""
     url: dict[str, Any] = {"base_url": service.url}
-    providers = {"gate": url, "plain": {**url, "lacks": ["schema", "stream"]}}
+    providers = {
+        "gate": url,
+        "plain": {**url, "lacks": ["schema", "stream"]},
+        "other": {**url, "json_object": False},
+    }
     config = Config(
         providers={
             name: InstanceConfig("openai-compatible", settings=settings)
@@ -70,9 +74,11 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
         ({"type": "json_schema",
           "json_schema": {"name": "answer", "schema": {"type": "object"}, "description": "x"}},
          {"type": "json_object"}, "response_format.json_schema.description"),
-        ({"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "new": [1]}},
+        ({"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "new": [1]},
+          "schema": {}},
          {"type": "json_schema",
-          "json_schema": {"name": "a", "schema": SCHEMA, "strict": False, "new": [1]}}, ""),
+          "json_schema": {"name": "a", "schema": SCHEMA, "strict": False, "new": [1]}},
+         "response_format.schema"),
     ],
 )  # fmt: skip
 def test_the_format_of_an_answer(
@@ -80,6 +86,14 @@ def test_the_format_of_an_answer(
 ) -> None:
     body, left_out = sent(api, service, response_format=form)
     assert (body.get("response_format"), left_out) == (expected, dropped)
+
+
+def test_a_service_without_any_object(api: Api, service: FakeService) -> None:
+    given = {"type": "json_object", "name": "x", "strict": True, "description": "x"}
+    body, left_out = sent(api, service, model="other/m", response_format=given)
+    inner = {"name": "answer", "schema": {"type": "object"}, "strict": False}
+    assert body["response_format"] == {"type": "json_schema", "json_schema": inner}
+    assert left_out == ("response_format.description, response_format.name, response_format.strict")
 
 
 def test_a_model_without_schemas(api: Api, service: FakeService) -> None:

@@ -20,8 +20,13 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.part
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
-CLOCK = {"type": "function", "name": "clock", "parameters": {"type": "object"}}
-FORM = {"type": "json_schema", "name": "answer", "schema": SCHEMA, "new": 1}
+CLOCK: dict[str, Any] = {"type": "function", "name": "clock", "parameters": {"type": "object"}}
+FORM: dict[str, Any] = {"type": "json_schema", "name": "answer", "schema": SCHEMA, "new": 1}
+ANY: dict[str, Any] = {**FORM, "name": "a", "schema": {"type": "object"}, "description": "x",
+                       "strict": False}  # fmt: skip
+PATCH: dict[str, Any] = {"type": "custom", "name": "patch"}
+SPACE = {"type": "namespace", "name": "a", "tools": [CLOCK]}
+INNER: dict[str, Any] = {"type": "function", "name": "clock", "namespace": "a"}
 SAID = {"type": "message", "content": [{"type": "output_text", "text": "{}"}]}
 REPLY: dict[str, Any] = {"status": "completed", "output": [SAID]}
 END = json.dumps({"type": "response.completed", "response": REPLY}).encode()
@@ -36,8 +41,12 @@ def service() -> Iterator[FakeService]:
 @pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
     """An API before the service."""
-    url = {"base_url": service.url, "serves": ["openai-responses"]}
-    providers = {"gate": url, "plain": {**url, "lacks": ["schema", "stream"]}}
+    url: dict[str, Any] = {"base_url": service.url, "serves": ["openai-responses"]}
+    providers = {
+        "gate": url,
+        "plain": {**url, "lacks": ["schema", "stream"]},
+        "other": {**url, "json_object": False},
+    }
     config = Config(
         providers={
             name: InstanceConfig("openai-compatible", settings=settings)
@@ -66,6 +75,12 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
         ({"text": {"format": FORM}}, {"text": {"format": {**FORM, "strict": False}}}, ""),
         ({"text": {"format": FORM}, "model": "plain/m"}, {"text": {}}, "text.format.new"),
         ({"format": "x", "model": "plain/m"}, {"format": "x"}, ""),
+        ({"text": {"format": {**ANY, "type": "json_object"}}, "model": "other/m"},
+         {"text": {"format": {"type": "json_schema", "name": "answer", "strict": False, "new": 1,
+                              "schema": {"type": "object"}}}},
+         "text.format.description, text.format.name, text.format.schema, text.format.strict"),
+        ({"text": {"format": {**ANY, "name": "answer"}}},
+         {"text": {"format": {"type": "json_object"}}}, "text.format.new"),
         ({"reasoning": {"new": 1}}, {"reasoning": {"new": 1}}, ""),
         ({"stream": True, "stream_options": {"include_obfuscation": False}},
          {"stream_options": {"include_obfuscation": False}}, ""),
@@ -76,6 +91,10 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
          {"tool_choice": {"type": "function", "name": "clock", "new": 1}}, ""),
         ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "tools": [CLOCK], "new": 1}},
          {"tool_choice": "auto"}, "tool_choice.tools[0].parameters, tool_choice.new"),
+        ({"tools": [PATCH], "tool_choice": {**PATCH, "new": 1}},
+         {"tool_choice": {"type": "function", "name": "patch"}}, "tool_choice.new"),
+        ({"tools": [SPACE], "tool_choice": {**INNER, "new": 1}},
+         {"tool_choice": {"type": "function", "name": "a__clock"}}, "tool_choice.new"),
         ({"tools": [{**CLOCK, "name": "auto"}],
           "tool_choice": {"type": "function", "name": "auto", "new": 1}},
          {"tool_choice": "required"}, "tool_choice.new"),

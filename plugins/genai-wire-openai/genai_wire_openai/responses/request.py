@@ -53,6 +53,8 @@ _READ = frozenset({
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 _PLACES = {"schema": ("text", "format"), "stream": ("stream_options",)}
 """Objects that are only sent for models with a capability."""
+_OF_SCHEMA = ("description", "name", "schema", "strict")
+"""Fields of a format with a schema."""
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -293,6 +295,7 @@ def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]
         form.drop_others()  # the object is not sent
         return None, repeated
     if kind == "json_object":
+        form.drop(*_OF_SCHEMA)  # it may be sent as `json_schema`
         return {"type": "object"}, repeated
     schema = form.mapping("schema")
     if schema is None:
@@ -303,4 +306,7 @@ def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]
         {"name": form.needed("name"), "schema": schema},
         **{name: value for name, value in more.items() if value is not None},
     )
-    return named_schema(form.needed("name"), schema), repeated
+    schema = named_schema(form.needed("name"), schema)
+    if schema == {"type": "object"}:
+        form.drop_others()  # it may be sent as `json_object`
+    return schema, repeated

@@ -178,7 +178,7 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         given = request.object("tool_choice")
         assert given is not None
         allowed, choice, chosen = _read_choice(given, client_tools, names)
-        if choice in CHOICES:
+        if choice in CHOICES or chosen["type"] == "custom" or "namespace" in chosen:
             given.drop_others()  # it is sent in another form
     else:
         choice = request.choice("tool_choice", CHOICES) or None

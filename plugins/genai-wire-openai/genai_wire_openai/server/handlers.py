@@ -211,7 +211,7 @@ def schema_in(body: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
 def _schema(form: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
     kind = form.choice("type", ("text", "json_object", "json_schema"))
     if kind == "json_object":  # some clients and services have a schema here
-        form.drop("json_schema")
+        form.drop("description", "json_schema", "name", "strict")  # it may be sent with a schema
         schema = form.mapping("schema")
         if schema is None:
             return {"type": "object"}, False
@@ -219,6 +219,7 @@ def _schema(form: JsonReader) -> tuple[Mapping[str, Any] | None, bool]:
         return schema, False
     if kind != "json_schema":
         return None, False
+    form.drop("schema")  # of `json_object`
     inner = form.object("json_schema")
     schema = None if inner is None else inner.mapping("schema")
     if inner is None or schema is None:
