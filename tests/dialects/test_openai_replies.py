@@ -23,8 +23,16 @@ DONE = b"[DONE]"
 LOOK, WAIT = ToolCall("1", "look", {"at": "é"}), ToolCall("2", "g")
 WIRE_LOOK = {"id": "1", "type": "function",
              "function": {"name": "look", "arguments": '{"at":"é"}'}}  # fmt: skip
-CUSTOM = {"id": "1", "type": "custom", "custom": {"name": "patch", "input": '{"é"} "'}}
+CUSTOM: dict[str, Any] = {
+    "id": "1",
+    "type": "custom",
+    "custom": {"name": "patch", "input": '{"é"} "'},
+}
 CUSTOM_2 = {**CUSTOM, "id": "2"}
+FLAT: list[dict[str, Any]] = [
+    {"id": "1", "type": "custom", **CUSTOM["custom"]},
+    {"id": "1", "name": "patch", "custom": {"input": CUSTOM["custom"]["input"]}},
+]
 PATCH = ToolCall("1", "patch", {"input": '{"é"} "'})
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
@@ -138,6 +146,11 @@ class TestReplies(ChatReplies):
         "call": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="stop"),
                  said(LOOK, finish="tool_calls", vendor="stop")),
         "custom call": (choice({"tool_calls": [CUSTOM]}), said(PATCH, finish="tool_calls")),
+        **{f"custom call like {call}": (
+            choice({"tool_calls": [call]}), said(PATCH, finish="tool_calls"))
+           for call in FLAT},
+        "call with an empty custom": (choice({"tool_calls": [{**WIRE_LOOK, "custom": {}}]}),
+                                      said(LOOK, finish="tool_calls")),
         "call at the limit": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="length"),
                               said(LOOK, finish="length", vendor="length")),
         "reason of a call": (

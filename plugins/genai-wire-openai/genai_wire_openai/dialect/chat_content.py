@@ -113,18 +113,19 @@ def _read_calls(message: Mapping[str, Any]) -> Iterator[WireCall]:
     for call in list_in(message, "tool_calls"):
         if not isinstance(call, dict):
             raise malformed("a tool call is not an object")
-        is_custom = isinstance(call.get("custom"), dict)
-        kind = "custom" if is_custom else "function"
-        function = call if "name" in call else object_in(call, kind)
+        is_custom = bool(object_in(call, "custom"))
+        is_custom = is_custom or (call.get("type") == "custom" and not call.get("function"))
         known = _IN_CUSTOM if is_custom else _IN_FUNCTION
-        unknown = unknown_fields(call, _IN_CALL if function is not call else _IN_CALL | known)
-        if inner := unknown_fields(function, known) if function is not call else None:
-            unknown["function"] = inner
+        inner = object_in(call, "custom" if is_custom else "function")
+        fields = {**call, **inner}  # some services send all fields in the call
+        unknown = unknown_fields(call, _IN_CALL | known)
+        if further := unknown_fields(inner, known):
+            unknown["function"] = further
         yield WireCall(
             index_in(call, "index"),
             id_in(call, "id"),
-            string_in(function, "name"),
-            string_in(function, INPUT) if is_custom else function.get("arguments"),
+            string_in(fields, "name"),
+            string_in(fields, INPUT) if is_custom else fields.get("arguments"),
             extra_of(NAME, unknown),
             is_custom,
         )
