@@ -20,6 +20,8 @@ PDF = "data:application/pdf;base64,UERG"
 FUNCTION = {"name": "weather", "arguments": '{"city":"Oslo"}'}
 CHAT_CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
 
+OF_STREAMS = {"stream_options": "services refuse it without a stream"}
+
 
 def chunk(*, finish: str | None = None, **delta: Any) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -30,6 +32,7 @@ class TestOpenAIChat(Wire):
     result_parts = texts  # images follow in a message of the user
     plugin = genai_wire_openai
     dialect = OpenAIChat()
+    named_if_whole = OF_STREAMS
     path = "/v1/chat/completions"
     neutral = ("metadata",)
     request = {
@@ -83,6 +86,7 @@ class TestOpenAIChat(Wire):
 class TestOpenAIResponses(Wire):
     plugin = genai_wire_openai
     dialect = OpenAIResponses()
+    named_if_whole = OF_STREAMS
     path = "/v1/responses"
     called = {
         "id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
