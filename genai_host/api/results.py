@@ -350,11 +350,13 @@ def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
         MalformedReply: The numbers or the sizes differ, or a vector is empty.
     """
     sizes = {len(vector) for vector in vectors}
-    if len(vectors) != texts or len(sizes) > 1 or 0 in sizes:
-        raise MalformedReply(
-            f"{texts} texts came back as {len(vectors)} vectors, or as some that are empty or of"
-            " several sizes"
-        )
+    if len(vectors) != texts:
+        raise MalformedReply(f"{texts} texts came back as {len(vectors)} vectors")
+    if 0 in sizes:
+        raise MalformedReply("a vector is empty")
+    if len(sizes) > 1:
+        shown = ", ".join(map(str, sorted(sizes)[:3]))
+        raise MalformedReply(f"the vectors have different sizes: {shown}")
 
 
 def read_vector(numbers: Any) -> list[float]:

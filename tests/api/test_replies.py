@@ -18,7 +18,7 @@ from genai_host.api.error_replies import (
     one_line,
     service_error,
 )
-from genai_host.api.results import finish_word, read_finish, weightier
+from genai_host.api.results import finish_word, must_be_vectors, read_finish, weightier
 from genai_host.api.tool_calls import ToolCallAssembler, distinct_calls, read_tool_call
 from genai_host.errors import (
     AuthenticationFailed,
@@ -105,6 +105,19 @@ def test_a_word_is_bounded() -> None:
 )
 def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, found: str) -> None:
     assert weightier(first, second) == found
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1]], "2 texts came back as 1 vectors"),
+        ([[1], []], "a vector is empty"),
+        ([[1], [2, 3]], "the vectors have different sizes: 1, 2"),
+    ],
+)
+def test_vectors_that_are_wrong(vectors: Any, message: str) -> None:
+    with pytest.raises(MalformedReply, match=message):
+        must_be_vectors(vectors, 2)
 
 
 UTC, CET = '{"tz":"UTC"}', '{"tz":"CET"}'
