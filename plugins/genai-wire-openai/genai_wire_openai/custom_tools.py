@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import ToolCall, write_json
+from genai_host.api import ToolCall, well_formed, write_json
 
 INPUT = "input"
 
@@ -34,8 +34,8 @@ def input_of(call: ToolCall) -> str:
 
 def names_in(tools: object) -> frozenset[str]:
     """Return the names of the custom tools in the field `tools` of a chat completion, which may be
-    invalid."""
+    invalid, as calls have them."""
     given = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
     custom = [each.get("custom") for each in given if each.get("type") == "custom"]
     names = [each.get("name") for each in custom if isinstance(each, dict)]
-    return frozenset(name for name in names if isinstance(name, str))
+    return frozenset(well_formed(name) for name in names if isinstance(name, str))

@@ -86,6 +86,13 @@ def test_a_call_is_in_the_form_of_its_tool(
     assert last["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_a_call_is_in_the_form_of_a_tool_with_a_malformed_name(api: Api) -> None:
+    api.fake.answer = lambda heard: said(ToolCall("a", "x\ud800", {"input": "y"}))
+    tool = {"type": "custom", "custom": {"name": "x\ud800"}}
+    message = api.completed(tools=[tool])["choices"][0]["message"]
+    assert [call["type"] for call in message["tool_calls"]] == ["custom"]
+
+
 @pytest.mark.parametrize("text", ["*** é", ""])
 def test_the_model_sees_its_call_and_the_result_again(api: Api, text: str) -> None:
     api.completed(HI, called(text), RESULT, tools=[PATCH])
@@ -130,6 +137,9 @@ def test_unknown_fields_are_named(api: Api) -> None:
          ".custom.format.type"),
         ({"type": "custom", "custom": {"name": "a", "format": {"type": "grammar"}}},
          ".custom.format"),
+        ({"type": "custom", "custom": {"name": "a", "format": {
+            "type": "grammar", "grammar": {"syntax": "lark", "definition": ""}}}},
+         ".custom.format.grammar.definition"),
     ],
 )  # fmt: skip
 def test_a_tool_that_is_wrong(api: Api, tool: Any, param: str) -> None:

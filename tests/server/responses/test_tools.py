@@ -19,7 +19,7 @@ from genai_host.errors import ValidationError
 
 pytestmark = pytest.mark.part
 
-PATCH = {
+PATCH: dict[str, Any] = {
     "type": "custom",
     "name": "apply_patch",
     "description": "edits files",
@@ -345,3 +345,8 @@ def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:
     reply = api.client.request("GET", url, data=None, params={}, headers=headers, timeout=60)
     assert reply.status_code == 426
     assert "use POST" in reply.json()["error"]["message"]
+
+
+def test_a_grammar_must_not_be_empty(api: Api) -> None:
+    tool = {**PATCH, "format": {**PATCH["format"], "definition": ""}}
+    assert api.refused(tools=[tool])["param"] == "tools[0].format.definition"

@@ -30,7 +30,7 @@ from genai_host.errors import NoRoute, ValidationError
 from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
 from genai_wire_openai.custom_tools import INPUT, PARAMETERS, input_of, with_grammar
 from genai_wire_openai.dialect.response_replies import NAME
-from genai_wire_openai.responses.fields import Fields, UnsupportedParameter
+from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 
 Item = dict[str, Any]
 MakeItemId = Callable[[str], str]
@@ -288,6 +288,8 @@ def _read_custom(tool: Fields) -> RepeatedTool:
     read = {"type": "text"}
     if form is not None and form.choice("type", ("text", "grammar")) == "grammar":
         read = {name: form.needed(name) for name in ("type", "syntax", "definition")}
+        if not read["definition"]:
+            raise MissingParameter("definition is missing", path=form.at("definition"))
     return {
         "type": "custom",
         "name": _read_name(tool),

@@ -352,7 +352,10 @@ def _custom(given: JsonReader) -> ToolSchema:
         grammar = form.object("grammar")
         if grammar is None:
             raise ValidationError("grammar is missing", path=form.path)
-        description = with_grammar(description, grammar.text("syntax"), grammar.text("definition"))
+        definition = grammar.text("definition")
+        if not definition:
+            raise ValidationError("definition is missing", path=grammar.at("definition"))
+        description = with_grammar(description, grammar.text("syntax"), definition)
     return offered_tool(given.text("name"), description, PARAMETERS, given.path)
 
 
