@@ -338,6 +338,27 @@ def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
     assert len(body["tools"]) == (1 if sent == "required" else 2)
 
 
+@pytest.mark.parametrize(("is_sent", "expected"), [(True, 2), (False, 1)])
+def test_each_type_of_a_tool_of_the_service_counts_once(is_sent: bool, expected: int) -> None:
+    """The host plays all types with one function."""
+    kinds = [WEB_SEARCH, WEB_SEARCH, PREVIEW, WEB_SEARCH]
+    request = Fields({"tools": [{"type": kind} for kind in kinds]}, "$")
+    request.carry("openai-responses", lambda: is_sent, ("web_search",))
+    tools = read_tools(request)
+    assert len({each.name for each in tools.offered}) == len(tools.offered) == expected
+    assert [each["type"] for each in tools.repeated] == [WEB_SEARCH, PREVIEW]
+    assert request.dropped == [f"tools[{at}].{WEB_SEARCH}" for at in (1, 3)]
+
+
+@pytest.mark.parametrize("played", ["web_search", ""])
+def test_tools_of_the_service_count_as_tools(played: str) -> None:
+    kinds = [f"web_search_2025_{number // 100:02}_{number % 100:02}" for number in range(512)]
+    request = Fields({"tools": [CLOCK, *({"type": kind} for kind in kinds)]}, "$")
+    request.carry("openai-responses", lambda: not played, (played,))
+    with pytest.raises(ValidationError, match="more than 512 tools"):
+        read_tools(request)
+
+
 def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:
     """Codex then does at once; on other statuses, it tries seven times."""
     headers = {"connection": "upgrade", "upgrade": "websocket"}

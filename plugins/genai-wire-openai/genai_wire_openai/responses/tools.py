@@ -154,24 +154,29 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
         ValidationError: A tool is invalid, or the chosen tool does not exist.
     """
     path = request.at("tools")
-    of_service: list[VendorTool] = []
+    of_service: dict[str, VendorTool] = {}
     read = read_tool_list(request, "tools", of_service)
     client_tools: dict[str, ClientTool] = {}
     own = chain.from_iterable(_functions(tool, path) for tool, path in read)
     further = _new(_in_items(input, request.at("input")), client_tools)
     schemas = each_once(_checked(chain(own, further), client_tools), path)
+    if len(schemas) + len(of_service) > MOST_TOOLS:
+        raise ValidationError(f"there are more than {MOST_TOOLS} tools", path=path)
     for function in _new(_in_items(previous, path), client_tools):
-        if len(client_tools) == MOST_TOOLS:
+        if len(client_tools) + len(of_service) == MOST_TOOLS:
             break
         client_tools[function.tool.function] = function.tool
         schemas.append(function.schema)
     names: dict[str, str] = {}  # of tools of the service, by type
-    for each in of_service:
-        name = each.kind
-        while name in client_tools or name in names.values():
-            name += "_"
-        names[each.name] = name
-        schemas.append(evolve(each, name=name))
+    name, used = "", set(client_tools)
+    for kind, each in of_service.items():
+        if not name or each.extra:  # the host plays all types with one function
+            name = name or each.kind
+            while name in used:
+                name += "_"
+            used.add(name)
+            schemas.append(evolve(each, name=name))
+        names[kind] = name
     chosen: str | RepeatedTool = "auto"
     allowed, choice = frozenset((*client_tools, *names.values())), None
     if isinstance(request.raw("tool_choice"), dict):
@@ -208,14 +213,14 @@ def names_in(item: Item) -> list[str]:
 
 
 def read_tool_list(
-    given: Fields, name: str, of_service: list[VendorTool] | None = None
+    given: Fields, name: str, of_service: dict[str, VendorTool] | None = None
 ) -> list[tuple[RepeatedTool, str]]:
     """Read a list of tools.
 
     Args:
         given: The object with the list.
         name: Name of the field.
-        of_service: Collects the tools that the service runs, by their types; None to ignore them.
+        of_service: Collects the tools that the service runs, one of each type; None to ignore them.
 
     Returns:
         Each tool with its path, except those that are ignored.
@@ -248,16 +253,16 @@ def read_tool_list(
 
 
 def _read_web_search(
-    kind: str, tool: Fields, of_service: list[VendorTool] | None
+    kind: str, tool: Fields, of_service: dict[str, VendorTool] | None
 ) -> RepeatedTool | None:
     """Read a tool of the service; None if it is ignored."""
-    if of_service is None:
+    if of_service is None or kind in of_service:
         tool.drop_this(kind)
         return None
     with suppress(NoRoute):  # the call reports it
         own = vendor_tool(kind, tool, kind="web_search")
         if own is not None:
-            of_service.append(own)
+            of_service[kind] = own
             fields = dict((own.extra or {}).get(NAME, ()))
             fields.pop("type", None)
             return {"type": kind, EXTRA: fields}
