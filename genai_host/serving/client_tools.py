@@ -83,8 +83,9 @@ def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> V
         given.drop_this(name)
         return None
     if extra is None:
-        given.read.update(fields)
-        given.drop_others()
+        for each in [given.object(name) for name in fields] or [given]:
+            if each is not None:
+                each.drop_others()
     return VendorTool(name, "", extra=extra, kind=kind)
 
 

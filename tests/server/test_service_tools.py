@@ -247,6 +247,24 @@ def test_the_host_runs_its_tool_and_shows_the_answer(api: Api, fake: FakeModel) 
     assert VendorPart("fake", {"sealed": 1}) in called.content
 
 
+@pytest.mark.parametrize(
+    ("wire", "tool", "dropped"),
+    [
+        ("gemini", {"googleSearch": {"timeRangeFilter": {}}, "functionDeclarations": [_CLOCK]},
+         "tools[0].googleSearch.timeRangeFilter"),
+        ("gemini", {"googleSearch": {}, "function_declarations": [_CLOCK]}, ""),
+        ("anthropic", {"type": "web_search_20250305", "name": "web_search", "max_uses": 1},
+         "tools[0].max_uses"),
+        ("responses", {"type": "web_search", "filters": {}}, "tools[0].filters"),
+    ],
+)  # fmt: skip
+def test_options_of_a_played_tool_are_left_out_by_name(
+    make_host: MakeHost, fake: FakeModel, tool: Any, wire: str, dropped: str
+) -> None:
+    with serving(make_host, fake, search(), WIRES[wire], False, web_search="find") as api:
+        assert api.ask(tool).dropped == dropped
+
+
 def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
     def both(heard: RecordedPrompt) -> Completion:
         calls = [ToolCall("c1", api.wire.name, {"query": "x"}), ToolCall("c2", "clock", {})]
