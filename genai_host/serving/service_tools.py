@@ -37,6 +37,10 @@ from genai_host.host import Host
 MOST_ROUNDS = 10
 """Maximum number of rounds of calls. Then the model is asked to answer without tools."""
 
+MOST_CALLS = 32
+"""Maximum number of calls in all rounds. The model learns that further ones were not run."""
+
+_NOT_RUN = f"not run: at most {MOST_CALLS} calls are allowed"
 _PARAGRAPH = "\n\n"
 _NOTHING = Delta()
 _Ask = Callable[[Prompt], Generator[Delta, None, Completion]]
@@ -82,7 +86,8 @@ def play(
     host: Host, prompt: Prompt, ask: _Ask, limits: CancelToken
 ) -> Generator[Delta, None, Completion]:
     """Ask a model, run its calls of played tools, and ask again, until it answers or calls a tool
-    of the client. Calls of played tools beside those of the client are left out.
+    of the client. Calls of played tools are left out beside those of the client, and if the request
+    forbids calls.
 
     Args:
         host: The host.
@@ -98,6 +103,7 @@ def play(
     if not kinds:
         return (yield from ask(prompt))
     shown: list[Part] = []
+    left = MOST_CALLS
     before: Completion | None = None
     for number in count():
         completion = yield from _visible(ask(prompt), kinds, with_text=prompt.schema is None)
@@ -105,12 +111,18 @@ def play(
         calls = [call for call in completion.tool_calls if call.name in kinds]
         if not calls or len(calls) < len(completion.tool_calls):
             break
+        if number == 0 and prompt.tool_choice == "none":
+            completion = evolve(completion, finish="stop")
+            break
         if number == MOST_ROUNDS:
             name = calls[0].name
             raise LimitExceeded(f"the model called {name} more than {number} times", limit="steps")
-        outputs = [_output(host, call, kinds[call.name], limits) for call in calls]
-        shown += _shown(kinds, completion, prompt)
-        yield from _end_paragraph(shown)
+        outputs = [_output(host, call, kinds[call.name], limits) for call in calls[:left]]
+        outputs += [ToolOutput(_NOT_RUN, error=True)] * (len(calls) - len(outputs))
+        left = max(left - len(calls), 0)
+        parts = _shown(kinds, completion, prompt)
+        yield from _end_paragraph(parts)
+        shown += parts
         prompt = evolve(
             prompt,
             messages=[*prompt.messages, completion.message, tool_message(calls, outputs)],

@@ -105,6 +105,52 @@ def test_a_choice_is_followed_once_and_each_round_is_paid(
     assert names == [["search", "clock"]] * 2
 
 
+def test_a_model_that_must_not_call_tools_runs_none(make_host: MakeHost) -> None:
+    host = serving(make_host)
+    call = {"id": "c1", "name": "search", "arguments": {}}
+    host.instances.add("script", "mock", {"replies": [{"text": "No.", "tool_calls": [call]}]})
+    provider: Any = host.instances["script"].provider
+    whole = completion.whole(host, asked(model="script/m", tool_choice="none"), request())
+    assert (list(whole.message.content), whole.finish) == ([Text("No.")], "stop")
+    assert [each["tool_choice"] for each in provider.requests] == ["none"]
+
+
+def test_calls_of_all_rounds_are_limited(make_host: MakeHost) -> None:
+    """The model learns which calls were not run."""
+    runs: list[Any] = []
+    outputs: list[str] = []
+
+    def run(given: Any, context: ToolContext) -> str:
+        runs.append(given)
+        return "found"
+
+    def answer(heard: RecordedPrompt) -> Completion:
+        if len(heard.messages) == 5:
+            results: list[Any] = [p for message in heard.messages[2::2] for p in message.content]
+            outputs.extend(each.content[0].text for each in results)
+            return Completion(Message("assistant", "so"))
+        calls = [ToolCall(f"c{len(heard.messages)}_{at}", "search", {}) for at in range(30)]
+        return Completion(Message("assistant", calls), "tool_calls")
+
+    host = serving(make_host, answer, Tool("find", "finds", run))
+    assert completion.whole(host, asked(), request()).text == "so"
+    assert len(runs) == 32
+    assert outputs == ["found"] * 32 + ["not run: at most 32 calls are allowed"] * 28
+
+
+def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
+    def answer(heard: RecordedPrompt) -> Completion:
+        if len(heard.messages) == 7:
+            return searches(heard)
+        text = [Text("I look.")] if len(heard.messages) == 1 else []
+        call = ToolCall(f"c{len(heard.messages)}", "search", {})
+        return Completion(Message("assistant", [*text, call]), "tool_calls")
+
+    answering = completion.answer(serving(make_host, answer), asked(stream=True), request())
+    assert "".join(piece.text for piece in answering) == 'I look.\n\n{"a": 1}'
+    assert answering.completion.text == 'I look.\n\n{"a": 1}'
+
+
 SIGNED, CALLED = VendorPart("fake", {"signs": "thoughts"}), VendorPart("fake", {"signs": "a call"})
 HM, SO = Reasoning("hm"), Text('{"a": 1}')
 
