@@ -14,7 +14,7 @@ from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.tools import read_tools
 from responses_api import CLOCK, Api, output_of, user
 
-from genai_host.api import ChatCall, Completion, Message, Part, ToolCall, ToolSchema
+from genai_host.api import ChatCall, Completion, Message, Part, ToolCall, ToolSchema, VendorPart
 from genai_host.errors import ValidationError
 
 pytestmark = pytest.mark.part
@@ -357,6 +357,12 @@ def test_tools_of_the_service_count_as_tools(played: str) -> None:
     request.carry("openai-responses", lambda: not played, (played,))
     with pytest.raises(ValidationError, match="more than 512 tools"):
         read_tools(request)
+
+
+def test_the_status_of_a_search_is_a_word(api: Api) -> None:
+    answers(api, VendorPart("openai-responses", {"type": "web_search_call", "status": 7}))
+    (item,) = api.response()["output"]
+    assert item["status"] == "completed"
 
 
 def test_a_request_for_a_websocket_is_told_to_use_http(api: Api) -> None:

@@ -111,3 +111,13 @@ def test_a_conversation_is_of_this_host(api: Api, service: FakeService) -> None:
     id = api.post("/v1/conversations", {}).json()["id"]
     body, left_out = sent(api, service, conversation={"id": id, "new": 1})
     assert ("conversation" in body, left_out) == (False, "conversation.new")
+
+
+@pytest.mark.parametrize("more", [{}, {"action": {"type": "search"}}])
+def test_a_search_is_sent_with_and_without_further_fields(
+    api: Api, service: FakeService, more: Any
+) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "failed", **more}
+    said = [{"type": "message", "role": role, "content": "hi"} for role in ("user", "assistant")]
+    body, dropped = sent(api, service, input=[said[0], search, *reversed(said)])
+    assert (body["input"][1], dropped) == (search, "")

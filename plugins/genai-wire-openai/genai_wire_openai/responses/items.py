@@ -80,7 +80,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
         "tool_search_output": _read_found,
         "additional_tools": _read_tools,
         "image_generation_call": _read_picture,
-        WEB_SEARCH: lambda given: {"type": WEB_SEARCH, "status": given.text("status", "completed")},
+        WEB_SEARCH: _read_web_search,
         "reasoning": lambda given: _read_reasoning(given, unseal),
         "compaction": lambda given: read_compaction(
             given, unseal(given.needed("encrypted_content"))
@@ -96,6 +96,12 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
     if kind not in _CARRYING:
         item.drop_others()  # they are not sent as they are
     return with_unknown(item, {"id": id, **read})
+
+
+def _read_web_search(given: Fields) -> Item:
+    item = {"type": WEB_SEARCH, "status": given.text("status", "completed")}
+    # a service of this format receives it even without further fields
+    return item if given.fields_for_service("type") is None else {**item, EXTRA: {}}
 
 
 _CARRYING = frozenset(

@@ -265,7 +265,8 @@ def search_item(data: Mapping[str, Any], new_id: MakeItemId) -> Item:
 
 def _fields_of_search(data: Mapping[str, Any]) -> Item:
     further = {name: data[name] for name in data.keys() - {"id", "status", "type"}}
-    return {"status": data.get("status") or "completed", EXTRA: further}
+    status = data.get("status")
+    return {"status": status if status and isinstance(status, str) else "completed", EXTRA: further}
 
 
 def _fields_of(part: VendorPart) -> Mapping[str, Any]:
