@@ -10,6 +10,7 @@ Clients see the texts of all rounds, and neither these calls nor their outputs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import count
@@ -41,24 +42,31 @@ MOST_CALLS = 32
 """Maximum number of calls in all rounds. The model learns that further ones were not run."""
 
 _NOT_RUN = f"not run: at most {MOST_CALLS} calls are allowed"
+_log = logging.getLogger(__name__)
 _PARAGRAPH = "\n\n"
 _NOTHING = Delta()
 _Ask = Callable[[Prompt], Generator[Delta, None, Completion]]
 
 
 def with_host_tools(host: Host, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
-    """The tools, in which those that the host plays have the parameters of its tool.
+    """The tools, in which those that the host plays have the parameters of its tool. If the service
+    has a tool itself, a mistake in the configuration of the host's tool is only logged.
 
     Raises:
         ConfigurationError: `server.service_tools` names a tool that is unknown or needs approval.
     """
     kinds = host.config.server.service_tools
-    return [
-        _described(host, tool, kinds[tool.kind])
-        if isinstance(tool, VendorTool) and tool.kind in kinds
-        else tool
-        for tool in tools
-    ]
+    found: list[ToolSchema] = []
+    for tool in tools:
+        if isinstance(tool, VendorTool) and tool.kind in kinds:
+            try:
+                tool = _described(host, tool, kinds[tool.kind])
+            except ConfigurationError as error:
+                if not tool.extra:
+                    raise
+                _log.warning("%s", error)
+        found.append(tool)
+    return found
 
 
 def _described(host: Host, tool: VendorTool, name: str) -> VendorTool:

@@ -32,6 +32,7 @@ from genai_host.config import ServerConfig
 from genai_host.errors import Cancelled
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
+from genai_host.serving.service_tools import with_host_tools
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.configs import provider_config
@@ -149,6 +150,15 @@ def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
     answering = completion.answer(serving(make_host, answer), asked(stream=True), request())
     assert "".join(piece.text for piece in answering) == 'I look.\n\n{"a": 1}'
     assert answering.completion.text == 'I look.\n\n{"a": 1}'
+
+
+def test_a_missing_tool_does_not_prevent_calls_of_its_service(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = serving(make_host, tool=Tool("other", "does not find", lambda given, context: ""))
+    own = VendorTool("search", "", kind="web_search", extra={"own": {"type": "search"}})
+    assert with_host_tools(host, [own, CLOCK]) == [own, CLOCK]
+    assert "server.service_tools.web_search: unknown tool 'find'" in caplog.text
 
 
 SIGNED, CALLED = VendorPart("fake", {"signs": "thoughts"}), VendorPart("fake", {"signs": "a call"})
