@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from genai_wire_openai.dialect.response_replies import read_response
 from genai_wire_openai.dialect.responses import OpenAIResponses
+from genai_wire_openai.responses.messages import joined
 from hypothesis import given, strategies as st
 
 from genai_host.api import Delta, Reasoning, ToolCall, Usage, VendorPart
@@ -297,3 +299,16 @@ def test_a_response_that_failed_raises_what_it_tells_of(error: Any, kind: Any) -
 def test_the_end_may_have_another_name() -> None:
     end = event("done", response=response(message("a")))
     assert TestReplies().streamed([end])[1].text == "a"
+
+
+@pytest.mark.parametrize("items", [1, 2], ids=["of one item", "of two items"])
+def test_annotations_of_several_texts_are_those_of_the_joined_text(items: int) -> None:
+    """Their places are moved by the length of the texts before."""
+    cited = {"type": "url_citation", "start_index": 0, "end_index": 2}
+    texts = [{**output_text(text), "annotations": [cited]} for text in ("so.", "and")]
+    output = [message(*texts)] if items == 1 else [message(text) for text in texts]
+    answer = read_response(response(*output)).message
+    shown, _ = joined(answer, (), lambda prefix: prefix, {})
+    [part] = [part for item in shown for part in item["content"]]
+    moved = {**cited, "start_index": 3, "end_index": 5}
+    assert (part["text"], part["extra"]) == ("so.and", {"annotations": [cited, moved]})

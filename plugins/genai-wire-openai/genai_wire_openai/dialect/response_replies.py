@@ -281,8 +281,10 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
             yield VendorPart(NAME, fields)
         if text:
             extra: dict[str, Any] = {}
+            begin = 0
             for each in _pieces_in(item, "content"):
-                extra |= unknown_fields(each, _IN_TEXT)
+                add_fields(extra, begin, unknown_fields(each, _IN_TEXT))
+                begin += len(_text_of(each))
             yield Text(text, extra=extra_of(NAME, extra))
     elif kind == "function_call":
         id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
@@ -299,6 +301,29 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         yield VendorPart(NAME, dict(item))
     else:
         raise malformed("an item of the output has no type")
+
+
+def add_fields(joined: dict[str, Any], begin: int, fields: Mapping[str, Any]) -> None:
+    """Add the fields of a text to those of joined texts. Later ones replace earlier ones, except
+    annotations.
+
+    Args:
+        joined: The fields of the texts so far.
+        begin: Length of the texts so far, by which the places of annotations are moved.
+        fields: The fields of the text.
+    """
+    before, further = joined.get("annotations"), fields.get("annotations")
+    joined.update(fields)
+    if isinstance(further, list):
+        joined["annotations"] = before if isinstance(before, list) else []
+        joined["annotations"] += (_moved(each, begin) for each in further)
+
+
+def _moved(annotation: Any, by: int) -> Any:
+    if not isinstance(annotation, dict):
+        return annotation
+    places = {name: annotation.get(name) for name in ("start_index", "end_index")}
+    return {**annotation, **{n: at + by for n, at in places.items() if type(at) is int}}
 
 
 def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:

@@ -34,7 +34,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
-from genai_wire_openai.dialect.response_replies import WEB_SEARCH
+from genai_wire_openai.dialect.response_replies import WEB_SEARCH, add_fields
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import inline, is_inline
 from genai_wire_openai.responses.tools import (
@@ -197,6 +197,7 @@ class Group:
     Attributes:
         kind: Type of the item.
         texts: Texts of a message, or paragraphs of reasoning.
+        size: Length of the texts.
         extra: Unknown fields of the text.
         opaque: Data that only its own dialect can read.
         apart: Whether the text is not part of the streamed text.
@@ -206,7 +207,8 @@ class Group:
 
     kind: str
     texts: list[str] = field(factory=list)
-    extra: Mapping[str, Any] = field(factory=dict)
+    size: int = 0
+    extra: dict[str, Any] = field(factory=dict)
     opaque: list[Item] = field(factory=list)
     apart: bool = False
     fields: Mapping[str, Any] = field(factory=dict)
@@ -230,8 +232,9 @@ def groups_of(message: Message) -> list[Group]:
                 last = Group("message", fields=fields)
                 groups.append(last)
                 fields = {}
+            add_fields(last.extra, last.size, (part.extra or {}).get(DIALECT, {}))
             last.texts.append(part.text)
-            last.extra = {**last.extra, **(part.extra or {}).get(DIALECT, {})}
+            last.size += len(part.text)
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
         elif is_search(part):
