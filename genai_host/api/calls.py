@@ -89,7 +89,7 @@ class VendorTool(ToolSchema):
     """A tool that a service runs or describes itself, for example its web search.
 
     `extra` has its definition in the request, by dialect. Services with another dialect do not
-    receive it, unless it has `parameters`: then it is a function for them.
+    receive it. If it has `parameters`, they receive it as a function.
 
     Attributes:
         kind: What the service does, in words of all formats, so that a tool of the host can play

@@ -46,9 +46,13 @@ _LONGEST_NAME = 100
 _NOT_IN_NAMES = re.compile(r"[^\w.\[\]$-]", re.ASCII)
 
 
+def _shortened(path: str) -> str:
+    return path[:_LONGEST_NAME]
+
+
 def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
     """The reply with the header for ignored fields."""
-    names = [_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] for name in dropped[:MOST_DROPPED]]
+    names = [_NOT_IN_NAMES.sub("_", _shortened(name)) for name in dropped[:MOST_DROPPED]]
     listed = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
     _log.debug("ignored fields of the request: %s", listed)
     return evolve(reply, headers={**reply.headers, DROPPED: listed})
@@ -58,6 +62,7 @@ class _Refusing(list[str]):
     """Ignored fields of a request on a server that ignores none."""
 
     def append(self, path: str) -> None:
+        path = _shortened(path)
         raise ValidationError(f"{path} is not supported for this model", path=f"$.{path}")
 
 

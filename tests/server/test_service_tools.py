@@ -314,7 +314,9 @@ def test_without_a_tool_of_the_host_it_is_left_out_by_name(
     assert [prompt.tools for prompt in fake.prompts] == [(), ("clock",)]
 
 
-@pytest.mark.parametrize("more", [{}, {"nonsense": 1}], ids=["a tool", "a field"])
+@pytest.mark.parametrize(
+    "more", [{}, {"nonsense": 1}, {"nonsense" * 999: 1}], ids=["a tool", "a field", "a long field"]
+)
 def test_a_strict_server_refuses_what_it_would_leave_out(
     make_host: MakeHost, fake: FakeModel, wire: Wire, streams: bool, more: Any
 ) -> None:
@@ -325,6 +327,7 @@ def test_a_strict_server_refuses_what_it_would_leave_out(
         reply = api.send(*([wire.clock] if more else [wire.tool]), **more)
         assert reply.status == 400
         assert (wire.dropped if not more else "nonsense") in content(reply).decode()
+        assert len(content(reply)) < 1000
         assert not fake.calls
         fake.answer = lambda heard: said("yes")
         assert api.ask(wire.clock).text == "yes"
