@@ -110,11 +110,14 @@ def play(
     kinds = played_in(prompt.tools)
     if not kinds:
         return (yield from ask(prompt))
+    # parts of a service that runs the tools itself stay where they are in the stream
+    holds = not any(tool.extra for tool in prompt.tools if tool.name in kinds)
     shown: list[Part] = []
     left = MOST_CALLS
     before: Completion | None = None
     for number in count():
-        completion = yield from _visible(ask(prompt), kinds, with_text=prompt.schema is None)
+        held: list[VendorPart] | None = [] if holds else None
+        completion = yield from _visible(ask(prompt), kinds, held, with_text=prompt.schema is None)
         completion = before = _added(before, completion)
         calls = [call for call in completion.tool_calls if call.name in kinds]
         if not calls or len(calls) < len(completion.tool_calls):
@@ -139,15 +142,22 @@ def play(
         )
     if prompt.schema is not None:
         yield Delta(completion.text)
-    content = [*shown, *_without_calls(kinds, completion)]
+    last = list(_without_calls(kinds, completion))
+    yield from (Delta(opaque=part) for part in held or () if part in last)
+    content = [*shown, *last]
     return evolve(completion, message=evolve(completion.message, content=content))
 
 
 def _visible(
-    pieces: Generator[Delta, None, Completion], kinds: Collection[str], *, with_text: bool
+    pieces: Generator[Delta, None, Completion],
+    kinds: Collection[str],
+    held: list[VendorPart] | None,
+    *,
+    with_text: bool,
 ) -> Generator[Delta, None, Completion]:
     """The chunks of a round for the client. An answer by a schema is sent at its end, since texts
-    of other rounds would make it invalid."""
+    of other rounds would make it invalid. Vendor parts are added to `held`, unless it is None: they
+    are of the client only if the round is the last one."""
     with closing(pieces):
         while True:
             try:
@@ -157,6 +167,9 @@ def _visible(
                 return completion
             if delta.tool_call is not None and delta.tool_call.name in kinds:
                 delta = evolve(delta, tool_call=None)
+            if held is not None and delta.opaque is not None:
+                held.append(delta.opaque)
+                delta = evolve(delta, opaque=None)
             if not with_text:
                 delta = evolve(delta, text="")
             if delta != _NOTHING:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import genai_vendor_openai
 import pytest
+from attrs import evolve
 
 from genai_host import Config, Host
 from genai_host.api import (
     Cancellation,
     Completion,
+    Delta,
     Message,
     Part,
+    Prompt,
     Reasoning,
     RouteRequest,
     Text,
@@ -32,7 +35,7 @@ from genai_host.config import ServerConfig
 from genai_host.errors import Cancelled
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
-from genai_host.serving.service_tools import with_host_tools
+from genai_host.serving.service_tools import play, with_host_tools
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.configs import provider_config
@@ -159,6 +162,29 @@ def test_a_missing_tool_does_not_prevent_calls_of_its_service(
     own = VendorTool("search", "", kind="web_search", extra={"own": {"type": "search"}})
     assert with_host_tools(host, [own, CLOCK]) == [own, CLOCK]
     assert "server.service_tools.web_search: unknown tool 'find'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [({}, [1]), ({"fake": {"type": "x"}}, [0, 1])], ids=["another", "its own"]
+)
+def test_vendor_parts_of_hidden_rounds_are_not_streamed(
+    make_host: MakeHost, own: Any, expected: list[int]
+) -> None:
+    """Those of a service that has the tool stay in order: it hides no round."""
+
+    def ask(prompt: Prompt) -> Generator[Delta, None, Completion]:
+        number = len(prompt.messages) // 2
+        sealed = VendorPart("fake", number)
+        yield Delta(opaque=sealed)
+        yield Delta("so")
+        calls = [] if number else [CALL]
+        return Completion(Message("assistant", [sealed, Text("so"), *calls]))
+
+    host = serving(make_host)
+    [tool] = with_host_tools(host, [evolve(SEARCH, extra=own)])
+    prompt = Prompt([Message("user", "hi")], tools=[tool])
+    pieces = list(play(host, prompt, ask, Cancellation()))
+    assert [piece.opaque.data for piece in pieces if piece.opaque] == expected
 
 
 SIGNED, CALLED = VendorPart("fake", {"signs": "thoughts"}), VendorPart("fake", {"signs": "a call"})
