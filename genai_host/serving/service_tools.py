@@ -143,7 +143,8 @@ def play(
     if prompt.schema is not None:
         yield Delta(completion.text)
     last = list(_without_calls(kinds, completion))
-    yield from (Delta(opaque=part) for part in held or () if part in last)
+    if held:
+        yield from (Delta(opaque=part) for part in last if isinstance(part, VendorPart))
     content = [*shown, *last]
     return evolve(completion, message=evolve(completion.message, content=content))
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import genai_vendor_openai
 import requests
 from attrs import frozen
 from served_api import ServedApi
 
 from genai_host import Config
+from genai_host.config.schema import InstanceConfig, ServerConfig
 from genai_host.serving import models
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
 HI = {"role": "user", "content": "hi"}
@@ -58,3 +65,25 @@ class Api(ServedApi):
 
 
 openai_api = Api.serving
+
+
+@contextmanager
+def reading_api(make_host: MakeHost, service: FakeService, **settings: Any) -> Iterator[Api]:
+    """Serve an API that reads its requests and sends them to the service: as the provider `gate`,
+    `plain` without schemas and streams, and `other` without free JSON objects.
+    """
+    usual = {"base_url": service.url, **settings}
+    providers = {
+        "gate": usual,
+        "plain": {**usual, "lacks": ["schema", "stream"]},
+        "other": {**usual, "json_object": False},
+    }
+    config = Config(
+        providers={
+            name: InstanceConfig("openai-compatible", settings=each)
+            for name, each in providers.items()
+        },
+        server=ServerConfig(pass_through=False),
+    )
+    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+        yield api

@@ -7,13 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import genai_vendor_openai
 import pytest
-from openai_form import Api, openai_api
+from openai_form import Api, reading_api
 
-from genai_host import Config
-from genai_host.config.schema import InstanceConfig, ServerConfig
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -40,21 +36,7 @@ def service() -> Iterator[FakeService]:
 
 @pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
-    """An API before the service."""
-    url: dict[str, Any] = {"base_url": service.url, "serves": ["openai-responses"]}
-    providers = {
-        "gate": url,
-        "plain": {**url, "lacks": ["schema", "stream"]},
-        "other": {**url, "json_object": False},
-    }
-    config = Config(
-        providers={
-            name: InstanceConfig("openai-compatible", settings=settings)
-            for name, settings in providers.items()
-        },
-        server=ServerConfig(pass_through=False),
-    )
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+    with reading_api(make_host, service, serves=["openai-responses"]) as api:
         yield api
 
 
