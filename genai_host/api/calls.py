@@ -92,7 +92,7 @@ class VendorTool(ToolSchema):
     receive it. If it has `parameters`, they receive it as a function.
 
     Attributes:
-        kind: What the service does, in words of all formats, so that a tool of the host can play
+        kind: What the service does, in words of all formats, so that a tool of the host can replace
             it: `web_search`, `web_fetch` or `code_execution`; see `server.service_tools`.
     """
 
@@ -100,7 +100,7 @@ class VendorTool(ToolSchema):
 
     @property
     def function(self) -> ToolSchema | None:
-        """The tool for a service that does not have it; None if no tool of the host plays it."""
+        """The tool for a service that does not have it; None if no tool of the host replaces it."""
         return ToolSchema(self.name, self.description, self.parameters) if self.parameters else None
 
 

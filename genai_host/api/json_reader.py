@@ -268,19 +268,21 @@ class JsonReader:
             inner.drop_others()
         self.drop(*(name for name, _ in self.names() if name not in self.read))
 
-    def carry(self, dialect: str, is_sent: Callable[[], bool], played: Container[str] = ()) -> None:
+    def carry(
+        self, dialect: str, is_sent: Callable[[], bool], replaced: Container[str] = ()
+    ) -> None:
         """Let `extra_fields` return fields; this also applies to the objects in this one.
 
         Args:
             dialect: Name of the dialect of the format.
             is_sent: Whether the service has this format, so that it receives the fields.
-            played: Kinds of tools of services that the host plays; see `VendorTool`.
+            replaced: Kinds of tools of services that the host replaces; see `VendorTool`.
         """
-        self._carrier = _Carrier(dialect, is_sent, played)
+        self._carrier = _Carrier(dialect, is_sent, replaced)
 
-    def plays(self, kind: str) -> bool:
-        """Whether the host plays tools of a kind."""
-        return self._carrier is not None and kind in self._carrier.played
+    def replaces(self, kind: str) -> bool:
+        """Whether the host replaces tools of a kind."""
+        return self._carrier is not None and kind in self._carrier.replaced
 
     def extra_fields(self, *neutral: str) -> Mapping[str, Any] | None:
         """The fields not read so far, also of the objects read with `object`, for `extra` of the
@@ -369,7 +371,7 @@ class _Carrier(NamedTuple):
 
     dialect: str
     is_sent: Callable[[], bool]
-    played: Container[str]
+    replaced: Container[str]
 
 
 _Reader = TypeVar("_Reader", bound=JsonReader)

@@ -314,10 +314,10 @@ class ConfigReader(TableReader):
             if list(table) != ["token"]:
                 raise self.wrong(where, "must have a token and no other key", _SECRETS)
             users[name] = self._token(table, *where)
-        played = ("server", "service_tools")
-        tools = self.table(server, *played)
-        self.only(SERVICE_TOOLS, tools, *played)
-        tools = {kind: self.of(str, name, *played, kind) for kind, name in tools.items()}
+        replaced = ("server", "service_tools")
+        tools = self.table(server, *replaced)
+        self.only(SERVICE_TOOLS, tools, *replaced)
+        tools = {kind: self.of(str, name, *replaced, kind) for kind, name in tools.items()}
         return {"token": self._token(server, "server"), "users": users, "service_tools": tools}
 
     def _token(self, table: dict[str, Any], *where: str) -> Any:

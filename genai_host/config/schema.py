@@ -76,7 +76,7 @@ class ServerConfig(NamedTuple):
     Attributes:
         token: Reference to the token of the operator; None for none.
         users: References to the tokens of users, by name.
-        service_tools: Tools of the host that play tools of services, by `SERVICE_TOOLS`.
+        service_tools: Tools of the host that replace tools of services, by `SERVICE_TOOLS`.
     """
 
     host: Annotated[

@@ -2,7 +2,7 @@
 
 - `completion`: answers of models and features, complete or streamed
 - `client_tools`: tools that clients define; pairing of calls and results
-- `service_tools`: tools of services that tools of the host play
+- `service_tools`: tools of services that tools of the host replace
 - `passthrough`: requests that pass through to a service of the same format
 - `models`: the list of models
 - `router`: the HTTP routes of a host, which answer requests
@@ -41,7 +41,7 @@ from genai_host.serving.completion import (
     api_finish_reason as api_finish_reason,
     capabilities as capabilities,
     count_tokens as count_tokens,
-    played_kinds as played_kinds,
+    replaced_kinds as replaced_kinds,
     streamed as streamed,
     suspends_for as suspends_for,
     text_completions as text_completions,

@@ -64,7 +64,7 @@ def offered_tool(
 
 def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> VendorTool | None:
     """A tool that the service runs itself. If the service has another format and the host does not
-    play the tool, it is ignored and reported.
+    replace the tool, it is ignored and reported.
 
     Args:
         name: Its name.
@@ -79,7 +79,7 @@ def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> V
         NoRoute: The model is unknown.
     """
     extra = given.fields_for_service(*fields)
-    if extra is None and not given.plays(kind):
+    if extra is None and not given.replaces(kind):
         given.drop_this(name)
         return None
     if extra is None:

@@ -56,7 +56,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
-from genai_host.serving.service_tools import play, played_in, with_host_tools
+from genai_host.serving.service_tools import answer_with_tools, replaced_in, with_host_tools
 from genai_host.util import waiting
 
 
@@ -185,7 +185,7 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
     if host.config.server.service_tools:
         asked = evolve(asked, tools=with_host_tools(host, asked.tools))
     # tools run in the thread of the answer
-    suspends = asked.stream and not played_in(asked.tools) and suspends_for(host, asked.model)
+    suspends = asked.stream and not replaced_in(asked.tools) and suspends_for(host, asked.model)
     return CompletionStream(_of_model(host, asked, request), suspends=suspends)
 
 
@@ -310,7 +310,7 @@ def _of_model(
         owner=request.user,
         persisted=is_kept,
     )
-    completion = yield from play(host, prompt, ask, request.limits)
+    completion = yield from answer_with_tools(host, prompt, ask, request.limits)
     if is_kept:
         try:
             waiting.call(_keep, host, asked, completion, request.user)
@@ -427,9 +427,9 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
     return Capabilities(best.parameters, best.capabilities, best.dialect)
 
 
-def played_kinds(host: Host, model: str | None) -> Collection[str]:
-    """The kinds of tools of services that the host plays for a model; none for a feature, which has
-    its own tools."""
+def replaced_kinds(host: Host, model: str | None) -> Collection[str]:
+    """The kinds of tools of services that the host replaces for a model; none for a feature, which
+    has its own tools."""
     is_feature = model is not None and model.startswith(FEATURE)
     return () if is_feature else host.config.server.service_tools
 

@@ -1,9 +1,9 @@
-"""Tools that services run themselves, played by tools of the host.
+"""Tools that services run themselves, replaced by tools of the host.
 
 A service of another format does not receive such a tool (`VendorTool`). If `server.service_tools`
 names a tool of the host for its kind, the model is offered that tool as a function:
 
-    play → the model calls it → Host.call_tool → the model gets the output → ... → the answer
+    answer_with_tools → the model calls it → Host.call_tool → the model gets the output → ...
 
 Clients see the texts of all rounds, and neither these calls nor their outputs.
 """
@@ -49,8 +49,8 @@ _Ask = Callable[[Prompt], Generator[Delta, None, Completion]]
 
 
 def with_host_tools(host: Host, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
-    """The tools, in which those that the host plays have the parameters of its tool. If the service
-    has a tool itself, a mistake in the configuration of the host's tool is only logged.
+    """The tools, in which those that the host replaces have the parameters of its tool. If the
+    service has a tool itself, a mistake in the configuration of the host's tool is only logged.
 
     Raises:
         ConfigurationError: `server.service_tools` names a tool that is unknown or needs approval.
@@ -84,18 +84,18 @@ def _described(host: Host, tool: VendorTool, name: str) -> VendorTool:
     return evolve(tool, description=schema.description, parameters=schema.parameters)
 
 
-def played_in(tools: Sequence[ToolSchema]) -> dict[str, str]:
-    """The kinds of the tools that the host plays, by name."""
+def replaced_in(tools: Sequence[ToolSchema]) -> dict[str, str]:
+    """The kinds of the tools that the host replaces, by name."""
     own = (tool for tool in tools if isinstance(tool, VendorTool))
     return {tool.name: tool.kind for tool in own if tool.function is not None}
 
 
-def play(
+def answer_with_tools(
     host: Host, prompt: Prompt, ask: _Ask, limits: CancelToken
 ) -> Generator[Delta, None, Completion]:
-    """Ask a model, run its calls of played tools, and ask again, until it answers or calls a tool
-    of the client. Calls of played tools are left out beside those of the client, and if the request
-    forbids calls.
+    """Ask a model, run its calls of replaced tools, and ask again, until it answers or calls a tool
+    of the client. Calls of replaced tools are left out beside those of the client, and if the
+    request forbids calls.
 
     Args:
         host: The host.
@@ -104,10 +104,10 @@ def play(
         limits: Cancels the calls.
 
     Raises:
-        LimitExceeded: The model calls played tools without end.
+        LimitExceeded: The model calls replaced tools without end.
         GenaiError: A call of the model failed.
     """
-    kinds = played_in(prompt.tools)
+    kinds = replaced_in(prompt.tools)
     if not kinds:
         return (yield from ask(prompt))
     # parts of a service that runs the tools itself stay where they are in the stream
@@ -191,7 +191,7 @@ def _shown(kinds: Collection[str], completion: Completion, prompt: Prompt) -> li
 
 
 def _without_calls(kinds: Collection[str], completion: Completion) -> Iterator[Part]:
-    """The parts without the calls of played tools, each with its signature."""
+    """The parts without the calls of replaced tools, each with its signature."""
     is_hidden = False
     for part in completion.message.content:
         if isinstance(part, ToolCall):

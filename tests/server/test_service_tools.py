@@ -1,4 +1,4 @@
-"""Tools that services run themselves, played by tools of the host or left out."""
+"""Tools that services run themselves, replaced by tools of the host or left out."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def output_in(message: Message) -> str:
     return "".join(part.text for part in result.content if isinstance(part, Text))
 
 
-def plays(heard: RecordedPrompt) -> Completion:
+def replaces(heard: RecordedPrompt) -> Completion:
     """The model searches once, then repeats what was found."""
     *_, last = heard.messages
     if last.role == "tool":
@@ -221,7 +221,7 @@ def streams(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def fake() -> FakeModel:
-    return FakeModel(plays)
+    return FakeModel(replaces)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def tool() -> Tool:
 def api(
     make_host: MakeHost, fake: FakeModel, tool: Tool, wire: Wire, streams: bool
 ) -> Iterator[Api]:
-    """It plays the search."""
+    """It replaces the search."""
     with serving(make_host, fake, tool, wire, streams, web_search="find") as api:
         yield api
 
@@ -298,7 +298,7 @@ def test_the_model_gets_outputs_as_for_agents(
 def test_the_model_learns_that_its_arguments_are_wrong(
     make_host: MakeHost, fake: FakeModel, tool: Tool, call: ToolCall
 ) -> None:
-    fake.answer = lambda heard: said(call) if len(heard.messages) == 1 else plays(heard)
+    fake.answer = lambda heard: said(call) if len(heard.messages) == 1 else replaces(heard)
     wire = WIRES["anthropic"]
     with serving(make_host, fake, tool, wire, False, web_search="find") as api:
         assert "arguments" in api.ask(wire.tool).text

@@ -1,4 +1,4 @@
-"""The host plays tools of services: choices, schemas, costs, and the end of an answer."""
+"""The host replaces tools of services: choices, schemas, costs, and the end of an answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from genai_host.config import ServerConfig
 from genai_host.errors import Cancelled
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest
-from genai_host.serving.service_tools import play, with_host_tools
+from genai_host.serving.service_tools import answer_with_tools, with_host_tools
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.configs import provider_config
@@ -183,7 +183,7 @@ def test_vendor_parts_of_hidden_rounds_are_not_streamed(
     host = serving(make_host)
     [tool] = with_host_tools(host, [evolve(SEARCH, extra=own)])
     prompt = Prompt([Message("user", "hi")], tools=[tool])
-    pieces = list(play(host, prompt, ask, Cancellation()))
+    pieces = list(answer_with_tools(host, prompt, ask, Cancellation()))
     assert [piece.opaque.data for piece in pieces if piece.opaque] == expected
 
 

@@ -340,7 +340,7 @@ def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
 
 @pytest.mark.parametrize(("is_sent", "expected"), [(True, 2), (False, 1)])
 def test_each_type_of_a_tool_of_the_service_counts_once(is_sent: bool, expected: int) -> None:
-    """The host plays all types with one function."""
+    """The host replaces all types with one function."""
     kinds = [WEB_SEARCH, WEB_SEARCH, PREVIEW, WEB_SEARCH]
     request = Fields({"tools": [{"type": kind} for kind in kinds]}, "$")
     request.carry("openai-responses", lambda: is_sent, ("web_search",))
@@ -350,11 +350,11 @@ def test_each_type_of_a_tool_of_the_service_counts_once(is_sent: bool, expected:
     assert request.dropped == [f"tools[{at}].{WEB_SEARCH}" for at in (1, 3)]
 
 
-@pytest.mark.parametrize("played", ["web_search", ""])
-def test_tools_of_the_service_count_as_tools(played: str) -> None:
+@pytest.mark.parametrize("replaced", ["web_search", ""])
+def test_tools_of_the_service_count_as_tools(replaced: str) -> None:
     kinds = [f"web_search_2025_{number // 100:02}_{number % 100:02}" for number in range(512)]
     request = Fields({"tools": [CLOCK, *({"type": kind} for kind in kinds)]}, "$")
-    request.carry("openai-responses", lambda: not played, (played,))
+    request.carry("openai-responses", lambda: not replaced, (replaced,))
     with pytest.raises(ValidationError, match="more than 512 tools"):
         read_tools(request)
 

@@ -247,7 +247,7 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
 
 def _with_tools_of(call: ChatCall, types: Iterable[str]) -> ChatCall:
     """The call without the tools of Anthropic that the service does not have. Those that the host
-    plays are functions."""
+    replaces are functions."""
     missing = {
         tool.name: tool.function
         for tool in call.tools

@@ -27,7 +27,7 @@ from genai_host.serving import (
     each_once,
     offered_tool,
     one_of,
-    played_kinds,
+    replaced_kinds,
     vendor_tool,
 )
 from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
@@ -216,7 +216,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     is_own = cache(
         lambda: can().dialect == OWN and {"betas", EXTRA_BODY} <= can().parameters.keys()
     )
-    body.carry(OWN, is_own, played_kinds(host, model))
+    body.carry(OWN, is_own, replaced_kinds(host, model))
     messages, cached = messages_in(body, lambda: can().dialect == OWN)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)

@@ -40,7 +40,7 @@ from genai_host.serving import (
     fields_to_pass,
     is_empty,
     pass_through,
-    played_kinds,
+    replaced_kinds,
     served_model,
     served_models,
     sse_of,
@@ -302,7 +302,7 @@ def _read(
     body.carry(
         OWN,
         lambda: can().dialect == OWN and EXTRA_BODY in can().parameters,
-        played_kinds(host, model),
+        replaced_kinds(host, model),
     )
     tools, choice = chosen(body, tools_in(body))
     taken = can().parameters

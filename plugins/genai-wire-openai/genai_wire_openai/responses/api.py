@@ -43,7 +43,7 @@ from genai_host.serving import (
     answer,
     capabilities,
     count_tokens,
-    played_kinds,
+    replaced_kinds,
     streamed,
     warn_unrecorded,
     whole,
@@ -362,7 +362,7 @@ class ResponsesApi:
         given.carry(
             NAME,
             lambda: can().dialect == NAME and EXTRA_BODY in can().parameters,
-            played_kinds(self._host, model),
+            replaced_kinds(self._host, model),
         )
         unseal = self._unseal(request)
         wanted = read_request(given, unseal, find_previous, lambda: can().capabilities)

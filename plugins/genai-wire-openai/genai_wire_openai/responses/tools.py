@@ -10,7 +10,7 @@ Models know functions with a name and a JSON Schema. Other forms become function
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
 OpenAI runs `web_search`. Services of this format receive it, and for others, a tool of the host may
-play it. Otherwise it is ignored and reported, as is `image_generation`; other types of tools are
+replace it. Otherwise it is ignored and reported, as is `image_generation`; other types of tools are
 refused.
 """
 
@@ -170,7 +170,7 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     names: dict[str, str] = {}  # of tools of the service, by type
     name, used = "", set(client_tools)
     for kind, each in of_service.items():
-        if not name or each.extra:  # the host plays all types with one function
+        if not name or each.extra:  # the host replaces all types with one function
             name = name or each.kind
             while name in used:
                 name += "_"
