@@ -1,6 +1,7 @@
 """Parts from which the APIs of the server are made, for plugins with HTTP routes.
 
 - `completion`: answers of models and features, complete or streamed
+- `model_capabilities`: what a model or a feature supports
 - `client_tools`: tools that clients define; pairing of calls and results
 - `service_tools`: tools of services that tools of the host replace
 - `passthrough`: requests that pass through to a service of the same format
@@ -33,24 +34,26 @@ from genai_host.serving.client_tools import (
     vendor_tool as vendor_tool,
 )
 from genai_host.serving.completion import (
-    FEATURE as FEATURE,
-    Capabilities as Capabilities,
     ChatRequest as ChatRequest,
     CompletionStream as CompletionStream,
     answer as answer,
     api_finish_reason as api_finish_reason,
-    capabilities as capabilities,
     count_tokens as count_tokens,
-    replaced_kinds as replaced_kinds,
     streamed as streamed,
-    suspends_for as suspends_for,
-    text_completions as text_completions,
     whole as whole,
 )
 from genai_host.serving.memory import (
     DocumentCollection as DocumentCollection,
     MemoryCache as MemoryCache,
     StoredDocument as StoredDocument,
+)
+from genai_host.serving.model_capabilities import (
+    FEATURE as FEATURE,
+    Capabilities as Capabilities,
+    capabilities as capabilities,
+    replaced_kinds as replaced_kinds,
+    suspends_for as suspends_for,
+    text_completions as text_completions,
 )
 from genai_host.serving.models import (
     ServedModel as ServedModel,

@@ -4,14 +4,13 @@
            → _of_feature → Host.open → Conversation.stream
 
 Each API reads its own requests into a `ChatRequest`, and writes the result in its own form. The
-conversation with a feature is closed when the request ends. `capabilities` is for formats whose
-requests can contain options that not every model supports.
+conversation with a feature is closed when the request ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ from genai_host.api import (
     Delta,
     FinishReason,
     Message,
-    Operation,
     Prompt,
     RouteInfo,
     RouteRequest,
@@ -33,7 +31,6 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.cancellation import ended_with
-from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.http_routes import reported
 from genai_host.api.json_text import write_json
 from genai_host.catalog.catalog import ModelChoice
@@ -56,6 +53,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
+from genai_host.serving.model_capabilities import FEATURE, suspends_for
 from genai_host.serving.service_tools import answer_with_tools, replaced_in, with_host_tools
 from genai_host.util import waiting
 
@@ -69,10 +67,6 @@ def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iter
             yield
     except ConversationClosed as error:  # before the turn started
         raise (ended_with(limits) or Cancelled("cancelled")) from error
-
-
-FEATURE = "feature:"
-"""Prefix of model names that refer to a feature."""
 
 
 def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -187,21 +181,6 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
     # tools run in the thread of the answer
     suspends = asked.stream and not replaced_in(asked.tools) and suspends_for(host, asked.model)
     return CompletionStream(_of_model(host, asked, request), suspends=suspends)
-
-
-def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -> bool:
-    """Whether the server may read a streamed answer of a model in its event loop; see
-    `Host.suspends`. False for a model that cannot run, which is reported by its call.
-
-    Args:
-        host: The host.
-        model: Name of the model; None for the default model.
-        operation: Kind of call.
-    """
-    try:
-        return host.suspends(model, operation)
-    except GenaiError:
-        return False
 
 
 def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
@@ -389,51 +368,6 @@ def _of_feature(
     return Completion(Message("assistant", final.summary), usage=final.usage, value=final.data)
 
 
-@frozen
-class Capabilities:
-    """Options that a model or a feature supports.
-
-    Attributes:
-        parameters: JSON Schemas of the accepted parameters by name.
-        capabilities: Capabilities; see `CAPABILITIES`.
-        dialect: Name of the dialect; empty for a feature.
-    """
-
-    parameters: Mapping[str, Any] = field(factory=dict)
-    capabilities: frozenset[str] = frozenset(CAPABILITIES)
-    dialect: str = ""
-
-
-def capabilities(host: Host, model: str | None, operation: Operation = "chat") -> Capabilities:
-    """The capabilities of the best route. A feature accepts no model parameters.
-
-    Args:
-        host: The host.
-        model: Name of the model, or `feature:NAME`; None for the default model.
-        operation: Kind of call.
-
-    Raises:
-        NoRoute: No provider can run the model, or the feature is unknown.
-    """
-    model = host.default_model(operation).name if model is None else model
-    if model.startswith(FEATURE):
-        if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
-            raise NoRoute(f"unknown model {model!r} for {operation}")
-        return Capabilities()
-    try:
-        best = host.catalog.resolve(model, None, operation)[0]
-    except NoRoute:  # keys or weights may have been added since
-        best = host.refresh().resolve(model, None, operation)[0]
-    return Capabilities(best.parameters, best.capabilities, best.dialect)
-
-
-def replaced_kinds(host: Host, model: str | None) -> Collection[str]:
-    """The kinds of tools of services that the host replaces for a model; none for a feature, which
-    has its own tools."""
-    is_feature = model is not None and model.startswith(FEATURE)
-    return () if is_feature else host.config.server.service_tools
-
-
 def count_tokens(host: Host, asked: ChatRequest, limits: CancelToken) -> int:
     """The number of tokens of a request, as counted by the service that would answer.
 
@@ -458,21 +392,3 @@ def count_tokens(host: Host, asked: ChatRequest, limits: CancelToken) -> int:
         schema=asked.schema,
         limits=limits,
     ).tokens
-
-
-def text_completions(host: Host, model: str) -> Capabilities | None:
-    """The capabilities of the best route for text completions; None if there is none, or another
-    provider is preferred for chat.
-
-    Args:
-        host: The host.
-        model: Name of the model, or `feature:NAME`.
-    """
-    try:
-        best = host.catalog.resolve(model, None, "complete")[0]
-    except NoRoute:  # also of an unknown model, which is reported when it is called
-        return None
-    with suppress(NoRoute):  # of a model for text completions alone
-        if host.catalog.resolve(model, None, "chat")[0].provider != best.provider:
-            return None
-    return Capabilities(best.parameters, best.capabilities, best.dialect)

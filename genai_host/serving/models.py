@@ -18,7 +18,7 @@ from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NoRoute, NotFound
 from genai_host.host import Host
 from genai_host.serving.apis import api_of, load, unknown_path
-from genai_host.serving.completion import FEATURE
+from genai_host.serving.model_capabilities import FEATURE
 
 
 @frozen

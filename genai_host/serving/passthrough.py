@@ -28,12 +28,10 @@ from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
 from genai_host.serving.completion import (
     COMMENT,
-    FEATURE,
     CompletionStream,
-    capabilities,
     streamed,
-    suspends_for,
 )
+from genai_host.serving.model_capabilities import FEATURE, capabilities, suspends_for
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _EMPTY = (b"null", b'""', b"[]", b"{}")
