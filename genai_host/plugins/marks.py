@@ -26,8 +26,8 @@ class Marks:
 
     @contextmanager
     def loading(self, key: str) -> Iterator[None]:
-        """Mark a plugin while it is loaded. Best effort: there is no mark if its file cannot be
-        created."""
+        """Mark a plugin while it is being loaded. If the file cannot be created, there is no
+        mark."""
         file = os.path.join(self._folder, f"{self._prefix}-{os.getpid()}-{time.time_ns()}")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)

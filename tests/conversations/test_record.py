@@ -227,7 +227,7 @@ class TestChecking:
         check([OPENED, *entries], usual_codec())
 
     @pytest.mark.parametrize(
-        ("entries", "told"),
+        ("entries", "message"),
         [
             ([BEGUN, BEGUN], "entry 2: a turn begins within another"),
             ([*turn(1), *turn(1)], "entry 3: the number of a turn is less than 2"),
@@ -244,8 +244,8 @@ class TestChecking:
             ),
         ],
     )
-    def test_other_entries_are_refused(self, entries: list[Entry], told: str) -> None:
-        with pytest.raises(ReplayError, match=f"^{told}"):
+    def test_other_entries_are_refused(self, entries: list[Entry], message: str) -> None:
+        with pytest.raises(ReplayError, match=f"^{message}"):
             check([OPENED, *entries], usual_codec())
 
 

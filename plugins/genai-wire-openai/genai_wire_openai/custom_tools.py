@@ -1,5 +1,5 @@
-"""Custom tools, whose input is text. For a model, each is a function with the parameter `input`;
-a grammar is added to its description and is not enforced."""
+"""Custom tools take plain text as input. The host offers each to the model as a function with a
+single parameter, `input`. A grammar is added to the description, but is not enforced."""
 
 from __future__ import annotations
 

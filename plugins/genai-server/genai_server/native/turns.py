@@ -114,8 +114,8 @@ class Live:
                 self._has_ended.notify_all()
 
     def let_end(self, id: str) -> None:
-        """Wait some seconds for the end of a turn that was cancelled, or whose client has
-        disconnected: the client may already send the next message."""
+        """If the turn was cancelled or its client has disconnected, wait a few seconds until it
+        ends: the client may already have sent the next message."""
         with self._has_ended:
             if id in self._turns:
                 conversation, limits = self._turns[id]

@@ -137,7 +137,7 @@ def chosen(
     kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
     alone = given.flag("disable_parallel_tool_use")
     if not tools:
-        given.drop_others()  # there is no choice
+        given.drop_others()  # `tool_choice` is not sent
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
         if name not in {tool.name for tool in tools}:
