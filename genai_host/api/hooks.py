@@ -9,9 +9,14 @@ marked `@hookimpl`, which implement hooks:
     def genai_models():
         yield Model("my-model", dialects=["openai-chat"], at={"openai": "my-model-1"})
 
-Hooks that declare are called when the host starts, so they must not import large modules or open
-anything. Hooks that observe (`genai_on_...`, `genai_call_headers`) run in pluggy's order: wrappers,
-then `tryfirst`, then the last registered plugin first. An exception of a hook is logged and affects
+Hooks that declare are called when something of the plugin is needed, so they must not import large
+modules or open anything. What they return must depend on the installed distributions alone: the
+host saves the names that an installed plugin declares, and loads it to read them again only when
+distributions were installed or removed. A plugin that is installed as editable, or has a hook that
+observes, is loaded at each start.
+
+Hooks that observe (`genai_on_...`, `genai_call_headers`) run in pluggy's order: wrappers, then
+`tryfirst`, then the last registered plugin first. An exception of a hook is logged and affects
 neither the host nor other plugins. They run in the thread that they observe, which waits for them:
 a hook must not block. One that runs for more than 10 seconds is logged, and until it returns no
 other of these hooks of the plugin is called.

@@ -37,9 +37,9 @@ _Value = TypeVar("_Value")
 
 
 class _Joined(NamedTuple):
-    """The catalog for one version of the providers, with a cache of routes."""
+    """The catalog for one version of the providers and plugins, with a cache of routes."""
 
-    version: int
+    version: tuple[int, ...]
     catalog: Catalog
     found: dict[tuple[ModelChoice | None, str | None, Operation], tuple[Route, ...]]
 
@@ -73,6 +73,7 @@ class Routing:
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         self._registry = registry
+        self._joined_kinds = (registry.models, registry.offerings, registry.providers)
         self._instances = instances
         self._config = config
         self._observers = observers
@@ -89,6 +90,7 @@ class Routing:
     @property
     def catalog(self) -> Catalog:
         """The available models, providers and dialects; rebuilt when a provider changes."""
+        self._load_all()
         return self._now().catalog
 
     def refresh(self) -> Catalog:
@@ -105,6 +107,7 @@ class Routing:
         """
         if again is not None:
             self._probes.forget(again)
+        self._load_all()
         readiness = self._probes.readiness(self._instances)
         with self._lock:
             version, probed = self._instances.version, self._probed
@@ -246,7 +249,7 @@ class Routing:
     def _choice(self, name: str) -> ModelChoice:
         """Look up a name; refresh the catalog once if it is unknown."""
         try:
-            return self.catalog.choice(name)
+            return self._catalog_for(name).choice(name)
         except NoRoute:
             return self.refresh().choice(name)
 
@@ -269,9 +272,36 @@ class Routing:
     ) -> list[Candidate]:
         """Resolve a model; refresh the catalog once if it cannot run."""
         try:
-            return self.catalog.resolve(choice, provider, operation)
+            name = choice.model if choice else self._default_of(provider, operation)
+            return self._catalog_for(name).resolve(choice, provider, operation)
         except NoRoute:
             return self.refresh().resolve(choice, provider, operation)
+
+    def _catalog_for(self, name: str) -> Catalog:
+        """The catalog with all that a model depends on, and possibly no more: only plugins that
+        declare or offer the model, and those of configured providers, are loaded.
+
+        Args:
+            name: Name of a model, maybe with its provider; empty if it is unknown.
+        """
+        registry = self._registry
+        is_certain = not self._config.configurations and (
+            registry.load_model(name) or registry.load_model(name.rpartition("@")[0])
+        )
+        return self._now().catalog if is_certain else self.catalog
+
+    def _default_of(self, provider: str | None, operation: Operation) -> str:
+        """The default model of a provider; empty if there is none."""
+        if provider is None or provider not in self._instances:
+            return ""
+        self._instances[provider]  # its type is loaded from now on
+        served = self._now().catalog.served[provider]
+        return served.default_models.get(of_model(operation), "")
+
+    def _load_all(self) -> None:
+        """Load all plugins that decide which models can run where."""
+        for each in self._joined_kinds:
+            each.load_all()
 
     def _routes_of(
         self, choice: ModelChoice | None, operation: Operation, provider: str | None
@@ -300,19 +330,19 @@ class Routing:
 
     def _now(self) -> _Joined:
         with self._lock:
-            version = self._instances.version
+            version = (self._instances.version, *(each.unloaded for each in self._joined_kinds))
             if self._joined is None or self._joined.version != version:
                 self._joined = _Joined(version, self._join({}), {})
             return self._joined
 
     def _join(self, readiness: Mapping[str, Readiness]) -> Catalog:
         return Catalog(
-            self._registry.models.values(),
-            self._registry.offerings,
+            self._registry.models.loaded.values(),
+            self._registry.offerings.loaded.values(),
             self._registry.dialects,
             [
                 _served(instance, (readiness or {}).get(instance.name))
-                for instance in self._instances
+                for instance in self._instances.of_types(self._registry.providers.loaded)
             ],
             self._instances.unknown,
             self._config.provider_order,

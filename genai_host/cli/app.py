@@ -65,6 +65,7 @@ class App:
             with no_output_of_plugins():
                 self._host = Host()
                 all_broken = self._host.plugins.broken
+            self._host.plugins.guard = no_output_of_plugins
             resume_collection()
             for broken in all_broken:
                 note(f"warning: {broken.line()}", fg="yellow")

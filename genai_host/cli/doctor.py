@@ -164,7 +164,7 @@ def _nearest(folder: str) -> str:
 
 
 def _check_plugins(host: Host) -> Iterator[DoctorCheck]:
-    from genai_host.plugins.discovery import BlockedPlugin
+    from genai_host.plugins.results import BlockedPlugin
 
     results = host.plugins.results
     blocked = sum(isinstance(result, BlockedPlugin) for result in results)

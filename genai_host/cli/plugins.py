@@ -14,7 +14,8 @@ from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, p
 
 if TYPE_CHECKING:
     from genai_host.config import Config
-    from genai_host.plugins.discovery import InstalledPlugins, PluginResult
+    from genai_host.plugins.discovery import InstalledPlugins
+    from genai_host.plugins.results import PluginResult
 
 
 @click.group(name="plugins", invoke_without_command=True)
@@ -201,7 +202,7 @@ def _load(config: Config, discovery: InstalledPlugins) -> list[PluginResult]:
 
 
 def _outcome(result: PluginResult) -> LoadResult | None:
-    from genai_host.plugins.discovery import BlockedPlugin
+    from genai_host.plugins.results import BlockedPlugin
 
     return None if isinstance(result, BlockedPlugin) else result.outcome()
 

@@ -143,7 +143,7 @@ class HostParts:
     @lazy_property
     def codec(self) -> Codec:
         """Converts objects to JSON and back, with the message parts of all plugins."""
-        parts = tuple(self.registry.parts)
+        parts = tuple(self.registry.parts.values())
         return usual_codec() if parts == PARTS else Codec(parts)
 
     @lazy_property

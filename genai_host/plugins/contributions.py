@@ -48,6 +48,11 @@ Claim = tuple[str, str]
 """A kind and a name, which only one plugin may declare."""
 
 
+def offering_key(model: str, provider: str) -> str:
+    """The name of an offering; names of models contain no space."""
+    return f"{model} at {provider}"
+
+
 class Contributions(SimpleNamespace):
     """Contributions of one plugin: for each of `KINDS`, a tuple in the plugin's order.
 
@@ -70,7 +75,7 @@ class Contributions(SimpleNamespace):
 
     def names(self) -> dict[str, list[str]]:
         """Names by kind, for lists; empty kinds are omitted."""
-        names = {name: list(map(kind.shown, getattr(self, name))) for name, kind in KINDS.items()}
+        names = {name: list(map(kind.key, getattr(self, name))) for name, kind in KINDS.items()}
         return {name: found for name, found in names.items() if found}
 
     def claims(self) -> Iterator[Claim]:
@@ -78,11 +83,6 @@ class Contributions(SimpleNamespace):
         for name, kind in KINDS.items():
             for each in getattr(self, name):
                 yield from kind.claims(kind.title, each)
-
-    @property
-    def size(self) -> int:
-        """Number of contributions."""
-        return sum(len(getattr(self, name)) for name in KINDS)
 
 
 def ask(hooks: Iterable[Any]) -> Contributions:
@@ -135,13 +135,13 @@ def _of_model(title: str, model: Model) -> Iterator[Claim]:
         yield title, name
     for provider in model.at:
         _must_be_plain("provider", provider)
-        yield "offering", f"{model.name} at {provider}"
+        yield "offering", offering_key(model.name, provider)
 
 
 def _of_offering(title: str, offering: Offering) -> Iterator[Claim]:
     _must_be_solid("model", offering.model)
     _must_be_plain("provider", offering.provider)
-    yield title, f"{offering.model} at {offering.provider}"
+    yield title, offering_key(offering.model, offering.provider)
 
 
 @frozen
@@ -153,18 +153,14 @@ class _Kind:
         types: Accepted types.
         claims: Returns the names that a contribution claims.
         look: Validates all contributions of a plugin; raises for invalid ones.
-        shown: Returns the text for a contribution in a list.
-        key: Returns its name in the registry.
-        registered: Makes what the registry holds at first: an empty dictionary, or a list.
+        key: Returns its name in the registry and in lists.
     """
 
     title: str
     types: tuple[type, ...]
     claims: Callable[[str, Any], Iterator[Claim]] = _plain
     look: Callable[[str, Sequence[Any]], None] = lambda hook, found: None
-    shown: Callable[[Any], str] = lambda each: str(each.name)
     key: Callable[[Any], str] = lambda each: str(each.name)
-    registered: Callable[[], Any] = dict
 
     def asked(self, hook: Any) -> tuple[Any, ...]:
         found: list[Any] = []
@@ -222,8 +218,7 @@ KINDS: Mapping[str, _Kind] = {
         "offering",
         (Offering,),
         _of_offering,
-        shown=lambda each: f"{each.model} at {each.provider}",
-        registered=list,
+        key=lambda each: offering_key(each.model, each.provider),
     ),
     "features": _Kind("feature", (Feature,)),
     "tools": _Kind("tool", (Tool,), _checked),
@@ -235,15 +230,13 @@ KINDS: Mapping[str, _Kind] = {
         _of_part,
         _look_at_parts,
         lambda each: str(each.type),
-        registered=lambda: list(PARTS),
     ),
     "executors": _Kind("executor", (ExecutorType,)),
     "http_routes": _Kind(
         "HTTP route",
         (HttpRoute,),
         _of_route,
-        shown=lambda each: f"{each.method} {each.path}",
-        key=lambda each: str(each.key),
+        key=lambda each: f"{each.method} {each.path}",
     ),
     "http_apis": _Kind("HTTP API", (HttpApi,)),
     "commands": _Kind("command", (Command,)),

@@ -1,87 +1,45 @@
 """Loads plugins from entry points, isolated from each other.
 
 If a plugin fails while it is imported or while its hooks are called, only that plugin is marked
-broken, and none of its contributions are registered.
+broken, and none of its contributions are registered. Installed plugins that have not changed since
+they were loaded the last time are deferred: they are loaded when something of them is needed.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import pluggy
-from attrs import frozen
 
-from genai_host.api import hooks as hookspecs
 from genai_host.config import Config
-from genai_host.errors import GenaiError, PluginError
-from genai_host.plugins.contributions import Contributions, ask
+from genai_host.errors import PluginError
+from genai_host.plugins.contributions import KINDS, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
-from genai_host.plugins.manager import HookManager
+from genai_host.plugins.manager import HOOK_PREFIX, HOOKS, HookManager
 from genai_host.plugins.registry import Registry
+from genai_host.plugins.results import (
+    BlockedPlugin,
+    BrokenPlugin,
+    DeferredPlugin,
+    LoadedPlugin,
+    PluginResult,
+    broken_by,
+)
 from genai_host.util.names import API_VERSION, APP, GROUP, normal_name, third_parties
-from genai_host.util.text import close_matches, describe_exception, message_of, short_repr, shorten
+from genai_host.util.text import short_repr
 
 _log = logging.getLogger(__name__)
 
-_PREFIX = "genai_"  # prefix of all hook names
+_DECLARING = frozenset(f"{HOOK_PREFIX}{name}" for name in ("api", *KINDS))
 _SUSPECT = "the process crashed or was killed while loading it the last time"
 
-
-@frozen
-class LoadedPlugin:
-    """A plugin that works, and its contributions."""
-
-    found: InstalledPlugin
-    plugin: object
-    declared: Contributions
-
-    def outcome(self) -> LoadResult:
-        commands = tuple(
-            (each.name, shorten(each.help), each.load) for each in self.declared.commands
-        )
-        return LoadResult("loaded", provides=self.declared.names(), commands=commands)
-
-
-@frozen
-class BrokenPlugin:
-    """A plugin that does not work, with the reason and the fix.
-
-    Attributes:
-        trace: Traceback of the exception, if there was one.
-        is_left_out: Whether loading was skipped; see `LoadResult.is_left_out`.
-    """
-
-    found: InstalledPlugin
-    reason: str
-    fix: str
-    trace: str = ""
-    is_left_out: bool = False
-
-    def outcome(self) -> LoadResult:
-        return LoadResult("broken", self.reason, self.fix, is_left_out=self.is_left_out)
-
-    def line(self) -> str:
-        """One line for a warning."""
-        found = self.found
-        source = f" ({found.distribution} {found.version})".replace(" )", ")")
-        return f"plugin {found.name}{source} is broken: {self.reason}"
-
-
-@frozen
-class BlockedPlugin:
-    """A plugin that the configuration excludes."""
-
-    found: InstalledPlugin
-    reason: str
-
-
-PluginResult = LoadedPlugin | BrokenPlugin | BlockedPlugin
+_Result = TypeVar("_Result", bound=PluginResult | DeferredPlugin)
 
 
 class Discovery(Protocol):
@@ -92,6 +50,10 @@ class Discovery(Protocol):
 
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         """Plugins that must not be loaded in this process, by key."""
+
+    def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        """Plugins that need not be loaded before something of them is needed, by key, with what
+        they declare."""
 
     def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
         """Context for importing a plugin and calling its hooks.
@@ -114,7 +76,8 @@ class InstalledPlugins:
     Args:
         index: Plugin index; None for that of `sys.path`.
         on_trial: Which third-party plugins are first loaded in another process: `new` or changed
-            ones if results can be saved, `all` except those already skipped, or `none`.
+            ones if results can be saved, `all` except those already skipped, or `none`. With `all`,
+            no plugin is deferred.
     """
 
     def __init__(
@@ -146,6 +109,16 @@ class InstalledPlugins:
 
             left_out.update(self._keep(try_plugins(new)))
         return left_out
+
+    def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        if self._on_trial == "all":
+            return {}
+        known = self._index.outcomes()
+        return {
+            found.key: known[found.key]
+            for found in plugins
+            if found.record and found.key in known and _can_wait(known[found.key])
+        }
 
     def _leave_out_suspects(self, plugins: Sequence[InstalledPlugin]) -> None:
         marks = self._index.marks.left()
@@ -200,6 +173,9 @@ class StaticPlugins:
     def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         return {}
 
+    def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        return {}
+
     def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -210,6 +186,10 @@ class StaticPlugins:
         """Do nothing, because the plugins are not installed."""
 
 
+def _can_wait(known: LoadResult) -> bool:
+    return known.status == "loaded" and bool(known.claims) and not known.observes
+
+
 def _our_distribution(plugin: object) -> str:
     """The distribution of this project that a module belongs to; empty if there is none."""
     package = plugin.__name__.partition(".")[0] if isinstance(plugin, ModuleType) else ""
@@ -218,42 +198,56 @@ def _our_distribution(plugin: object) -> str:
 
 
 class Plugins:
-    """All plugins, loaded, with their contributions and load results.
+    """All plugins, with their contributions and load results. Thread-safe.
 
     If two plugins declare the same name, one of them is broken: the one that declares less, so that
     a small plugin cannot disable a large one, or else the later one in `Discovery.find`. Plugins of
     the host itself have priority, and those of this project over third parties.
 
     Attributes:
-        registry: Contributions of the working plugins.
-        results: A `LoadedPlugin`, `BrokenPlugin` or `BlockedPlugin` per plugin.
-        manager: Working plugins, for calling observers.
+        registry: Contributions of the working plugins; those of deferred plugins are loaded on
+            first use.
+        manager: Loaded plugins, among them all observers.
+        guard: Makes a context manager that is active while a deferred plugin is loaded.
 
     Raises:
         PluginError: A plugin is broken, in strict mode.
     """
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
-        self.registry = Registry()
-        loader = _Loader(discovery)
+        self.registry = Registry(self._load)
+        self.manager: pluggy.PluginManager = HookManager()
+        self.guard: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._discovery = discovery
+        self._loader = _Loader(discovery)
+        self._lock = threading.RLock()
         found = discovery.find()
         if isinstance(discovery, StaticPlugins):  # the embedding program chose them
             config = config._replace(safe=False)
         blocked = {each.key: config.blocks(each.name, each.distribution) for each in found}
-        left_out = discovery.left_out([each for each in found if not blocked[each.key]])
-        results = [_look(loader, each, blocked[each.key], left_out) for each in found]
-        self.manager: pluggy.PluginManager = loader.manager
+        allowed = [each for each in found if not blocked[each.key]]
+        left_out = discovery.left_out(allowed)
+        deferred = {} if config.strict else discovery.deferred(allowed)
+
+        def look(each: InstalledPlugin) -> PluginResult | DeferredPlugin:
+            if reason := blocked[each.key]:
+                return BlockedPlugin(each, reason)
+            if outcome := left_out.get(each.key):
+                return BrokenPlugin(each, outcome.reason, outcome.fix, is_left_out=True)
+            if known := deferred.get(each.key):
+                return DeferredPlugin(each, known)
+            return _loaded(self._loader, each)
+
         strange = third_parties({each.distribution for each in found})
         self.registry.third_parties = frozenset(e.name for e in found if e.distribution in strange)
-        self.results = self._admit_all(results, strange)
-        for result in self.results:
-            if isinstance(result, LoadedPlugin):
-                self.registry.add(result.declared)
+        self._results = self._admit_all(list(map(look, found)), strange)
+        for result in self._results:
+            self._add(result)
         discovery.remember(
             {
                 result.found.key: result.outcome()
-                for result in self.results
-                if not isinstance(result, BlockedPlugin)
+                for result in self._results
+                if isinstance(result, LoadedPlugin | BrokenPlugin)
             }
         )
         if config.strict and self.broken:
@@ -261,60 +255,96 @@ class Plugins:
             raise PluginError(first.line(), plugin=first.found.name, hint=first.fix)
 
     @property
+    def results(self) -> list[PluginResult]:
+        """A `LoadedPlugin`, `BrokenPlugin` or `BlockedPlugin` per plugin; all are loaded."""
+        self.registry.load_all()
+        return [each for each in self._results if not isinstance(each, DeferredPlugin)]
+
+    @property
     def broken(self) -> list[BrokenPlugin]:
-        return [result for result in self.results if isinstance(result, BrokenPlugin)]
+        """The plugins that are known to be broken; deferred ones worked the last time."""
+        return [result for result in self._results if isinstance(result, BrokenPlugin)]
+
+    def _load(self, name: str) -> None:
+        """Load a deferred plugin. One that is broken now is logged, and contributes nothing."""
+        with self._lock:
+            for number, deferred in enumerate(self._results):
+                if isinstance(deferred, DeferredPlugin) and deferred.found.name == name:
+                    with self.guard():
+                        loaded = _loaded(self._loader, deferred.found)
+                    others = [each for each in self._results if isinstance(each, LoadedPlugin)]
+                    result = self._admit(loaded, others)
+                    self._results[number] = result
+                    self._add(result)
+                    if result.outcome() != deferred.known:
+                        self._discovery.remember({result.found.key: result.outcome()})
+
+    def _add(self, result: PluginResult | DeferredPlugin) -> None:
+        """Add the contributions of an admitted plugin."""
+        name = result.found.name
+        if isinstance(result, LoadedPlugin):
+            self.registry.add(name, result.declared)
+        elif isinstance(result, DeferredPlugin):
+            self.registry.defer(name, result.known.provides)
+        elif isinstance(result, BrokenPlugin) and self.registry.is_deferred(name):
+            self.registry.remove(name)
+            _log.warning("%s; %s", result.line(), result.fix)
 
     def _admit_all(
-        self, results: Sequence[PluginResult], strange: Collection[str]
-    ) -> list[PluginResult]:
+        self, results: Sequence[PluginResult | DeferredPlugin], strange: Collection[str]
+    ) -> list[PluginResult | DeferredPlugin]:
         """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
-        here: list[LoadedPlugin] = []
+        here: list[LoadedPlugin | DeferredPlugin] = []
         for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1], strange)):
-            if isinstance(result, LoadedPlugin):
-                admitted[number] = self._admit(result, here)
+            admitted[number] = kept = self._admit(result, here)
+            if isinstance(kept, LoadedPlugin | DeferredPlugin):
+                here.append(kept)
         return admitted
 
-    def _admit(self, loaded: LoadedPlugin, here: list[LoadedPlugin]) -> LoadedPlugin | BrokenPlugin:
-        """Register the hooks and names of a plugin, or neither."""
-        found = loaded.found
+    def _admit(
+        self, result: _Result, here: Sequence[LoadedPlugin | DeferredPlugin]
+    ) -> _Result | BrokenPlugin:
+        """Register the hooks and names of a working plugin, or neither."""
+        found, is_registered = result.found, False
         try:
-            _must_be_new(loaded, here)
-        except PluginError as error:
-            return _broken_by(error, found)
-        try:
-            self.manager.register(loaded.plugin, found.name)
-            self.registry.claim(found.name, loaded.declared)
+            if isinstance(result, LoadedPlugin | DeferredPlugin):
+                _must_be_new(result, here)
+            if isinstance(result, LoadedPlugin):
+                is_registered = True
+                self.manager.register(result.plugin, found.name)
+                self.registry.claim(found.name, result.declared.claims())
+            elif isinstance(result, DeferredPlugin):
+                self.registry.claim(found.name, result.known.claims)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
-            if self.manager.has_plugin(found.name):
+            if is_registered and self.manager.has_plugin(found.name):
                 self.manager.unregister(name=found.name)
-            return _broken_by(error, found)
-        here.append(loaded)
-        return loaded
+            return broken_by(error, found)
+        return result
 
 
-def _rank(result: PluginResult, strange: Collection[str]) -> tuple[bool, bool, int]:
+def _rank(
+    result: PluginResult | DeferredPlugin, strange: Collection[str]
+) -> tuple[bool, bool, int]:
     """Sort key: the host, then the plugins of this project, and those with more contributions, are
     first to get their names. Otherwise another plugin could take the place of `serve`."""
-    size = result.declared.size if isinstance(result, LoadedPlugin) else 0
     distribution = result.found.distribution
-    return distribution != APP, distribution in strange, -size
+    return distribution != APP, distribution in strange, -_size(result)
 
 
-def _look(
-    loader: _Loader, found: InstalledPlugin, blocked: str, left_out: Mapping[str, LoadResult]
-) -> PluginResult:
-    if blocked:
-        return BlockedPlugin(found, blocked)
-    if found.key in left_out:
-        outcome = left_out[found.key]
-        return BrokenPlugin(found, outcome.reason, outcome.fix, is_left_out=True)
-    return _loaded(loader, found)
+def _size(result: PluginResult | DeferredPlugin) -> int:
+    """Number of contributions of a plugin."""
+    provides: Mapping[str, Sequence[str]] = {}
+    if isinstance(result, LoadedPlugin):
+        provides = result.declared.names()
+    elif isinstance(result, DeferredPlugin):
+        provides = result.known.provides
+    return sum(map(len, provides.values()))
 
 
-def _loaded(loader: _Loader, found: InstalledPlugin) -> PluginResult:
+def _loaded(loader: _Loader, found: InstalledPlugin) -> LoadedPlugin | BrokenPlugin:
     try:
         return loader.load(found)
     except KeyboardInterrupt:
@@ -323,7 +353,7 @@ def _loaded(loader: _Loader, found: InstalledPlugin) -> PluginResult:
         )
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
-        return _broken_by(error, found)
+        return broken_by(error, found)
 
 
 def load_on_trial(found: InstalledPlugin) -> None:
@@ -341,7 +371,6 @@ class _Loader:
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery
-        self._hooks = [name for name in vars(hookspecs) if name.startswith(_PREFIX)]
         self.manager = HookManager()
 
     def load(self, found: InstalledPlugin) -> LoadedPlugin:
@@ -352,7 +381,7 @@ class _Loader:
         plugin = self._discovery.load(found)
         self._must_be_marked(plugin)
         try:
-            loaded = LoadedPlugin(found, plugin, self._declared_by(plugin, found))
+            loaded = self._looked_at(plugin, found)
         except BaseException:
             # pluggy may leave a rejected plugin partly registered
             self.manager = HookManager()
@@ -360,7 +389,7 @@ class _Loader:
         self.manager.unregister(name=found.name)
         return loaded
 
-    def _declared_by(self, plugin: object, found: InstalledPlugin) -> Contributions:
+    def _looked_at(self, plugin: object, found: InstalledPlugin) -> LoadedPlugin:
         self.manager.register(plugin, found.name)
         self.manager.check_pending()
         hooks = self.manager.get_hookcallers(plugin)
@@ -373,17 +402,20 @@ class _Loader:
                     f"but this host has version {API_VERSION}",
                     hint=f"{APP} upgrade {found.distribution} {APP}",
                 )
-        return ask(hooks)
+        observes = any(hook.name not in _DECLARING for hook in hooks)
+        return LoadedPlugin(found, plugin, ask(hooks), observes)
 
     def _must_be_marked(self, plugin: object) -> None:
-        for name in self._hooks:
+        for name in HOOKS:
             hook = getattr(plugin, name, None)
             if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
                 raise PluginError(f"hook {name} is not marked", hint="mark it with @hookimpl")
 
 
-def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
-    found = loaded.found
+def _must_be_new(
+    new: LoadedPlugin | DeferredPlugin, here: Sequence[LoadedPlugin | DeferredPlugin]
+) -> None:
+    found = new.found
     hint = f"disable one of them: genai-host plugins disable {found.distribution}:{found.name}"
     for other in here:
         if other.found.name == found.name:
@@ -391,57 +423,13 @@ def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
                 f"the plugin name {found.name!r} is already used by {other.found.distribution}",
                 hint=hint,
             )
-        if other.plugin is loaded.plugin:
+        if (
+            isinstance(new, LoadedPlugin)
+            and isinstance(other, LoadedPlugin)
+            and other.plugin is new.plugin
+        ):
             raise PluginError(
                 f"it is the same object as the plugin {other.found.name} of "
                 f"{other.found.distribution}",
                 hint=hint,
             )
-
-
-def _broken_by(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
-    try:
-        return _explained(error, found)
-    except Exception:  # noqa: BLE001 - the exception is code of the plugin as well
-        return BrokenPlugin(found, describe_exception(error), _usual_fix(found))
-
-
-def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
-    """The broken plugin for an exception, with the most likely fix."""
-    fix = _usual_fix(found)
-    if isinstance(error, GenaiError):
-        hint: object = error.hint  # a plugin may raise its own exception class
-        return BrokenPlugin(
-            found, message_of(error), shorten(hint) if hint and isinstance(hint, str) else fix
-        )
-    reason = describe_exception(error)
-    if isinstance(error, SystemExit):
-        reason = f"it exits when it is loaded (SystemExit: {error.code})"
-    elif isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}" if error.filename else "unknown location"
-        reason = f"SyntaxError: {error.msg} ({place})"
-    elif isinstance(error, pluggy.PluginValidationError):
-        reason = _hook_fault(error)
-    trace = "".join(traceback.format_exception(error))
-    return BrokenPlugin(found, shorten(reason), fix, trace)
-
-
-def _hook_fault(error: pluggy.PluginValidationError) -> str:
-    """pluggy's message, without the plugin's repr and the line breaks."""
-    text = str(error)
-    if "unknown hook" in text:
-        fault = text.partition(" in plugin")[0]
-        # without the common prefix, which would make all messages look alike
-        name = fault.partition("'")[2].rstrip("'").removeprefix(_PREFIX)
-        hooks = [each.removeprefix(_PREFIX) for each in vars(hookspecs) if each.startswith(_PREFIX)]
-        near = [_PREFIX + each for each in close_matches(name, hooks)]
-        return f"misspelt hook: {fault}{f'; did you mean {near[0]}?' if near else ''}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"wrong signature: {'; '.join(lines[1:]) or lines[0]}"
-
-
-def _usual_fix(found: InstalledPlugin) -> str:
-    return (
-        f"{APP} upgrade {found.distribution} -- --force-reinstall, "
-        f"or: {APP} plugins disable {found.name}"
-    )

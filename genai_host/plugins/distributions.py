@@ -7,6 +7,7 @@ None of them hides a complete distribution or raises an exception.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import sys
@@ -88,6 +89,14 @@ class Distribution:
             return bool(self.headers.keys())
         files = (os.path.join(self.folder, name) for name in ("METADATA", "PKG-INFO"))
         return any(map(_has_content, (*files, self.folder)))
+
+    @property
+    def is_editable(self) -> bool:
+        """Whether its modules are in a source tree (PyPA, Direct URL data structure)."""
+        try:
+            return bool(json.loads(self.read("direct_url.json"))["dir_info"]["editable"])
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return False
 
     def read(self, file: str) -> str:
         """Read a metadata file; empty if there is none. An empty name reads the metadata path

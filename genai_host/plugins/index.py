@@ -2,7 +2,9 @@
 
 Reading the metadata of a thousand distributions takes 100 ms, reading this index less than 1 ms. It
 is valid while all directories of `sys.path` and the `entry_points.txt` files of plugins are
-unchanged. This module imports no plugins, and only modules needed for listing them.
+unchanged. It has the names that each plugin declared when it was loaded, so that a plugin is not
+loaded before something of it is needed. This module imports no plugins, and only modules needed for
+listing them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genai_host.util import paths
@@ -23,7 +26,7 @@ if TYPE_CHECKING:  # this module imports nothing that takes time
     from genai_host.plugins.distributions import Distribution, Leftover
     from genai_host.plugins.marks import Marks
 
-_FORM = 3
+_FORM = 4
 _COARSE_NS = 2_000_000_000
 _KEPT = 32
 _ENTRY_POINTS = "entry_points.txt"
@@ -39,7 +42,8 @@ class InstalledPlugin(NamedTuple):
         value: Object reference, `package.module:object`.
         distribution: Distribution with the entry point.
         version: Version of the distribution.
-        record: SHA-256 of the distribution's RECORD, in hex; empty if it has none.
+        record: SHA-256 of the distribution's RECORD, in hex; empty if it has none, or is editable
+            and may change without it.
         unreadable: Why its metadata cannot be read; empty if it can.
     """
 
@@ -66,6 +70,9 @@ class LoadResult(NamedTuple):
         provides: Kind (`providers`, `models` ...) to names.
         commands: Name, help and object reference of each command that it adds.
         is_left_out: Whether it is no longer loaded, because it ends the process or never returns.
+        claims: Kind and name of all that only one plugin may declare; empty if distributions were
+            installed or removed since, because what a plugin declares may depend on them.
+        observes: Whether it implements hooks that do not declare, and must always be loaded.
     """
 
     status: str
@@ -74,6 +81,8 @@ class LoadResult(NamedTuple):
     provides: Mapping[str, Sequence[str]] = {}
     commands: Sequence[tuple[str, str, str]] = ()
     is_left_out: bool = False
+    claims: Sequence[tuple[str, str]] = ()
+    observes: bool = False
 
 
 def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
@@ -137,7 +146,7 @@ class PluginIndex:
 
     def outcomes(self) -> dict[str, LoadResult]:
         """Last load results, by `InstalledPlugin.key`."""
-        return {key: LoadResult(*kept) for key, kept in self._current()["outcomes"].items()}
+        return {key: _read_outcome(kept) for key, kept in self._current()["outcomes"].items()}
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Save load results of installed plugins."""
@@ -178,7 +187,7 @@ class PluginIndex:
         if self._data is None:
             kept = self._read()
             if kept is None or not self._is_valid(kept):
-                kept = self._scan(kept["outcomes"] if kept else {})
+                kept = self._scan(kept)
                 self._write(kept)
             self._data = kept
         return self._data
@@ -201,7 +210,7 @@ class PluginIndex:
         settled = data["scanned"] - _COARSE_NS
         return all(stamp is None or stamp[0] < settled for stamp in stamps.values())
 
-    def _scan(self, outcomes: dict[str, Any]) -> dict[str, Any]:
+    def _scan(self, before: dict[str, Any] | None) -> dict[str, Any]:
         from genai_host.plugins.distributions import find_distributions
 
         scanned = time.time_ns()
@@ -218,11 +227,16 @@ class PluginIndex:
                 file = os.path.join(distribution.folder, _ENTRY_POINTS)
                 stamps[file] = _stamp(file)
         stamps.update((each.folder, _stamp(each.folder)) for each in leftovers)
+        installed = _digest("\n".join(sorted(each.folder for each in distributions)))
+        outcomes = before["outcomes"] if before else {}
+        if before and before["installed"] != installed:
+            outcomes = {key: _without_claims(kept) for key, kept in outcomes.items()}
         return {
             "form": _FORM,
             "path": self._path,
             "scanned": scanned,
             "stamps": stamps,
+            "installed": installed,
             "plugins": sorted(plugins, key=lambda found: (found.distribution, found.name)),
             "leftovers": leftovers,
             "outcomes": outcomes,
@@ -264,6 +278,7 @@ def _is_index(data: Any, path: list[str]) -> bool:
         data["form"] == _FORM
         and data["path"] == path
         and _are([data["scanned"]], int)
+        and _are([data["installed"]], str)
         and data["stamps"].keys() >= set(path)
         and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
         and all(_are(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
@@ -272,15 +287,37 @@ def _is_index(data: Any, path: list[str]) -> bool:
     )
 
 
+def _read_outcome(kept: Sequence[Any]) -> LoadResult:
+    found = LoadResult(*kept)
+    return found._replace(
+        commands=tuple((name, help, load) for name, help, load in found.commands),
+        claims=tuple((kind, name) for kind, name in found.claims),
+    )
+
+
+def _without_claims(kept: Sequence[Any]) -> list[Any]:
+    return [*LoadResult(*kept)._replace(claims=())]
+
+
 def _is_outcome(
-    status: Any, reason: Any, fix: Any, provides: Any, commands: Any, is_left_out: Any
+    status: Any,
+    reason: Any,
+    fix: Any,
+    provides: Any,
+    commands: Any,
+    is_left_out: Any,
+    claims: Any,
+    observes: Any,
 ) -> bool:
     return (
-        isinstance(is_left_out, bool)
+        _are([is_left_out, observes], bool)
         and status in ("loaded", "broken")
         and _are([reason, fix], str)
         and all(_are(names, str) for names in provides.values())
         and all(_are(command, str, 3) for command in commands)
+        and {list}.issuperset(map(type, claims))
+        and {2}.issuperset(map(len, claims))
+        and {str}.issuperset(map(type, chain.from_iterable(claims)))
     )
 
 
@@ -317,7 +354,7 @@ def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
     if GROUP not in text:
         return
     name, version = distribution.name, distribution.version
-    record = _digest(distribution.read("RECORD"))
+    record = "" if distribution.is_editable else _digest(distribution.read("RECORD"))
     lacks = "" if distribution.has_metadata else "METADATA is missing"
     for point, value, fault in _points_in(text):
         yield InstalledPlugin(point or name, value, name, version, record, fault or lacks)
@@ -345,7 +382,7 @@ def _shown(row: str) -> str:
     return ascii(row if len(row) <= _LONGEST_SHOWN else row[:_LONGEST_SHOWN] + "...")
 
 
-def _digest(record: str) -> str:
+def _digest(text: str) -> str:
     import hashlib
 
-    return hashlib.sha256(record.encode("utf-8", "surrogatepass")).hexdigest() if record else ""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""

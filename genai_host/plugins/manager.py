@@ -10,6 +10,12 @@ import pluggy
 from genai_host.api import hooks as hookspecs
 from genai_host.util.names import GROUP
 
+HOOK_PREFIX = "genai_"
+"""Prefix of the names of all hooks."""
+
+HOOKS = tuple(name for name in vars(hookspecs) if name.startswith(HOOK_PREFIX))
+"""Names of all hooks."""
+
 _MAY_BE_HOOKS = (FunctionType, MethodType, classmethod, staticmethod)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from genai_host.api import Clock, ProviderType
@@ -21,7 +21,8 @@ from genai_host.util.text import close_matches, did_you_mean
 class ProviderInstances:
     """All providers by name: one for each provider type, and those configured under other names.
 
-    Adding and removing calls the observers and increments `version`.
+    Adding and removing calls the observers and increments `version`. Providers are created on first
+    use, because their types may be in plugins that are not loaded.
     """
 
     def __init__(
@@ -38,28 +39,36 @@ class ProviderInstances:
         self._observers = observers
         self._keys = keys
         self._file = file
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.version = 0
         self.unknown: dict[str, str] = {}
-        named = {name: InstanceConfig(name) for name in types}
-        named.update(configured)
-        self._instances: dict[str, ProviderInstance] = {}
+        self._instances: dict[str, ProviderInstance | InstanceConfig] = {
+            name: InstanceConfig(name) for name in types
+        }
         self._gone: dict[str, str] = {}  # and why
-        for name, config in named.items():
+        for name, config in configured.items():
             if config.type in types:
-                self._instances[name] = self._new(name, config)
+                self._instances[name] = config
             else:
                 self.unknown[name] = self._why_unknown(name, config)
+                self._instances.pop(name, None)
 
     def __iter__(self) -> Iterator[ProviderInstance]:
-        return iter(list(self._instances.values()))
+        return filter(None, map(self._created, list(self._instances)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._instances
 
+    def of_types(self, types: Collection[str]) -> Iterator[ProviderInstance]:
+        """The providers of some types."""
+        for name, each in list(self._instances.items()):
+            type = each.type if isinstance(each, InstanceConfig) else each.type.name
+            if type in types and (created := self._created(name)):
+                yield created
+
     def __getitem__(self, name: str) -> ProviderInstance:
         """Raises `ProviderRemoved` if the provider was removed, `NoRoute` if it is unknown."""
-        instance = self._instances.get(name)
+        instance = self._created(name)
         if instance is not None:
             return instance
         why = self._gone.get(name)
@@ -163,8 +172,23 @@ class ProviderInstances:
 
     def close(self) -> None:
         """Close all providers."""
-        for instance in self:
-            instance.close("closed with its host")
+        for instance in list(self._instances.values()):
+            if isinstance(instance, ProviderInstance):
+                instance.close("closed with its host")
+
+    def _created(self, name: str) -> ProviderInstance | None:
+        """A provider; None if it is unknown, or its plugin turns out to be broken."""
+        found = self._instances.get(name)
+        if not isinstance(found, InstanceConfig):
+            return found
+        with self._lock:
+            found = self._instances.get(name)
+            if isinstance(found, InstanceConfig):
+                if found.type not in self._types:
+                    del self._instances[name]
+                    return None
+                found = self._instances[name] = self._new(name, found)
+            return found
 
     def _new(
         self, name: str, config: InstanceConfig, *, is_in_file: bool = True

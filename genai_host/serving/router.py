@@ -67,7 +67,8 @@ class _Refusing(list[str]):
 
 
 class HttpRoutes:
-    """The HTTP routes of a host. Thread-safe.
+    """The HTTP routes of a host, whose plugins are all loaded, so that no request waits for it.
+    Thread-safe.
 
     Args:
         host: The host.
@@ -76,6 +77,7 @@ class HttpRoutes:
 
     def __init__(self, host: Host, own: Iterable[HttpRoute] = ()) -> None:
         self._host = host
+        host.registry.load_all()
         every = (tuple(own), tuple(host.registry.http_routes.values()))
         self._own, self._routes = map(_Patterns, every)
         apis = host.registry.http_apis.values()

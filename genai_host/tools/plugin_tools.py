@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import Any, cast
+import logging
+from collections.abc import Iterable, Iterator
+from typing import cast
 
-from genai_host.api import Approval, Clock, Codec, Tool, ToolSet, ToolSource
+from genai_host.api import Approval, Clock, Codec, Tool, ToolSource
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.config.key import hint_for
@@ -26,6 +27,8 @@ from genai_host.tools.toolbox import Toolbox
 from genai_host.util.names import plugin_line
 from genai_host.util.text import did_you_mean, message_of
 
+_log = logging.getLogger(__name__)
+
 
 class PluginTools:
     """The tools of all plugins, with the user's settings and approval rules."""
@@ -42,12 +45,17 @@ class PluginTools:
         self._registry = registry
         self._config = config
         self._keys = keys
-        warn_unknown(config, registry.tool_sets)
+        if config.tools:
+            warn_unknown(config, registry.tool_sets)
+        for name in config.approvals:
+            is_there = name.endswith("*") or of_source(name) in [*registry.tool_sources]
+            if not is_there and name not in registry.tools:
+                _log.warning("approvals: unknown tool %r", name)
         self.toolbox = Toolbox(
             registry.tools,
             clock,
             codec,
-            [self._source(each) for each in registry.tool_sources.values()],
+            self._sources(),
             {name: cast(Approval, approval) for name, approval in config.approvals.items()},
             registry.reactions,
             observers,
@@ -94,8 +102,10 @@ class PluginTools:
                 raise ConfigurationError(f"unknown tool {name!r}", hint=hint_for(name, known))
         return names
 
-    def _source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:
-        if isinstance(declared, ToolSource):
-            return declared
-        config = self._config.tools.get(declared.name, SetConfig())
-        return ConfiguredToolSource(declared, config, self._keys, self._config.file)
+    def _sources(self) -> Iterator[ToolSource]:
+        for declared in self._registry.tool_sources.values():
+            if isinstance(declared, ToolSource):
+                yield declared
+            else:
+                config = self._config.tools.get(declared.name, SetConfig())
+                yield ConfiguredToolSource(declared, config, self._keys, self._config.file)

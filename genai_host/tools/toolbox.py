@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
@@ -37,8 +38,10 @@ from genai_host.api.json_text import write_json
 from genai_host.api.tools import always, output_of
 from genai_host.errors import GenaiError, LimitExceeded, ValidationError
 from genai_host.plugins.observers import Observers
+from genai_host.plugins.watchdog import Watchdog
 from genai_host.tools.sources import ToolSources, fits, of_source
 from genai_host.tools.threads import run_in_thread
+from genai_host.util.lazy_property import lazy_property
 from genai_host.util.text import describe_exception, message_of, short_repr, shorten
 
 T = TypeVar("T")
@@ -77,12 +80,42 @@ class _Run:
     limits: CancelToken
 
 
+class _KnownTools:
+    """The declared tools and the sources, which are looked at on first use: many conversations use
+    no tools. Toolboxes that are limited to some tools share it."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        approved: Callable[[Tool], Tool],
+        sources: Iterable[ToolSource],
+        clock: Clock,
+    ) -> None:
+        self._given = tools
+        self._approved = approved
+        self._given_sources = sources
+        self._clock = clock
+        self._lock = threading.RLock()
+
+    @lazy_property
+    def declared(self) -> Mapping[str, Tool]:
+        return {name: self._approved(tool) for name, tool in self._given.items()}
+
+    @lazy_property
+    def sources(self) -> ToolSources:
+        return ToolSources(self._given_sources, self._clock)
+
+    def close(self, watchdog: Watchdog) -> None:
+        if "sources" in vars(self):
+            self.sources.close(watchdog)
+
+
 class Toolbox:
     """Offers and calls tools. Thread-safe.
 
     Args:
         tools: Tools by name.
-        sources: Sources of further tools.
+        sources: Sources of further tools, iterated once, on first use.
         codec: Converts values to JSON.
         approvals: Approval rules of the user by name or prefix (`git__*`).
         clock: Source of time.
@@ -95,7 +128,7 @@ class Toolbox:
         tools: Mapping[str, Tool],
         clock: Clock,
         codec: Codec,
-        sources: Collection[ToolSource] = (),
+        sources: Iterable[ToolSource] = (),
         approvals: Mapping[str, Approval] | None = None,
         reactions: Mapping[str, ReactionType] | None = None,
         observers: Observers | None = None,
@@ -103,17 +136,20 @@ class Toolbox:
         self._observers = observers or Observers()
         self._approvals = dict(approvals or {})
         self._only: Sequence[str] | None = None
-        self._tools = {name: self._approved(tool) for name, tool in tools.items()}
-        self._sources = ToolSources(sources, clock)
-        self._reactions = dict(reactions or {})
+        self._known_tools = _KnownTools(tools, self._approved, sources, clock)
+        self._reactions = {} if reactions is None else reactions
         self._forms: dict[str, SchemaValidator] = {}
         self._clock = clock
         self._codec = codec
-        names = {source.name for source in sources}
-        for name in self._approvals:
-            if not name.endswith("*") and name not in tools and of_source(name) not in names:
-                _log.warning("approvals: unknown tool %r", name)
         self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
+
+    @property
+    def _tools(self) -> Mapping[str, Tool]:
+        return self._known_tools.declared
+
+    @property
+    def _sources(self) -> ToolSources:
+        return self._known_tools.sources
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same toolbox, limited to some tools.
@@ -143,7 +179,7 @@ class Toolbox:
         return self._sources.unavailable_reason(of_source(name))
 
     def close(self) -> None:
-        self._sources.close(self._observers.watchdog)
+        self._known_tools.close(self._observers.watchdog)
 
     def schema(self, tool: Tool) -> ToolSchema:
         """A tool as sent to the model. Raises `ValidationError` if it cannot be described."""

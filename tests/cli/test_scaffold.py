@@ -20,8 +20,9 @@ from support import Terminal
 from genai_host import Config, InstalledPlugins
 from genai_host.cli.scaffold import Scaffold, new_scaffold
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.discovery import LoadedPlugin, Plugins
+from genai_host.plugins.discovery import Plugins
 from genai_host.plugins.index import LoadResult, PluginIndex
+from genai_host.plugins.results import LoadedPlugin
 from genai_host_testing import make_distribution
 from genai_host_testing.environments import make_environment
 from genai_host_testing.fake_service import FakeService, json_reply

@@ -11,7 +11,7 @@ from attrs import frozen
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import hookimpl, hooks
 from genai_host.plugins.contributions import KINDS, _Kind
-from genai_host.plugins.discovery import LoadedPlugin
+from genai_host.plugins.results import LoadedPlugin
 
 
 @frozen

@@ -13,15 +13,9 @@ from broken_plugins import BROKEN, Fault
 from genai_host import Config
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.errors import ConfigurationError, PluginError
-from genai_host.plugins.discovery import (
-    BlockedPlugin,
-    BrokenPlugin,
-    InstalledPlugins,
-    LoadedPlugin,
-    Plugins,
-    StaticPlugins,
-)
+from genai_host.plugins.discovery import InstalledPlugins, Plugins, StaticPlugins
 from genai_host.plugins.index import PluginIndex
+from genai_host.plugins.results import BlockedPlugin, BrokenPlugin, LoadedPlugin
 from genai_host_testing import InlinePlugin, make_distribution
 
 _GOOD = """

@@ -12,8 +12,9 @@ import pytest
 
 from genai_host import Config
 from genai_host.plugins import trial
-from genai_host.plugins.discovery import BrokenPlugin, InstalledPlugins, LoadedPlugin, Plugins
+from genai_host.plugins.discovery import InstalledPlugins, Plugins
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.plugins.results import BrokenPlugin, LoadedPlugin
 from genai_host.plugins.trial import try_plugins
 from genai_host.util.interpreter import has_interpreter
 from genai_host_testing import make_distribution

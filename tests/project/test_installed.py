@@ -47,6 +47,24 @@ def genai_models():
     yield Model("greeter-1", ["plain"], at={"greeter": "g"})
 """
 
+_CALLS = """
+import sys
+calls = 0
+def count(frame, event, value):
+    global calls
+    file = frame.f_code.co_filename
+    calls += event == "call" and ("genai_" in file)
+from genai_host.cli.main import main
+sys.argv = ["genai-host", "ask", "--model", "mock", "hi"]
+sys.setprofile(count)
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    names = {name.partition(".")[0] for name in sys.modules if name.startswith("genai_")}
+    print(calls, *sorted(names), file=sys.stderr)
+"""
+
 
 def rows(environment: Any, *command: str, **variables: str) -> dict[str, dict[str, Any]]:
     done = environment.run(*command, "--json", environment=variables, check=True)
@@ -119,6 +137,18 @@ class TestWheels:
         assert {row["status"] for row in found.values()} == {"loaded"}
         assert set(found) == {"chat", "dialects", "mock", "models-open", "wire-openai"}
         assert all(len(row["record"]) == 64 for row in found.values())
+
+    def test_item_29_5_a_call_imports_no_other_plugin(self, environment: Any) -> None:
+        """The first start after an install loads all plugins, to know what they declare."""
+        command = [str(environment.python), "-c", _CALLS]
+        variables = {**os.environ, "GENAI_HOST_HOME": str(environment.home)}
+        for _ in range(2):
+            done = subprocess.run(
+                command, env=variables, cwd=os.sep, capture_output=True, text=True
+            )
+        calls, *imported = done.stderr.split()
+        assert imported == ["genai_feature_chat", "genai_host", "genai_vendor_mock"]
+        assert int(calls) <= 10_700
 
 
 class TestStrangers:

@@ -143,8 +143,8 @@ def http_document() -> str:
     lines += _table(("method", "path"), ((each.method, f"`{each.path}`") for each in others))
     with Host(config=Config()) as host:
         found = [
-            (each.method, f"`{each.path}`", host.registry.owner("HTTP route", key))
-            for key, each in sorted(host.registry.http_routes.items())
+            (each.method, f"`{each.path}`", host.registry.owner("HTTP route", each.key))
+            for _, each in sorted(host.registry.http_routes.items())
         ]
     lines += ["", "## Plugins", "", *_table(("method", "path", "plugin"), found)]
     return _joined(lines)

@@ -21,7 +21,8 @@ from genai_host.api import ToolSet, hooks as hookspecs
 from genai_host.api.settings import describe, settings_schema
 from genai_host.config import Config
 from genai_host.plugins.contributions import Contributions
-from genai_host.plugins.discovery import BrokenPlugin, LoadedPlugin, Plugins, StaticPlugins
+from genai_host.plugins.discovery import Plugins, StaticPlugins
+from genai_host.plugins.results import BrokenPlugin, LoadedPlugin
 from genai_host_testing.plugins import installed_wires
 
 T = TypeVar("T", bound=Callable[..., None])

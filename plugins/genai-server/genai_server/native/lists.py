@@ -16,8 +16,8 @@ from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NotFound, PermissionDenied, ValidationError
 from genai_host.host import Host
-from genai_host.plugins.discovery import BlockedPlugin
 from genai_host.plugins.index import plugin_row
+from genai_host.plugins.results import BlockedPlugin
 from genai_host.serializers.conversations import budget_row, day_in, groups_in, usage_row
 from genai_host.serializers.listings import feature_row, model_rows, route_row
 from genai_host.util.names import __version__
