@@ -283,7 +283,7 @@ def _is_index(data: Any, path: list[str]) -> bool:
         and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
         and all(_are(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
         and all(_are(leftover, str, 2) for leftover in data["leftovers"])
-        and all(_is_outcome(*kept) for kept in data["outcomes"].values())
+        and all(_is_outcome(kept) for kept in data["outcomes"].values())
     )
 
 
@@ -299,25 +299,18 @@ def _without_claims(kept: Sequence[Any]) -> list[Any]:
     return [*LoadResult(*kept)._replace(claims=())]
 
 
-def _is_outcome(
-    status: Any,
-    reason: Any,
-    fix: Any,
-    provides: Any,
-    commands: Any,
-    is_left_out: Any,
-    claims: Any,
-    observes: Any,
-) -> bool:
+def _is_outcome(kept: Sequence[Any]) -> bool:
+    outcome = LoadResult(*kept)
     return (
-        _are([is_left_out, observes], bool)
-        and status in ("loaded", "broken")
-        and _are([reason, fix], str)
-        and all(_are(names, str) for names in provides.values())
-        and all(_are(command, str, 3) for command in commands)
-        and {list}.issuperset(map(type, claims))
-        and {2}.issuperset(map(len, claims))
-        and {str}.issuperset(map(type, chain.from_iterable(claims)))
+        len(kept) == len(LoadResult._fields)
+        and _are([outcome.is_left_out, outcome.observes], bool)
+        and outcome.status in ("loaded", "broken")
+        and _are([outcome.reason, outcome.fix], str)
+        and all(_are(names, str) for names in outcome.provides.values())
+        and all(_are(command, str, 3) for command in outcome.commands)
+        and {list}.issuperset(map(type, outcome.claims))
+        and {2}.issuperset(map(len, outcome.claims))
+        and {str}.issuperset(map(type, chain.from_iterable(outcome.claims)))
     )
 
 
