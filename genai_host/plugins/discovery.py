@@ -276,6 +276,9 @@ class Plugins:
                     result = self._admit(loaded, others)
                     self._results[number] = result
                     self._add(result)
+                    if isinstance(result, BrokenPlugin):
+                        self.registry.remove(name)
+                        _log.warning("%s; %s", result.line(), result.fix)
                     if result.outcome() != deferred.known:
                         self._discovery.remember({result.found.key: result.outcome()})
 
@@ -286,9 +289,6 @@ class Plugins:
             self.registry.add(name, result.declared)
         elif isinstance(result, DeferredPlugin):
             self.registry.defer(name, result.known.provides)
-        elif isinstance(result, BrokenPlugin) and self.registry.is_deferred(name):
-            self.registry.remove(name)
-            _log.warning("%s; %s", result.line(), result.fix)
 
     def _admit_all(
         self, results: Sequence[PluginResult | DeferredPlugin], strange: Collection[str]

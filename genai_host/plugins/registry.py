@@ -195,10 +195,6 @@ class Registry:
             self._by_name(name).put({}, plugin)
         self._deferred.discard(plugin)
 
-    def is_deferred(self, plugin: str) -> bool:
-        """Whether a plugin is still to be loaded."""
-        return plugin in self._deferred
-
     def load_all(self) -> None:
         """Load all deferred plugins."""
         for plugin in sorted(self._deferred):

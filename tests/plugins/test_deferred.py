@@ -181,6 +181,16 @@ def test_a_new_plugin_does_not_take_the_name_of_a_deferred_one(installed: Path) 
     assert (broken.found.name, imported()) == ("zero", ["zero"])
 
 
+def test_a_broken_plugin_of_the_same_name_takes_nothing_away(installed: Path) -> None:
+    make_distribution(installed, "zero", entry_points={"two": "defer_zero"}, files={
+        "defer_zero.py": _MODEL.format(name="zero")
+    })  # fmt: skip
+    load(installed)
+    plugins = load(installed)
+    assert [each.found.distribution for each in plugins.broken] == ["zero"]
+    assert list(plugins.registry.models) == ["one", "two"]
+
+
 def test_two_threads_load_a_plugin_once(installed: Path) -> None:
     (installed / "defer_one.py").write_text(
         "import builtins\nbuiltins.defer_loads.append(1)\n" + _MODEL.format(name="one")

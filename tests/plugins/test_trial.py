@@ -46,7 +46,7 @@ import sys
 from genai_host.config import Config
 from genai_host.plugins.discovery import InstalledPlugins, Plugins
 from genai_host.plugins.index import PluginIndex
-Plugins(InstalledPlugins(PluginIndex([sys.argv[1]], sys.argv[2])), Config())
+Plugins(InstalledPlugins(PluginIndex([sys.argv[1]], sys.argv[2])), Config()).results
 """
 _ENDS = "it ends the process while it is loaded (exit code {0})"
 _SUSPECT = "the process crashed or was killed while loading it the last time"
