@@ -25,7 +25,7 @@ from genai_host.catalog.prices import Prices
 from genai_host.config import Config, ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.plugins.observers import Observers
-from genai_host.plugins.registry import Registry
+from genai_host.plugins.registry import JOINED, Registry
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
 from genai_host.providers.instances import ProviderInstances
 from genai_host.providers.readiness import Readiness, ReadinessProbes
@@ -37,9 +37,9 @@ _Value = TypeVar("_Value")
 
 
 class _Joined(NamedTuple):
-    """The catalog for one version of the providers and plugins, with a cache of routes."""
+    """The catalog for one version of providers and plugins, with a cache of routes."""
 
-    version: tuple[int, ...]
+    version: tuple[int, int]
     catalog: Catalog
     found: dict[tuple[ModelChoice | None, str | None, Operation], tuple[Route, ...]]
 
@@ -73,7 +73,6 @@ class Routing:
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         self._registry = registry
-        self._joined_kinds = (registry.models, registry.offerings, registry.providers)
         self._instances = instances
         self._config = config
         self._observers = observers
@@ -90,7 +89,7 @@ class Routing:
     @property
     def catalog(self) -> Catalog:
         """The available models, providers and dialects; rebuilt when a provider changes."""
-        self._load_all()
+        self._registry.load_all(JOINED)
         return self._now().catalog
 
     def refresh(self) -> Catalog:
@@ -107,7 +106,7 @@ class Routing:
         """
         if again is not None:
             self._probes.forget(again)
-        self._load_all()
+        self._registry.load_all(JOINED)
         readiness = self._probes.readiness(self._instances)
         with self._lock:
             version, probed = self._instances.version, self._probed
@@ -285,9 +284,9 @@ class Routing:
             name: Name of a model, maybe with its provider; empty if it is unknown.
         """
         registry = self._registry
-        is_certain = not self._config.configurations and (
-            registry.load_model(name) or registry.load_model(name.rpartition("@")[0])
-        )
+        if not registry.deferred or self._config.configurations:
+            return self.catalog
+        is_certain = registry.load_model(name) or registry.load_model(name.rpartition("@")[0])
         return self._now().catalog if is_certain else self.catalog
 
     def _default_of(self, provider: str | None, operation: Operation) -> str:
@@ -297,11 +296,6 @@ class Routing:
         self._instances[provider]  # its type is loaded from now on
         served = self._now().catalog.served[provider]
         return served.default_models.get(of_model(operation), "")
-
-    def _load_all(self) -> None:
-        """Load all plugins that decide which models can run where."""
-        for each in self._joined_kinds:
-            each.load_all()
 
     def _routes_of(
         self, choice: ModelChoice | None, operation: Operation, provider: str | None
@@ -330,7 +324,7 @@ class Routing:
 
     def _now(self) -> _Joined:
         with self._lock:
-            version = (self._instances.version, *(each.unloaded for each in self._joined_kinds))
+            version = self._instances.version, self._registry.version
             if self._joined is None or self._joined.version != version:
                 self._joined = _Joined(version, self._join({}), {})
             return self._joined

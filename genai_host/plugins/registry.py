@@ -38,6 +38,9 @@ from genai_host.errors import PluginError
 from genai_host.plugins.contributions import KINDS, Claim, Contributions, offering_key
 from genai_host.util.names import APP, COMMANDS, FORMER_COMMANDS
 
+JOINED = ("models", "offerings", "providers")
+"""Kinds that decide which model runs on which provider."""
+
 T = TypeVar("T")
 
 
@@ -76,11 +79,13 @@ class ContributionsByName(MutableMapping[str, T]):
         return len(self._values)
 
     def values(self) -> ValuesView[T]:
-        self.load_all()
+        if self._deferred:
+            self.load_all()
         return self._values.values()
 
     def items(self) -> ItemsView[str, T]:
-        self.load_all()
+        if self._deferred:
+            self.load_all()
         return self._values.items()
 
     def load_all(self) -> None:
@@ -93,11 +98,6 @@ class ContributionsByName(MutableMapping[str, T]):
         """The contributions of the plugins that are loaded."""
         deferred, values = self._deferred, self._values
         return {name: values[name] for name in values if name not in deferred}
-
-    @property
-    def unloaded(self) -> int:
-        """Number of contributions of plugins that are not loaded."""
-        return len(self._deferred)
 
     def defer(self, plugin: str, names: Iterable[str]) -> None:
         """Add the names of a deferred plugin."""
@@ -129,6 +129,9 @@ class Registry:
 
     Attributes:
         third_parties: Names of the plugins that are not part of this project.
+        deferred: Plugins to load when something of them is needed, and whether that changes
+            `version`.
+        version: Number of deferred plugins with models, offerings or providers that were loaded.
     """
 
     providers: ContributionsByName[ProviderType[Any]]
@@ -151,7 +154,8 @@ class Registry:
             setattr(self, name, ContributionsByName[Any](self._load))
         self.parts.put({part.type: part for part in PARTS})
         self.third_parties: frozenset[str] = frozenset()
-        self._deferred: set[str] = set()
+        self.version = 0
+        self.deferred: dict[str, bool] = {}
         self._owners: dict[Claim, str] = {}
         self._owners.update((("message part", part.type), APP) for part in PARTS)
         self._owners.update((("command", name), APP) for name in (*COMMANDS, *FORMER_COMMANDS))
@@ -164,20 +168,20 @@ class Registry:
             if (kind, name) in claims:
                 raise PluginError(f"declares the {kind} {name!r} twice", plugin=plugin)
             owner = self._owners.get((kind, name))
-            if owner is not None and not (owner == plugin and plugin in self._deferred):
+            if owner is not None and not (owner == plugin and plugin in self.deferred):
                 raise PluginError(
                     f"the {kind} {name!r} is already declared by {owner}",
                     plugin=plugin,
                     hint=_which_to_disable(plugin, owner),
                 )
             claims.add((kind, name))
-        if plugin in self._deferred:
+        if plugin in self.deferred:
             self._release(plugin)
         self._owners.update((claim, plugin) for claim in claims)
 
     def defer(self, plugin: str, provides: Mapping[str, Iterable[str]]) -> None:
         """Add the names by kind of a plugin to load later, after `claim`."""
-        self._deferred.add(plugin)
+        self.deferred[plugin] = not provides.keys().isdisjoint(JOINED)
         for kind in provides.keys() & KINDS.keys():
             self._by_name(kind).defer(plugin, provides[kind])
 
@@ -186,19 +190,19 @@ class Registry:
         for name, kind in KINDS.items():
             found = {kind.key(each): each for each in getattr(declared, name)}
             self._by_name(name).put(found, plugin)
-        self._deferred.discard(plugin)
+        self.version += self.deferred.pop(plugin, False)
 
     def remove(self, plugin: str) -> None:
         """Remove what a deferred plugin claimed."""
         self._release(plugin)
         for name in KINDS:
             self._by_name(name).put({}, plugin)
-        self._deferred.discard(plugin)
+        self.version += self.deferred.pop(plugin, False)
 
-    def load_all(self) -> None:
-        """Load all deferred plugins."""
-        for plugin in sorted(self._deferred):
-            self._load(plugin)
+    def load_all(self, kinds: Iterable[str] = KINDS) -> None:
+        """Load all deferred plugins with contributions of some kinds."""
+        for kind in kinds if self.deferred else ():
+            self._by_name(kind).load_all()
 
     def load_model(self, name: str) -> bool:
         """Load the plugins that decide which providers can run a model: those that declare it,
@@ -211,7 +215,7 @@ class Registry:
             Whether a plugin declares it.
         """
         plugin = self.owner("model", name)
-        if not plugin or not self._deferred:
+        if not plugin or not self.deferred:
             return bool(plugin)
         self._load(plugin)
         names = (each.name for each in self.models.loaded.values() if name in each.aliases)
