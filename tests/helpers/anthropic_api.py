@@ -124,6 +124,3 @@ _GROWING = {
 def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
     name = _GROWING[delta["type"]]
     block[name] = block.get(name, "") + delta[name]
-
-
-anthropic_api = Api.serving

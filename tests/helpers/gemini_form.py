@@ -62,6 +62,3 @@ class Api(ServedApi):
         *events, nothing = reply.text.split("\r\n\r\n")
         assert nothing == ""
         return [json.loads(each.removeprefix("data: ")) for each in events]
-
-
-serving = Api.serving

@@ -51,6 +51,3 @@ class Api(ServedApi):
         assert reply.headers["content-type"] == "application/x-ndjson", reply.text
         assert reply.text.endswith("\n")
         return [json.loads(line) for line in reply.text.splitlines()]
-
-
-serving = Api.serving

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import genai_vendor_openai
@@ -13,14 +12,16 @@ from attrs import frozen
 from served_api import ServedApi
 
 from genai_host import Config
-from genai_host.config.schema import InstanceConfig, ServerConfig
+from genai_host.config import ServerConfig
 from genai_host.serving import models
-from genai_host_testing import FakeModel
-from genai_host_testing.fake_service import FakeService
+from genai_host_testing.fake_service import FakeService, Reply, sse_reply
+from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
 HI = {"role": "user", "content": "hi"}
+READING = ServerConfig(pass_through=False)
+"""Requests of OpenAI's APIs do not pass through to services of the same format."""
 
 
 @frozen
@@ -48,12 +49,7 @@ class Api(ServedApi):
 
     def events(self, *messages: Any, **more: Any) -> list[Any]:
         """Return the events of a stream; the end marker is unchanged."""
-        reply = self.chat(*messages, stream=True, **more)
-        assert reply.headers["content-type"] == "text/event-stream"
-        blocks = reply.content.decode().split("\n\n")
-        assert blocks.pop() == ""
-        data = [block.removeprefix("data: ") for block in blocks]
-        return [each if each == "[DONE]" else json.loads(each) for each in data]
+        return events_in(self.chat(*messages, stream=True, **more))
 
     def refused(self, *messages: Any, **more: Any) -> dict[str, Any]:
         reply = self.chat(*messages, **more)
@@ -64,26 +60,49 @@ class Api(ServedApi):
         return error
 
 
-openai_api = Api.serving
+def events_in(reply: requests.Response) -> list[Any]:
+    """Return the events of a stream; the end marker is unchanged."""
+    assert reply.headers["content-type"] == "text/event-stream", reply.text
+    *blocks, nothing = reply.content.decode().split("\n\n")
+    assert nothing == ""
+    data = [block.removeprefix("data: ") for block in blocks]
+    return [each if each == "[DONE]" else json.loads(each) for each in data]
 
 
-@contextmanager
-def reading_api(make_host: MakeHost, service: FakeService, **settings: Any) -> Iterator[Api]:
+def streamed(*chunks: Any) -> Reply:
+    """Return the reply of a service, whose stream has these chunks and its end."""
+    return sse_reply([*(json.dumps(each).encode() for each in chunks), b"[DONE]"])
+
+
+def gate_api(
+    make_host: MakeHost, service: FakeService, config: Any = None, models: Any = None, **given: Any
+) -> AbstractContextManager[Api]:
+    """Serve an API whose provider `gate` is the service.
+
+    Args:
+        config: Further fields of the configuration.
+        models: Models of the provider.
+        given: Arguments of the host, and `settings` of the provider.
+    """
+    settings = {"base_url": service.url, **given.pop("settings", {})}
+    gate = provider_config("openai-compatible", models=models, **settings)
+    config = {"providers": {"gate": gate}, **(config or {})}
+    return Api.serving(make_host, config=Config(**config), openai=genai_vendor_openai, **given)
+
+
+def reading_api(
+    make_host: MakeHost, service: FakeService, **settings: Any
+) -> AbstractContextManager[Api]:
     """Serve an API that reads its requests and sends them to the service: as the provider `gate`,
     `plain` without schemas and streams, and `other` without free JSON objects.
     """
+    own: dict[str, Any] = {
+        "gate": {},
+        "plain": {"lacks": ["schema", "stream"]},
+        "other": {"json_object": False},
+    }
     usual = {"base_url": service.url, **settings}
     providers = {
-        "gate": usual,
-        "plain": {**usual, "lacks": ["schema", "stream"]},
-        "other": {**usual, "json_object": False},
+        name: provider_config("openai-compatible", **usual, **each) for name, each in own.items()
     }
-    config = Config(
-        providers={
-            name: InstanceConfig("openai-compatible", settings=each)
-            for name, each in providers.items()
-        },
-        server=ServerConfig(pass_through=False),
-    )
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
-        yield api
+    return gate_api(make_host, service, {"providers": providers, "server": READING})

@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl
 
 import requests
 from attrs import frozen
+from served_api import ServedApi
 
-from genai_host import Config, Host
+from genai_host import Config
 from genai_host.api import (
     Cancellation,
     Completion,
@@ -23,7 +24,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.serving.router import HttpRoutes
-from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -80,22 +81,22 @@ class OneUser:
 
 
 @contextmanager
-def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
+def two_users(
+    make_host: MakeHost, fake: FakeModel | None = None, **given: Any
+) -> Iterator[tuple[Api, Api]]:
     """Yield the clients of two users of one server."""
+    fake = fake or FakeModel()
+    host = make_host(fake=fake, config=CONFIG, **given)
     routes = HttpRoutes(host)
-    ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
+    clients: list[Any] = [OneUser(routes, user) for user in ("ann", "bob")]
+    ann, bob = (Api("", fake, host, client) for client in clients)
     yield ann, bob
     routes.close()
 
 
 @frozen
-class Api:
-    """The API over HTTP, in front of a model."""
-
-    url: str
-    fake: FakeModel
-    host: Host
-    client: requests.Session | OneUser
+class Api(ServedApi):
+    config = CONFIG
 
     def ask(self, method: str, path: str, body: Any = None, **query: Any) -> requests.Response:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -140,19 +141,3 @@ class Api:
             assert name == f"event: {events[-1]['type']}"
             assert events[-1]["sequence_number"] == number
         return events
-
-
-@contextmanager
-def responses_api(
-    make_host: MakeHost, fake: FakeModel | None = None, **given: Any
-) -> Iterator[Api]:
-    fake = fake or FakeModel()
-    host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with serving(host, fake) as api:
-        yield api
-
-
-@contextmanager
-def serving(host: Host, fake: FakeModel) -> Iterator[Api]:
-    with RouteServer(host) as server, requests.Session() as client:
-        yield Api(server.url, fake, host, client)

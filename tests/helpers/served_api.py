@@ -1,4 +1,4 @@
-"""Clients of our APIs, for their tests."""
+"""Clients of our APIs, for their tests, and the fixture `api` of these tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
+import pytest
 import requests
 from attrs import frozen
 
@@ -34,7 +35,17 @@ class ServedApi:
 
     @classmethod
     @contextmanager
-    def serving(cls, make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Self]:
+    def serving(
+        cls, make_host: MakeHost, fake: FakeModel | None = None, **given: Any
+    ) -> Iterator[Self]:
+        fake = fake or FakeModel()
         host = make_host(fake=fake, **{"config": cls.config, **given})
         with RouteServer(host, cls.routes) as server, requests.Session() as client:
             yield cls(server.url, fake, host, client)
+
+
+@pytest.fixture
+def api(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A server in front of a model, and a client: the class `Api` of the module of the test."""
+    with request.module.Api.serving(make_host) as api:
+        yield api

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from peers.oracle import Clients
+from served_api import api
 
 from genai_host_testing.fake_service import FakeService
+
+__all__ = ["api"]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +25,13 @@ def clients(service: FakeService) -> Iterator[Clients]:
     made = Clients(service.url)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def document() -> Any:
+    from peers.openai_document import Document  # needs distributions of this environment alone
+
+    return Document()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

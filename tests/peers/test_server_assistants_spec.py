@@ -149,11 +149,6 @@ FOUND = ToolCall("s1", "file_search", {"query": NOTE})
 OURS = ("/assistants", "/files", "/threads", "/vector_stores")
 
 
-@pytest.fixture(scope="module")
-def document() -> Document:
-    return Document()
-
-
 @pytest.fixture
 def api(make_host: MakeHost, document: Document) -> Iterator[Api]:
     with serving(make_host, document) as api:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai_form import Api, openai_api
+from openai_form import Api
 from peers.openai_document import Document
 
 from genai_host.api import Completion, Message, Reasoning, Text, ToolCall, Usage
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host_testing import FakeModel
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
 
@@ -23,17 +20,6 @@ SAID = Message(
     [Reasoning("hm"), Text("so"), ToolCall("a", "clock", {"zone": "UTC"}), ToolCall("b", "clock")],
 )
 CALLED = Completion(SAID, "tool_calls", Usage(7, 3, 2, 1))
-
-
-@pytest.fixture(scope="session")
-def document() -> Document:
-    return Document()
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with openai_api(make_host, FakeModel()) as api:
-        yield api
 
 
 def test_completions(api: Api, document: Document) -> None:

@@ -9,9 +9,9 @@ import openai
 import pytest
 from attrs import frozen
 from pydantic import BaseModel
-from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
+from responses_api import CALL, CLOCK, PIXEL, Api, calls_the_clock
 
-from genai_host import Config, Host
+from genai_host import Host
 from genai_host.api import Completion, Image, Message, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host_testing import FakeModel
@@ -34,13 +34,11 @@ class Side:
 
 @pytest.fixture
 def side(make_host: MakeHost) -> Iterator[Side]:
-    fake = FakeModel()
-    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
     with (
-        serving(host, fake) as api,
+        Api.serving(make_host) as api,
         openai.OpenAI(base_url=f"{api.url}/v1", api_key="key", max_retries=0) as client,
     ):
-        yield Side(client, fake, host)
+        yield Side(client, api.fake, api.host)
 
 
 def test_create(side: Side) -> None:

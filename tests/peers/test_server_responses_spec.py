@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from peers.openai_document import Document
-from responses_api import CLOCK, PIXEL, Api, calls_the_clock, output_of, responses_api, user
+from responses_api import CLOCK, PIXEL, Api, calls_the_clock, output_of, user
 
 from genai_host.api import Completion, Image, Message
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.peers
-
-
-@pytest.fixture(scope="session")
-def document() -> Document:
-    return Document()
-
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
 
 
 EVERYTHING: dict[str, Any] = {

@@ -8,11 +8,10 @@ from typing import Any
 
 import genai_vendor_anthropic
 import pytest
-from anthropic_api import CLOCK, HI, Api, anthropic_api, assistant, blocks_of, text, user
+from anthropic_api import CLOCK, HI, Api, assistant, blocks_of, text, user
 
 from genai_host import Config
 from genai_host.config import InstanceConfig, ServerConfig
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.anthropic import CALLED, KEY, THOUGHT, claude, claude_blocks
@@ -39,8 +38,7 @@ def api(
         providers={"anthropic": InstanceConfig("anthropic", settings=settings)},
         server=ServerConfig(pass_through=False),
     )
-    plugin = {"anthropic": genai_vendor_anthropic}
-    with anthropic_api(make_host, FakeModel(), config=config, **plugin) as api:
+    with Api.serving(make_host, config=config, anthropic=genai_vendor_anthropic) as api:
         yield api
 
 

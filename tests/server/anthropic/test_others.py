@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic_api import CLOCK, HI, Api, anthropic_api
+from anthropic_api import CLOCK, HI, Api
 from genai_wire_anthropic.server.replies import error_object, problem_reply
 
 from genai_host.api import (
@@ -20,7 +20,6 @@ from genai_host.api import (
     ReplyStream,
     hookimpl,
 )
-from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -61,7 +60,7 @@ class TestTokens:
         assert name in reply.json()["error"]["message"]
 
     def test_by_a_model_whose_service_counts_none(self, make_host: MakeHost) -> None:
-        with anthropic_api(make_host, FakeModel(), other=_Plugin()) as api:
+        with Api.serving(make_host, other=_Plugin()) as api:
             reply = api.post({"model": "speaks/any", "messages": [HI]}, self.path)
         assert (reply.status_code, reply.json()["error"]["type"]) == (404, "not_found_error")
         assert "count" in reply.json()["error"]["message"]

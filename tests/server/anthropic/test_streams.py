@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from anthropic_api import CLOCK, OWN, Api, anthropic_api, blocks_of, text, use
+from anthropic_api import CLOCK, OWN, Api, blocks_of, text, use
 from genai_wire_anthropic.server.replies import MessageWriter, Stream
 
 from genai_host.api import (
@@ -82,7 +82,7 @@ def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
         return Completion(Message("assistant", [VendorPart(OWN, SIGNED[0]), call]), "tool_calls")
 
     fake = FakeModel(answer)
-    with anthropic_api(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
+    with Api.serving(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
         blocks = blocks_of(api.events(model="feature:agent"))
     assert blocks == [text("done")]
     assert len(fake.prompts) == 2

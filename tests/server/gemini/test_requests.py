@@ -7,7 +7,7 @@ from typing import Any
 
 import genai_vendor_gemini
 import pytest
-from gemini_form import Api, model, serving, user
+from gemini_form import Api, model, user
 from genai_wire_gemini.server.requests import configured, json_schema
 
 from genai_host.api import JsonReader, ToolSchema, VendorPart
@@ -23,7 +23,7 @@ HI = user("hi")
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:
-    with serving(
+    with Api.serving(
         make_host, FakeModel(lambda heard: "{}" if heard.schema is not None else "yes")
     ) as api:
         yield api
@@ -125,7 +125,7 @@ class TestParameters:
         }
         with FakeService([json_reply(said)]) as service:
             monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
-            with serving(make_host, FakeModel(), gemini=genai_vendor_gemini) as api:
+            with Api.serving(make_host, gemini=genai_vendor_gemini) as api:
                 reply = api.call("generateContent", body, "gemini/gemini-new")
                 assert reply.status_code == 200, reply.text
             (received,) = service.requests
@@ -206,7 +206,7 @@ SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
 class TestTools:
     def test_functions(self, make_host: MakeHost) -> None:
         seen: list[Any] = []
-        with serving(make_host, FakeModel()) as api:
+        with Api.serving(make_host) as api:
             from genai_wire_gemini.server.requests import tools_in
 
             body = {"tools": [{"functionDeclarations": [LOOK]}, {"function_declarations": [HEAR]}]}

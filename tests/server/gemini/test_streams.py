@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gemini_form import Api, serving, user
+from gemini_form import Api, user
 from genai_wire_gemini.server.replies import problem_reply
 
 from genai_host.api import (
@@ -38,7 +38,6 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -165,7 +164,7 @@ class _Plugin:
 class TestWhatComesFromElsewhere:
     @pytest.fixture
     def api(self, make_host: MakeHost) -> Iterator[Api]:
-        with serving(make_host, FakeModel(), other=_Plugin()) as api:
+        with Api.serving(make_host, other=_Plugin()) as api:
             yield api
 
     def stream(self, api: Api, name: str, query: str = "?alt=sse", **config: Any) -> Any:

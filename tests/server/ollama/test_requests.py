@@ -8,7 +8,7 @@ from typing import Any
 import genai_vendor_ollama
 import pytest
 from genai_wire_ollama.server.requests import thinking_in
-from ollama_form import HI, Api, serving
+from ollama_form import HI, Api
 
 from genai_host.api import JsonReader
 from genai_host.serving import Capabilities
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.part
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:
     fake = FakeModel(lambda heard: "yes" if heard.schema is None else "{}")
-    with serving(make_host, fake) as api:
+    with Api.serving(make_host, fake) as api:
         yield api
 
 
@@ -79,7 +79,7 @@ class TestOptions:
         options = {"num_ctx": 4096, "min_p": 0.5, "num_predict": 9, "repeat_penalty": 1}
         with FakeService([json_reply(said)]) as service:
             monkeypatch.setenv("OLLAMA_HOST", service.url)
-            with serving(make_host, FakeModel(), ollama=genai_vendor_ollama) as api:
+            with Api.serving(make_host, ollama=genai_vendor_ollama) as api:
                 api.chat(HI, model="ollama/some", options=options, think="low")
             (received,) = service.requests
         assert received.json()["options"] == options

@@ -8,25 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import genai_vendor_openai
 import pytest
 from api_suite import ApiSuite, said
 from fronts import FRONTS, place
-from openai_form import HI, Api, openai_api
+from openai_form import HI, READING, Api, gate_api
 
-from genai_host.api import (
-    Completion,
-    File,
-    Image,
-    Message,
-    Reasoning,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
-from genai_host.config import ServerConfig
+from genai_host.api import Completion, File, Image, Message, Reasoning, ToolCall, ToolResult, Usage
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -49,17 +37,15 @@ def test_a_completion(api: Api) -> None:
         Message("assistant", "hello"), usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1)
     )
     whole = api.completed()
-    assert whole["object"] == "chat.completion"
-    assert whole["model"] == "fake"
+    assert (whole["object"], whole["model"]) == ("chat.completion", "fake")
     assert whole["system_fingerprint"] == ""
     [choice] = whole["choices"]
     assert choice["finish_reason"] == "stop"
-    assert choice["message"]["role"] == "assistant"
-    assert choice["message"]["content"] == "hello"
-    assert whole["usage"]["prompt_tokens"] == 7
-    assert whole["usage"]["total_tokens"] == 10
-    assert whole["usage"]["prompt_tokens_details"]["cached_tokens"] == 2
-    assert whole["usage"]["completion_tokens_details"]["reasoning_tokens"] == 1
+    assert (choice["message"]["role"], choice["message"]["content"]) == ("assistant", "hello")
+    usage = whole["usage"]
+    assert (usage["prompt_tokens"], usage["total_tokens"]) == (7, 10)
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 2
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 1
 
 
 def test_a_stream(api: Api) -> None:
@@ -212,25 +198,24 @@ def test_what_is_unknown_is_left_out_and_named(api: Api) -> None:
 
 
 def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
-    make_host: MakeHost,
+    make_host: MakeHost, service: FakeService
 ) -> None:
     answer = {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
     more = {
         "top_k": 40, "made_up": {"a": [1]}, "logit_bias": {"7": -100},
         "extra_body": {"x": 1}, "metadata": {"m": "n"}, "service_tier": "auto",
     }  # fmt: skip
-    with FakeService([json_reply(answer)]) as service:
-        with openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api:
-            api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
-            reply = api.chat(model="gate/m", **more)
-            assert reply.status_code == 200, reply.text
-            assert "x-genai-host-dropped" not in reply.headers
-            wrong = api.refused(model="gate/m", extra_body={"stream": True})
-            assert "extra_body cannot set stream" in wrong["message"]
-            for name in ("audio", "modalities", "web_search_options"):
-                wrong = api.refused(model="gate/m", extra_body={name: {"a": 1}})
-                assert wrong["param"] == f"extra_body.{name}"
-        (received,) = service.requests
+    service.replies = [json_reply(answer)]
+    with gate_api(make_host, service) as api:
+        reply = api.chat(model="gate/m", **more)
+        assert reply.status_code == 200, reply.text
+        assert "x-genai-host-dropped" not in reply.headers
+        wrong = api.refused(model="gate/m", extra_body={"stream": True})
+        assert "extra_body cannot set stream" in wrong["message"]
+        for name in ("audio", "modalities", "web_search_options"):
+            wrong = api.refused(model="gate/m", extra_body={name: {"a": 1}})
+            assert wrong["param"] == f"extra_body.{name}"
+    (received,) = service.requests
     sent = received.json()
     assert (sent["top_k"], sent["made_up"], sent["x"]) == (40, {"a": [1]}, 1)
     assert sent["logit_bias"] == {"7": -100}
@@ -258,16 +243,10 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
         ({"messages": [{"content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"messages": [{"role": "tool", "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
-            "messages[0].content[0]"),
-        (
-            {
-                "messages": [
-                    {
-                        "role": "user", "content": [
-                            {"type": "image_url", "image_url": {"url": "file:///x"}}]}]},
-            "messages[0].content[0].image_url.url"),
+        ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+         "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [image("file:///x")]}]},
+         "messages[0].content[0].image_url.url"),
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"7": 1}}, "logit_bias"),
@@ -336,10 +315,9 @@ def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
 
 def test_a_chunk_with_unknown_fields_is_one_event(make_host: MakeHost, tmp_path: Path) -> None:
     """Some services add a field to each chunk."""
-    config = {"server": ServerConfig(pass_through=False)}
     chunk = b'{"choices":[{"index":0,"delta":{"content":"%s"}}],"provider":"p"}'
     steps = [chunk % b"a", chunk % b"b", b'{"choices":[{"index":0,"finish_reason":"stop"}]}']
-    with place(make_host, tmp_path, config=config) as here:
+    with place(make_host, tmp_path, config={"server": READING}) as here:
         here.service.replies = [sse_reply([*steps, b"[DONE]"])]
         reply = here.ask(FRONTS[0], stream=True)
     events = [json.loads(line[6:]) for line in reply.text.split("\n\n")[:-2]]

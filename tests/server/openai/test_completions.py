@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai_form import Api, openai_api
+from openai_form import Api, events_in
 
 from genai_host.api import Completion, Message, Usage
 from genai_host_testing import FakeModel
@@ -21,26 +20,16 @@ def api(make_host: MakeHost) -> Iterator[Api]:
     def answer(prompt: Any) -> Completion:
         return Completion(Message("assistant", f"{prompt.text} Paris"), usage=Usage(2, 1))
 
-    with openai_api(make_host, FakeModel(answer)) as api:
+    with Api.serving(make_host, FakeModel(answer)) as api:
         yield api
 
 
-def completed(api: Api, prompt: Any, **more: Any) -> dict[str, Any]:
-    reply = api.post("/v1/completions", {"model": "fake", "prompt": prompt, **more})
-    assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
-
-
-def events(api: Api, **more: Any) -> list[Any]:
-    body = {"model": "fake", "prompt": "in", "stream": True, **more}
-    blocks = api.post("/v1/completions", body).text.split("\n\n")
-    data = [block.removeprefix("data: ") for block in blocks if block]
-    return [each if each == "[DONE]" else json.loads(each) for each in data]
+def post(api: Api, **more: Any) -> Any:
+    return api.post("/v1/completions", {"model": "fake", "prompt": "in", **more})
 
 
 def test_item_5_a_completion(api: Api) -> None:
-    found = completed(api, "in", max_tokens=5, temperature=0)
+    found = post(api, max_tokens=5, temperature=0).json()
     assert found["object"] == "text_completion"
     assert found["choices"] == [
         {"text": "in Paris", "index": 0, "logprobs": None, "finish_reason": "stop"}
@@ -52,7 +41,7 @@ def test_item_5_a_completion(api: Api) -> None:
 
 
 def test_item_5_several_prompts_are_answered_in_order(api: Api) -> None:
-    found = completed(api, ["in", "near"], echo=True)
+    found = post(api, prompt=["in", "near"], echo=True).json()
     assert [each["text"] for each in found["choices"]] == ["inin Paris", "nearnear Paris"]
     assert [each["index"] for each in found["choices"]] == [0, 1]
     assert found["usage"]["total_tokens"] == 6
@@ -60,7 +49,7 @@ def test_item_5_several_prompts_are_answered_in_order(api: Api) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
 def test_item_5_a_stream(api: Api, options: dict[str, Any]) -> None:
-    *pieces, done = events(api, echo=True, **options)
+    *pieces, done = events_in(post(api, stream=True, echo=True, **options))
     assert done == "[DONE]"
     if options:
         assert pieces.pop()["usage"]["total_tokens"] == 3
@@ -73,14 +62,14 @@ def test_item_5_an_error_ends_a_stream(api: Api) -> None:
     """A finish reason that the format lacks is known after the text."""
     ended = Completion(Message("assistant", "so"), "other", vendor_finish="RECITATION")
     api.fake.answer = lambda prompt: ended
-    *pieces, last = events(api)
+    *pieces, last = events_in(post(api, stream=True))
     assert "".join(each["choices"][0]["text"] for each in pieces) == "so"
     assert "RECITATION" in last["error"]["message"]
 
 
 def test_item_5_fields_of_chats_are_dropped(api: Api) -> None:
     more = {"functions": [{}], "tool_choice": "none", "response_format": {"type": "json_object"}}
-    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", **more})
+    reply = post(api, **more)
     assert reply.status_code == 200
     assert set(reply.headers["x-genai-host-dropped"].split(", ")) == {*more}
 
@@ -101,5 +90,5 @@ def test_item_5_fields_of_chats_are_dropped(api: Api) -> None:
     ],
 )
 def test_item_5_what_is_not_supported_is_refused(api: Api, more: Any, field: str) -> None:
-    reply = api.post("/v1/completions", {"model": "fake", "prompt": "in", **more})
+    reply = post(api, **more)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)

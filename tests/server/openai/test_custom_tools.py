@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import genai_vendor_openai
 import pytest
 from api_suite import said
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
-from openai_form import HI, Api, openai_api
+from openai_form import HI, Api, gate_api
 
 from genai_host.api import JsonReader, Message, ToolCall, ToolResult
 from genai_host.errors import ValidationError
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -154,15 +152,14 @@ def test_a_call_that_is_wrong(call: Any) -> None:
         messages_in(JsonReader({"messages": [message]}, "$"), bool)
 
 
-def test_the_call_of_a_service_that_does_not_stream_as_requested(make_host: MakeHost) -> None:
+def test_the_call_of_a_service_that_does_not_stream_as_requested(
+    make_host: MakeHost, service: FakeService
+) -> None:
     """The request passes through, and the host writes the stream."""
     message = called("*** é")
-    reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    with (
-        FakeService([json_reply(reply)]) as service,
-        openai_api(make_host, FakeModel(), openai=genai_vendor_openai) as api,
-    ):
-        api.host.instances.add("gate", "openai-compatible", {"base_url": service.url})
+    choice = {"message": message, "finish_reason": "tool_calls"}
+    service.replies = [json_reply({"choices": [choice]})]
+    with gate_api(make_host, service) as api:
         *pieces, _ = api.events(model="gate/m", tools=[PATCH])
         assert service.requests[0].json()["tools"] == [PATCH]
     deltas = [piece["choices"][0]["delta"] for piece in pieces]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
-from openai_form import HI, Api, openai_api
+from openai_form import HI, Api
 
 from genai_host.api import Completion, JsonReader, Message, ToolCall, ToolResult
 from genai_host_testing import FakeModel
@@ -25,7 +25,7 @@ CALLED = {"name": "clock", "arguments": '{"zone":"UTC"}'}
 def api(make_host: MakeHost) -> Iterator[Api]:
     calls = [ToolCall("a", "clock", {"zone": "UTC"}), ToolCall("b", "map")]
     answer = Completion(Message("assistant", calls), "tool_calls")
-    with openai_api(make_host, FakeModel(lambda heard: answer)) as api:
+    with Api.serving(make_host, FakeModel(lambda heard: answer)) as api:
         yield api
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import genai_vendor_openai
 import pytest
-from openai_form import Api, openai_api
+from openai_form import HI, READING, Api, gate_api, streamed
 
-from genai_host import Config
 from genai_host.api import Message, Prompt
-from genai_host.config.schema import InstanceConfig, ServerConfig
 from genai_host.serving import CompletionStream
-from genai_host_testing import FakeModel
-from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -29,49 +24,35 @@ SCHEMA = {
 ASK = {"role": "user", "content": "as JSON"}
 
 
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        message = {"role": "assistant", "content": '{"a": "b"}'}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        service.replies = [json_reply({"choices": [choice]})]
-        yield service
+OBJECT = json_reply(
+    {"choices": [{"index": 0, "message": {"content": '{"a": "b"}'}, "finish_reason": "stop"}]}
+)
 
 
 @pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
-    url = {"base_url": service.url}
-    config = Config(
-        providers={"gate": InstanceConfig("openai-compatible", settings=url)},
-        server=ServerConfig(pass_through=False),
-    )
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+    service.replies = [OBJECT]
+    with gate_api(make_host, service, {"server": READING}) as api:
         yield api
+
+
+def json_schema(name: str, schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, **more}}
+
+
+NAMED = {**SCHEMA, "title": "verdict"}
 
 
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
         ({"type": "json_object"}, {"type": "json_object"}),
-        (
-            {"type": "json_object", "schema": SCHEMA},
-            {
-                "type": "json_schema", "json_schema": {
-                    "name": "answer", "schema": SCHEMA, "strict": False}}),
-        (
-            {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA}},
-            {
-                "type": "json_schema", "json_schema": {
-                    "name": "verdict", "schema": {**SCHEMA, "title": "verdict"}, "strict": False}}),
-        (
-            {
-                "type": "json_schema", "json_schema": {
-                    "name": "verdict", "strict": True, "schema": SCHEMA}},
-            {
-                "type": "json_schema", "json_schema": {
-                    "name": "verdict", "schema": {**SCHEMA, "title": "verdict"}, "strict": True}})],
+        ({"type": "json_object", "schema": SCHEMA}, json_schema("answer", strict=False)),
+        (json_schema("verdict"), json_schema("verdict", NAMED, strict=False)),
+        (json_schema("verdict", strict=True), json_schema("verdict", NAMED, strict=True)),
+    ],
     ids=["an object", "an object with a schema", "with a name", "strict"],
-)  # fmt: skip
+)
 def test_item_5_the_format_of_an_answer(
     api: Api, service: FakeService, form: Any, expected: Any
 ) -> None:
@@ -92,14 +73,12 @@ def test_item_5_the_format_of_an_answer(
 def test_item_5_any_object_without_a_mention_of_json(
     make_host: MakeHost, service: FakeService, settings: Any, expected: tuple[str, int]
 ) -> None:
-    given = {"base_url": service.url, **settings}
-    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=given)})
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
-        hi = {"role": "user", "content": "hi"}
-        api.completed(hi, model="gate/m", response_format={"type": "json_object"})
+    service.replies = [OBJECT]
+    with gate_api(make_host, service, settings=settings) as api:
+        api.completed(HI, model="gate/m", response_format={"type": "json_object"})
     sent = service.requests[0].json()
     assert (sent["response_format"]["type"], len(sent["messages"])) == expected
-    assert sent["messages"][0] == hi
+    assert sent["messages"][0] == HI
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -138,7 +117,6 @@ IDS = [[9906, 1917], [15339]]
 def test_item_5_ids_of_tokens_are_embedded(api: Api, service: FakeService) -> None:
     """LangChain's OpenAIEmbeddings sends them by default."""
     vectors = [{"index": number, "embedding": [0.5, number]} for number in range(2)]
-    service.replies = [json_reply({"data": vectors, "usage": {"prompt_tokens": 3}})] * 2
     for given, sent in ((IDS, IDS), (IDS[0], IDS[:1])):
         service.replies = [json_reply({"data": vectors[: len(sent)]})]
         reply = api.post("/v1/embeddings", {"model": "gate/e", "input": given})
@@ -172,12 +150,12 @@ class TestLogprobs:
         assert (sent["logprobs"], sent["top_logprobs"]) == (True, 2)
 
     def test_item_5_of_a_stream(self, api: Api, service: FakeService) -> None:
-        def chunk(token: dict[str, Any]) -> bytes:
-            choice = {"delta": {"content": token["token"]}, "logprobs": {"content": [token]}}
-            return json.dumps({"choices": [choice]}).encode()
-
-        end = b'{"choices":[{"delta":{},"finish_reason":"stop","logprobs":null}]}'
-        service.replies = [sse_reply([*map(chunk, TOKENS), end, b"[DONE]"])]
+        deltas: list[Any] = [
+            {"delta": {"content": each["token"]}, "logprobs": {"content": [each]}}
+            for each in TOKENS
+        ]
+        end: Any = {"delta": {}, "finish_reason": "stop", "logprobs": None}
+        service.replies = [streamed(*({"choices": [each]} for each in (*deltas, end)))]
         *pieces, done = api.events(ASK, model="gate/m", logprobs=True)
         assert done == "[DONE]"
         choices = [each["choices"][0] for each in pieces]
@@ -204,70 +182,55 @@ class TestLogprobs:
 class TestSeveralAnswers:
     """ragas and outlines ask for several in one request."""
 
+    @staticmethod
+    def whole(*numbers: int, **more: Any) -> dict[str, Any]:
+        """A reply with the answers of these numbers."""
+        return {"choices": [{"index": at, "message": {"content": "abc"[at]}, **more}
+                            for at in numbers]}  # fmt: skip
+
     def test_item_5_in_one_reply(self, api: Api, service: FakeService) -> None:
-        choices = [
-            {"index": number, "message": {"role": "assistant", "content": text}, "more": 1.5}
-            for number, text in enumerate("abc")
-        ]
-        service.replies = [json_reply({"choices": choices})]
+        reply = self.whole(0, 1, 2, more=1.5)
+        service.replies = [json_reply(reply)]
         found = api.completed(ASK, model="gate/m", n=3)["choices"]
         assert [each["message"]["content"] for each in found] == ["a", "b", "c"]
-        assert found[1:] == choices[1:]
+        assert found[1:] == reply["choices"][1:]
         assert service.requests[0].json()["n"] == 3
 
     def test_item_5_in_any_order(self, api: Api, service: FakeService) -> None:
-        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in (1, 0)]
-        service.replies = [json_reply({"choices": choices})]
+        service.replies = [json_reply(self.whole(1, 0))]
         found = api.completed(ASK, model="gate/m", n=2)["choices"]
-        assert [(each["index"], each["message"]["content"]) for each in found] == [
-            (0, "a"),
-            (1, "b"),
-        ]
-
-    def test_item_5_in_one_chunk(self, api: Api, service: FakeService) -> None:
-        choices = [
-            {"index": each, "delta": {"content": "ab"[each]}, "finish_reason": "stop"}
-            for each in (1, 0)
-        ]
-        service.replies = [sse_reply([json.dumps({"choices": choices}).encode(), b"[DONE]"])]
-        *pieces, _ = api.events(ASK, model="gate/m", n=2)
-        texts = ["", ""]
-        for [choice] in (each["choices"] for each in pieces):
-            texts[choice["index"]] += choice["delta"].get("content") or ""
-        assert texts == ["a", "b"]
+        texts = [(each["index"], each["message"]["content"]) for each in found]
+        assert texts == [(0, "a"), (1, "b")]
 
     def test_item_5_not_with_functions(self, api: Api) -> None:
         function = {"name": "f", "parameters": {}}
         assert api.refused(ASK, model="gate/m", n=2, functions=[function])["param"] == "n"
 
-    def test_item_5_in_a_stream(self, api: Api, service: FakeService) -> None:
-        def chunk(number: int, text: str) -> bytes:
-            choice = {"index": number, "delta": {"content": text}, "finish_reason": None}
-            return json.dumps({"choices": [choice]}).encode()
-
-        ends = [
-            json.dumps(
-                {"choices": [{"index": each, "delta": {}, "finish_reason": "stop"}]}
-            ).encode()
-            for each in range(2)
-        ]
-        chunks = [chunk(0, "a"), chunk(1, "x"), chunk(0, "b"), chunk(1, "y")]
-        service.replies = [sse_reply([*chunks, *ends, b"[DONE]"])]
+    @pytest.mark.parametrize(
+        ("chunks", "texts"),
+        [([((0, "a", None),), ((1, "x", None),), ((0, "b", None),), ((1, "y", None),),
+           ((0, "", "stop"),), ((1, "", "stop"),)], ["ab", "xy"]),
+         ([((1, "b", "stop"), (0, "a", "stop"))], ["a", "b"])],
+        ids=["in chunks", "in one chunk"],
+    )  # fmt: skip
+    def test_item_5_in_a_stream(
+        self, api: Api, service: FakeService, chunks: Any, texts: list[str]
+    ) -> None:
+        made = [[{"index": at, "delta": {"content": text}, "finish_reason": finish}
+                 for at, text, finish in chunk] for chunk in chunks]  # fmt: skip
+        service.replies = [streamed(*({"choices": each} for each in made))]
         *pieces, done = api.events(ASK, model="gate/m", n=2)
         assert done == "[DONE]"
-        texts = ["", ""]
-        finished = [0, 0]
-        for each in pieces:
-            [choice] = each["choices"]
-            texts[choice["index"]] += choice["delta"].get("content") or ""
+        found, finished = ["", ""], [0, 0]
+        for [choice] in (each["choices"] for each in pieces):
+            found[choice["index"]] += choice["delta"].get("content") or ""
             finished[choice["index"]] += choice["finish_reason"] == "stop"
-        assert (texts, finished) == (["ab", "xy"], [1, 1])
+        assert (found, finished) == (texts, [1, 1])
 
     def test_item_5_in_a_stream_of_a_service_that_does_not_stream(
         self, api: Api, service: FakeService
     ) -> None:
-        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in range(2)]
-        service.replies = [json_reply({"choices": choices})]
+        service.replies = [json_reply(self.whole(0, 1))]
         *pieces, _ = api.events(ASK, model="gate/m", n=2)
         found = [each["choices"][0] for each in pieces]
         texts = [(each["index"], each["delta"].get("content")) for each in found]
@@ -277,8 +240,7 @@ class TestSeveralAnswers:
     def test_item_5_those_that_were_not_requested_are_left_out(
         self, api: Api, service: FakeService, stream: bool
     ) -> None:
-        choices = [{"index": each, "message": {"content": "ab"[each]}} for each in range(2)]
-        service.replies = [json_reply({"choices": choices})]
+        service.replies = [json_reply(self.whole(0, 1))]
         assert '"b"' not in api.chat(ASK, model="gate/m", stream=stream).text
 
     @pytest.mark.parametrize(("n", "status"), [(1, 200), (2, 400)])

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
-import genai_vendor_openai
 import pytest
-from openai_form import Api, openai_api
+from openai_form import Api, events_in, gate_api, streamed
 
-from genai_host import Config
 from genai_host.calls.retry import RetryPolicy
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.config.schema import InstanceConfig
-from genai_host_testing import FakeModel, ManualClock
+from genai_host_testing import ManualClock
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
+from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -29,40 +26,13 @@ CHOICES = [
 ]
 USAGE = {"prompt_tokens": 2, "completion_tokens": 1}
 REPLY = {"id": "cmpl-1", "choices": CHOICES, "usage": USAGE}
-EVENTS = [
-    *(json.dumps({"choices": [each]}).encode() for each in CHOICES),
-    json.dumps({"choices": [], "usage": USAGE}).encode(),
-    b"[DONE]",
-]
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        service.replies = [json_reply(REPLY)]
-        yield service
-
-
-def made(
-    make_host: MakeHost,
-    service: FakeService,
-    settings: Any = None,
-    budgets: BudgetsConfig | None = None,
-    **given: Any,
-) -> AbstractContextManager[Api]:
-    gate = {"base_url": service.url, **(settings or {})}
-    config = Config(
-        providers={"gate": InstanceConfig("openai-compatible", settings=gate)},
-        aliases={"coder": "gate/m"},
-        budgets=budgets or BudgetsConfig(),
-    )
-    openai = genai_vendor_openai
-    return openai_api(make_host, FakeModel(), config=config, openai=openai, **given)
+STREAM = streamed(*({"choices": [each]} for each in CHOICES), {"choices": [], "usage": USAGE})
 
 
 @pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
-    with made(make_host, service) as api:
+    service.replies = [json_reply(REPLY)]
+    with gate_api(make_host, service, {"aliases": {"coder": "gate/m"}}) as api:
         yield api
 
 
@@ -99,11 +69,9 @@ def test_all_fields_reach_the_service(
 
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
 def test_a_stream(api: Api, service: FakeService, options: Any) -> None:
-    service.replies = [sse_reply(EVENTS)]
-    text = post(api, stream=True, n=2, logprobs=0, **options).text
-    *chunks, done = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
+    service.replies = [STREAM]
+    *found, done = events_in(post(api, stream=True, n=2, logprobs=0, **options))
     assert done == "[DONE]"
-    found = [json.loads(chunk) for chunk in chunks]
     if options:
         assert found.pop()["usage"]["total_tokens"] == 3
     assert [choice for chunk in found for choice in chunk["choices"]] == CHOICES
@@ -112,9 +80,9 @@ def test_a_stream(api: Api, service: FakeService, options: Any) -> None:
 
 
 def test_an_interrupted_stream_ends_with_an_error(api: Api, service: FakeService) -> None:
-    service.replies = [sse_reply([json.dumps({"choices": [{"index": 0, "text": "a"}]}).encode()])]
-    *_, last = [each for each in post(api, stream=True).text.split("\n\n") if each]
-    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "incomplete_reply"
+    service.replies = [sse_reply([b'{"choices":[{"index":0,"text":"a"}]}'])]
+    *_, last = events_in(post(api, stream=True))
+    assert last["error"]["code"] == "incomplete_reply"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +106,7 @@ def test_errors_of_the_service(
 
 def test_a_failure_is_retried(make_host: MakeHost, service: FakeService) -> None:
     service.replies = [json_reply({}, 503, {"retry-after": "0"}), json_reply(REPLY)]
-    with made(make_host, service, patience=RetryPolicy()) as api:
+    with gate_api(make_host, service, patience=RetryPolicy()) as api:
         assert post(api).status_code == 200
     assert len(service.requests) == 2
 
@@ -148,10 +116,10 @@ def test_the_usage_is_that_of_the_service(
     make_host: MakeHost, make_store: MakeStore, service: FakeService, stream: bool
 ) -> None:
     """It is spent from a budget of tokens."""
-    budgets = BudgetsConfig(total=BudgetConfig(day_tokens=3))
-    store, clock = make_store(), ManualClock()  # a day does not end amid a test
-    with made(make_host, service, budgets=budgets, store=store, clock=clock) as api:
-        service.replies = [sse_reply(EVENTS) if stream else json_reply(REPLY)]
+    config = {"budgets": BudgetsConfig(total=BudgetConfig(day_tokens=3))}
+    given = {"store": make_store(), "clock": ManualClock()}  # a day does not end amid a test
+    service.replies = [STREAM if stream else json_reply(REPLY)]
+    with gate_api(make_host, service, config, **given) as api:
         reply = post(api, stream=stream)
         assert reply.status_code == 200, reply.text
         refused = post(api, stream=stream)
@@ -181,7 +149,8 @@ def test_invalid_fields_are_refused(api: Api, service: FakeService, more: Any, f
 def test_without_text_completions_a_chat_model_answers(
     make_host: MakeHost, service: FakeService, settings: Any
 ) -> None:
-    with made(make_host, service, settings) as api:
+    service.replies = [json_reply(REPLY)]
+    with gate_api(make_host, service, settings=settings) as api:
         refused = post(api, logprobs=1)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
         post(api)
@@ -191,17 +160,13 @@ def test_without_text_completions_a_chat_model_answers(
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_of_ollama_fills_in(api: Api, service: FakeService, stream: bool) -> None:
-    choice = {"index": 0, "text": "x", "finish_reason": "stop"}
-    if stream:
-        chunks = [{"choices": [choice]}, {"choices": [], "usage": USAGE}]
-        service.replies = [sse_reply([*(json.dumps(each).encode() for each in chunks), b"[DONE]"])]
-    else:
-        service.replies = [json_reply({"choices": [choice], "usage": USAGE})]
+    answer = {"choices": [{"index": 0, "text": "x", "finish_reason": "stop"}], "usage": USAGE}
+    service.replies = [streamed(answer) if stream else json_reply(answer)]
     options = {"temperature": 0, "num_predict": 5, "stop": ["}"]}
     body = {"model": "gate/m", "prompt": "def f(", "suffix": "return 1", "options": options}
     reply = api.post("/api/generate", {**body, "stream": stream})
     assert reply.status_code == 200, reply.text
-    lines = [json.loads(line) for line in reply.text.splitlines()]
+    lines = [*map(json.loads, reply.text.splitlines())]
     assert "".join(line["response"] for line in lines) == "x"
     assert (lines[-1]["done"], lines[-1]["eval_count"]) == (True, 1)
     [sent] = service.requests
@@ -221,17 +186,13 @@ def test_the_provider_that_is_preferred_for_chat_is_used(
 ) -> None:
     """Another one could have another price."""
     chat = {"base_url": f"{service.url}/chat", "completions": False}
-    config = Config(
-        providers={
-            "first": InstanceConfig("openai-compatible", settings=chat, models={"x": "x"}),
-            "second": InstanceConfig(
-                "openai-compatible", settings={"base_url": service.url}, models={"x": "x"}
-            ),
-        },
-        provider_order=("first", "second"),
-    )
+    providers = {
+        name: provider_config("openai-compatible", models={"x": "x"}, **settings)
+        for name, settings in (("first", chat), ("second", {"base_url": service.url}))
+    }
+    config = {"providers": providers, "provider_order": ("first", "second")}
     choice = {"index": 0, "message": {"role": "assistant", "content": "Paris"}}
     service.replies = [json_reply({"choices": [{**choice, "finish_reason": "stop"}]})]
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+    with gate_api(make_host, service, config) as api:
         assert api.post("/v1/completions", {"model": "x", "prompt": "in"}).status_code == 200
     assert service.requests[0].path == "/chat/chat/completions"

@@ -6,15 +6,11 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-import genai_vendor_openai
 import pytest
-from openai_form import Api, openai_api
+from openai_form import Api, gate_api
 
-from genai_host import Config
 from genai_host.api import File
-from genai_host.config.schema import InstanceConfig
 from genai_host.errors import NoRoute
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService, json_reply, reply
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -27,24 +23,12 @@ SUBTITLES = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
 
 
 @pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        service.replies = [json_reply(VERBOSE)]
-        yield service
-
-
-@pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
-    gate = {"base_url": service.url, "default_transcription_model": "whisper"}
-    config = Config(
-        providers={
-            "gate": InstanceConfig(
-                "openai-compatible", settings=gate, models={"gpt-4o-mini": "small"}
-            )
-        },
-        aliases={"ears": "gate/m"},
-    )
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+    service.replies = [json_reply(VERBOSE)]
+    config = {"aliases": {"ears": "gate/m"}}
+    models = {"gpt-4o-mini": "small"}
+    settings = {"default_transcription_model": "whisper"}
+    with gate_api(make_host, service, config, models, settings=settings) as api:
         yield api
 
 
@@ -143,9 +127,8 @@ def test_an_empty_recording_is_refused(api: Api) -> None:
 
 def test_the_header_of_the_form_replaces_others(make_host: MakeHost, service: FakeService) -> None:
     headers = {"content-type": "application/json"}
-    settings = {"base_url": service.url, "headers": headers}
-    config = Config(providers={"gate": InstanceConfig("openai-compatible", settings=settings)})
-    with openai_api(make_host, FakeModel(), config=config, openai=genai_vendor_openai) as api:
+    service.replies = [json_reply(VERBOSE)]
+    with gate_api(make_host, service, settings={"headers": headers}) as api:
         assert post(api).status_code == 200
     assert service.requests[0].headers["content-type"].startswith("multipart/form-data; boundary=")
 

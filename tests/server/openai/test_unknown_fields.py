@@ -23,12 +23,6 @@ CHUNK = b'{"choices":[{"delta":{"content":"{}"},"finish_reason":"stop"}]}'
 
 
 @pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        yield service
-
-
-@pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
     with reading_api(make_host, service) as api:
         yield api

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from genai_wire_openai.responses.state import CONVERSATIONS
-from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
+from responses_api import CLOCK, Api, output_of, two_users, user
 
 from genai_host.api import Completion, Message, ToolCall, VendorPart
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
-from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -25,7 +24,7 @@ def store(request: pytest.FixtureRequest, kept: Store) -> Store | None:
 
 @pytest.fixture
 def api(make_host: MakeHost, store: Store | None) -> Iterator[Api]:
-    with responses_api(make_host, store=store) as api:
+    with Api.serving(make_host, store=store) as api:
         yield api
 
 
@@ -162,8 +161,7 @@ def test_what_a_change_must_have(api: Api) -> None:
 
 
 def test_a_conversation_is_of_one_user(make_host: MakeHost, store: Store | None) -> None:
-    fake = FakeModel()
-    with two_users(make_host(fake=fake, config=CONFIG, store=store), fake) as (ann, bob):
+    with two_users(make_host, store=store) as (ann, bob):
         path = begun(ann, "one")
         item = ann.ok("GET", f"{path}/items")["data"][0]["id"]
         for method, rest in [
@@ -174,21 +172,21 @@ def test_a_conversation_is_of_one_user(make_host: MakeHost, store: Store | None)
         bob.error("POST", path, {"metadata": {}})
         bob.error("POST", f"{path}/items", {"items": [user("x")]})
         bob.refused(status=404, conversation=path.rpartition("/")[2])
-        assert fake.calls == 0
+        assert ann.fake.calls == 0
         assert texts(ann.ok("GET", f"{path}/items")) == ["one"]
 
 
 def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, kept: Store) -> None:
-    with responses_api(make_host, store=kept) as api:
+    with Api.serving(make_host, store=kept) as api:
         path = begun(api, "one")
-    with responses_api(make_host, store=kept) as again:
+    with Api.serving(make_host, store=kept) as again:
         assert texts(again.ok("GET", f"{path}/items")) == ["one"]
         again.ok("DELETE", path)
     assert kept.documents(CONVERSATIONS).list() == []
 
 
 def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:
-    with responses_api(make_host) as api:
+    with Api.serving(make_host) as api:
         path = begun(api, "one")
         huge = {"items": [user("x" * 9 * 2**20)]}
         assert "a store" in api.error("POST", f"{path}/items", huge, 422)["message"]

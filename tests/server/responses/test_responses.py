@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from responses_api import CLOCK, Api, output_of, responses_api, user
+from responses_api import CLOCK, Api, output_of, user
 
 from genai_host import Config
 from genai_host.api import (
@@ -226,7 +226,7 @@ def test_the_usual_model_is_named(api: Api) -> None:
 
 
 def test_a_request_without_a_model_where_none_is_the_default(make_host: MakeHost) -> None:
-    with responses_api(make_host, config=Config()) as api:
+    with Api.serving(make_host, config=Config()) as api:
         error = api.ask("POST", "/responses", {"input": "hi"}).json()["error"]
     assert (error["param"], error["code"]) == ("model", "missing_required_parameter")
 
@@ -254,7 +254,7 @@ def test_hints_reach_a_model_that_supports_them(make_host: MakeHost, model: str 
         "thinks", ["plain"], capabilities={"tools"}, parameters=known, at={"fake": "thinks"}
     )
     config = Config(models={"chat": "thinks"})
-    with responses_api(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:
+    with Api.serving(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:
         body = {"reasoning": {"effort": "high"}, "parallel_tool_calls": False, "tools": [CLOCK]}
         reply = api.ask("POST", "/responses", {"model": model, "input": "hi", **body})
     assert reply.status_code == 200, reply.text
@@ -273,7 +273,7 @@ SHOUT = InlinePlugin(features=[Feature("shout", NoSettings, shouts)])
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> None:
-    with responses_api(make_host, shout=SHOUT) as api:
+    with Api.serving(make_host, shout=SHOUT) as api:
         body: dict[str, Any] = {"model": "feature:shout", "input": "hi"}
         if stream:
             response = api.events(**body)[-1]["response"]

@@ -14,7 +14,6 @@ from responses_api import (
     Api,
     calls_the_clock,
     output_of,
-    responses_api,
     two_users,
     user,
 )
@@ -84,21 +83,18 @@ def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
 
 
 def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -> None:
-    fake = FakeModel(
-        lambda heard: Completion(Message("assistant", [VendorPart("fake", {"secret": 1}), "so"]))
-    )
-    host = make_host(fake=fake, config=CONFIG)
-    with two_users(host, fake) as (ann, bob):
+    said = Completion(Message("assistant", [VendorPart("fake", {"secret": 1}), "so"]))
+    with two_users(make_host, FakeModel(lambda heard: said)) as (ann, bob):
         output = ann.response(include=["reasoning.encrypted_content"])["output"]
         sealed = output[0]["encrypted_content"]
-        said = [user("hi"), *output, user("so?")]
-        ann.response(said)
-        assert [part.type for part in fake.prompts[-1].messages[1].content] == ["opaque", "text"]
+        ann.response([user("hi"), *output, user("so?")])
+        prompts = ann.fake.prompts
+        assert [part.type for part in prompts[-1].messages[1].content] == ["opaque", "text"]
         for api, content in ((bob, sealed), (ann, sealed[:-8] + "AAAAAAA="), (ann, "gAAA")):
             thought: Any = {"type": "reasoning", "summary": [], "encrypted_content": content}
             made_up = {**thought, "opaque": [{"dialect": "fake", "data": 1}]}
             api.response([user("hi"), made_up, output[1], user("so?")])
-            assert [part.type for part in fake.prompts[-1].messages[1].content] == ["text"]
+            assert [part.type for part in prompts[-1].messages[1].content] == ["text"]
 
 
 def test_a_response_that_was_not_kept(api: Api) -> None:
@@ -160,9 +156,7 @@ def test_items_can_be_referred_to(api: Api) -> None:
 
 def test_what_is_kept_is_of_one_user(make_host: MakeHost, kept: Store) -> None:
     """Nothing of it is read, changed or told by whether it is there."""
-    fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG, store=kept)
-    with two_users(host, fake) as (ann, bob):
+    with two_users(make_host, store=kept) as (ann, bob):
         for store in (None, True):  # in memory, and in the store
             response = ann.response(store=store)
             path = f"/responses/{response['id']}"
@@ -181,9 +175,9 @@ def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
     """Another process has it as well."""
     given: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
     more = {} if how == "recording" else {"store": True}
-    with responses_api(make_host, store=kept, **given) as api:
+    with Api.serving(make_host, store=kept, **given) as api:
         response = api.response("one", **more)
-    with responses_api(make_host, store=kept, **given) as again:
+    with Api.serving(make_host, store=kept, **given) as again:
         assert again.ok("GET", f"/responses/{response['id']}") == response
         second = again.response("two", previous_response_id=response["id"])
         assert heard(again) == ["user: one", "assistant: one", "user: two"]
@@ -192,11 +186,11 @@ def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
 
 
 def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, kept: Store) -> None:
-    with responses_api(make_host, store=kept) as api:
+    with Api.serving(make_host, store=kept) as api:
         response = api.response()
         api.ok("GET", f"/responses/{response['id']}")
     assert kept.documents(RESPONSES).list() == []
-    with responses_api(make_host, store=kept) as again:
+    with Api.serving(make_host, store=kept) as again:
         again.error("GET", f"/responses/{response['id']}")
 
 
@@ -205,7 +199,7 @@ def test_responses_are_kept_for_thirty_days(
     make_host: MakeHost, kept: Store, clock: ManualClock, in_store: bool
 ) -> None:
     given: dict[str, Any] = {"store": kept, "config": RECORDING} if in_store else {}
-    with responses_api(make_host, clock=clock, **given) as api:
+    with Api.serving(make_host, clock=clock, **given) as api:
         old = [api.response()["id"], api.response()["id"]]
         clock.advance(30 * DAY)
         api.ok("GET", f"/responses/{old[0]}")
@@ -224,7 +218,7 @@ def test_answers_need_no_store(
         raise StoreError("the disk is full")
 
     documents = type(kept.documents(RESPONSES))
-    with responses_api(make_host, store=kept) as api:
+    with Api.serving(make_host, store=kept) as api:
         monkeypatch.setattr(documents, "put", fails)
         response = api.response(store=True)
         api.response(previous_response_id=response["id"])
@@ -377,9 +371,7 @@ def test_a_compaction_of_a_stored_response(api: Api) -> None:
 
 
 def test_that_of_another_user_is_refused(make_host: MakeHost) -> None:
-    fake = FakeModel(lambda heard: SUMMARY)
-    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
-    with two_users(host, fake) as (ann, bob):
+    with two_users(make_host, FakeModel(lambda heard: SUMMARY)) as (ann, bob):
         compacted = ann.ok(*COMPACT, {"model": "fake", "input": "hi"})
         assert ann.response(compacted["output"])["status"] == "completed"
         assert bob.refused(compacted["output"])["param"] == "input[1].encrypted_content"

@@ -29,12 +29,6 @@ END = json.dumps({"type": "response.completed", "response": REPLY}).encode()
 
 
 @pytest.fixture
-def service() -> Iterator[FakeService]:
-    with FakeService() as service:
-        yield service
-
-
-@pytest.fixture
 def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
     with reading_api(make_host, service, serves=["openai-responses"]) as api:
         yield api

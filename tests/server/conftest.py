@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the Responses API."""
+"""Fixtures of the tests of the server."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from responses_api import Api, responses_api
+from served_api import api
 
 from genai_host.store import Store
-from genai_host_testing.internal.fixtures import MakeHost
 
-
-@pytest.fixture
-def api(make_host: MakeHost) -> Iterator[Api]:
-    with responses_api(make_host) as api:
-        yield api
+__all__ = ["api"]
 
 
 @pytest.fixture
