@@ -14,6 +14,11 @@ from assistants_tour_streams import StreamsTour
 pytestmark = [pytest.mark.peers, *QUIET]
 
 
+@pytest.fixture
+def http_client() -> None:
+    """The usual one."""
+
+
 class TestObjects(ObjectsTour):
     """See there."""
 

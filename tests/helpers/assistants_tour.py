@@ -111,10 +111,11 @@ class Side:
 
 
 @contextmanager
-def touring(make_host: MakeHost, **given: Any) -> Iterator[Side]:
+def touring(make_host: MakeHost, http_client: Any = None, **given: Any) -> Iterator[Side]:
     """Serve a host with the plugin and yield its client.
 
     Args:
+        http_client: That of the SDK, if it is not the usual one.
         given: Arguments of the host.
     """
     fake = FakeModel()
@@ -122,13 +123,16 @@ def touring(make_host: MakeHost, **given: Any) -> Iterator[Side]:
     with (
         Store() as store,
         served(host := make_host(**plugins, config=CONFIG, store=store, **given)) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="key", max_retries=0) as client,
+        openai.OpenAI(
+            base_url=f"{server.url}/v1", api_key="key", max_retries=0, http_client=http_client
+        ) as client,
     ):
         yield Side(client, fake, host, server.url)
 
 
 class Tour:
-    """A part of the tour; the `test_*` methods of subclasses are its tests.
+    """A part of the tour; the `test_*` methods of subclasses are its tests. Their modules have a
+    fixture `http_client`, for `touring`.
 
     Attributes:
         plugins: Additional plugins of the host.
@@ -137,14 +141,14 @@ class Tour:
     plugins: Mapping[str, object] = {}
 
     @pytest.fixture
-    def side(self, make_host: MakeHost) -> Iterator[Side]:
-        with touring(make_host, **self.plugins) as side:
+    def side(self, make_host: MakeHost, http_client: Any) -> Iterator[Side]:
+        with touring(make_host, http_client, **self.plugins) as side:
             yield side
 
     @pytest.fixture
-    def late(self, make_host: MakeHost, clock: ManualClock) -> Iterator[Side]:
+    def late(self, make_host: MakeHost, http_client: Any, clock: ManualClock) -> Iterator[Side]:
         """A side whose time is controlled by the test."""
-        with touring(make_host, clock=clock) as side:
+        with touring(make_host, http_client, clock=clock) as side:
             yield side
 
 

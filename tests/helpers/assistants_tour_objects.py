@@ -65,6 +65,17 @@ class ObjectsTour(Tour):
         assert (made.name, made.description, made.instructions) == (None, None, None)
         assert (made.tools, made.metadata) == ([], {})
         assert side.beta.assistants.retrieve(made.id) == made
+        made = side.beta.assistants.create(model="fake", name=None, tools=[], metadata=None)
+        assert (made.name, made.tools, made.metadata) == (None, [], {})
+
+    def test_item_11_lists_of_nothing(self, side: Side) -> None:
+        thread = side.beta.threads.create().id
+        for listed in (
+            side.beta.assistants.list(), side.client.files.list(), side.stores.list(),
+            side.beta.threads.messages.list(thread), side.runs.list(thread),
+            side.stores.files.list(side.store()),
+        ):  # fmt: skip
+            assert list(listed) == []
 
     def test_item_11_pages(self, side: Side) -> None:
         a, b, c, d, e = made = [side.assistant(name=name) for name in "abcde"]

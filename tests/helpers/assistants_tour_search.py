@@ -103,6 +103,7 @@ class SearchTour(Tour):
             )
             assert (file.status, file.last_error.code) == ("failed", code)
             assert file.last_error.message
+            list(side.stores.files.content(file.id, vector_store_id=store))
         failed = side.stores.files.list(store, filter="failed")
         assert len(failed.data) == side.stores.retrieve(store).file_counts.failed == 2
         assert list(side.stores.files.list(store, filter="completed")) == []

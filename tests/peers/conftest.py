@@ -34,6 +34,15 @@ def document() -> Any:
     return Document()
 
 
+@pytest.fixture
+def http_client(document: Any) -> Iterator[Any]:
+    """A client of the `openai` SDK that compares each reply with OpenAI's own document."""
+    from peers.openai_document import CheckedClient
+
+    with CheckedClient(document) as client:
+        yield client
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each case of an oracle is a test."""
     cases = getattr(metafunc.cls, "cases", None)

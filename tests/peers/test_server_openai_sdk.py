@@ -1,5 +1,5 @@
-"""The official `openai` SDK as a client of our OpenAI API; its Responses are tested in
-`test_server_responses_sdk`."""
+"""The official `openai` SDK as a client of our OpenAI API, whose replies are what OpenAI's own
+OpenAPI document says that they are; its Responses are tested in `test_server_responses_sdk`."""
 
 from __future__ import annotations
 
@@ -103,11 +103,13 @@ class Side:
 
 
 @pytest.fixture
-def side(make_host: MakeHost) -> Iterator[Side]:
+def side(make_host: MakeHost, http_client: Any) -> Iterator[Side]:
     fake = FakeModel()
     with (
         served(make_host(fake=fake, config=CONFIG)) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="key", max_retries=0) as client,
+        openai.OpenAI(
+            base_url=f"{server.url}/v1", api_key="key", max_retries=0, http_client=http_client
+        ) as client,
     ):
         yield Side(client, fake, server.url)
 
@@ -140,6 +142,14 @@ def test_create(side: Side) -> None:
         ),
     )
     assert heard.parameters == {"temperature": 0.5, "max_tokens": 50, "stop": ["END"]}
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_why_it_ended(side: Side, finish: Any) -> None:
+    side.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    assert side.create().choices[0].finish_reason == finish
+    *_, last = side.create(stream=True)
+    assert last.choices[0].finish_reason == finish
 
 
 def test_a_stream(side: Side) -> None:
@@ -184,7 +194,7 @@ def test_a_stream_is_put_together(side: Side) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_loop_of_tools(side: Side, streamed: bool) -> None:
+def test_a_loop_of_tools(side: Side, document: Any, streamed: bool) -> None:
     """What comes back is sent again as the SDK has it."""
     side.fake.answer = calls_the_clock
     if streamed:
@@ -194,6 +204,7 @@ def test_a_loop_of_tools(side: Side, streamed: bool) -> None:
     else:
         said = side.create(tools=[CLOCK]).choices[0].message
     result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "noon"}
+    document.check("ChatCompletionRequestAssistantMessage", said.to_dict())
     more: Any = {"tools": [CLOCK], "tool_choice": "auto"}
     last = side.create([*HI, said, result], **more).choices[0]
     assert (last.message.content, last.finish_reason) == ("It is noon.", "stop")
@@ -228,6 +239,11 @@ def test_parse(side: Side) -> None:
     with completions.stream(model="fake", messages=HI, response_format=Point) as stream:
         final = stream.get_final_completion()
     assert final.choices[0].message.parsed == Point(x=1, y=2)
+    form = {"type": "json_object"}
+    assert side.create(response_format=form).choices[0].message.content == '{"x": 1, "y": 2}'
+    side.fake.answer = lambda heard: "{"
+    with pytest.raises(openai.APIError):
+        list(side.create(stream=True, response_format=form))
 
 
 def test_parsed_calls(side: Side) -> None:
@@ -266,6 +282,8 @@ def test_models(side: Side) -> None:
     for name in ("fake", "feature:chat"):
         found = side.client.models.retrieve(name)
         assert (found.id, found.object) == (name, "model")
+        made = side.client.chat.completions.create(model=name, messages=HI)
+        assert made.choices[0].message.content == "hi"
     with pytest.raises(openai.NotFoundError):
         side.client.models.retrieve("nobody")
 

@@ -1,4 +1,5 @@
-"""The official `openai` SDK as a client of our Responses API."""
+"""The official `openai` SDK as a client of our Responses API, whose replies and events are what
+OpenAI's own OpenAPI document says that they are."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import openai
 import pytest
 from attrs import frozen
 from pydantic import BaseModel
-from responses_api import CALL, CLOCK, PIXEL, Api, calls_the_clock
+from responses_api import CALL, CLOCK, PIXEL, Api, calls_the_clock, output_of, user
 
 from genai_host import Host
 from genai_host.api import Completion, Image, Message, Reasoning, ToolCall, Usage, VendorPart
@@ -33,10 +34,12 @@ class Side:
 
 
 @pytest.fixture
-def side(make_host: MakeHost) -> Iterator[Side]:
+def side(make_host: MakeHost, http_client: Any) -> Iterator[Side]:
     with (
         Api.serving(make_host) as api,
-        openai.OpenAI(base_url=f"{api.url}/v1", api_key="key", max_retries=0) as client,
+        openai.OpenAI(
+            base_url=f"{api.url}/v1", api_key="key", max_retries=0, http_client=http_client
+        ) as client,
     ):
         yield Side(client, api.fake, api.host)
 
@@ -61,6 +64,47 @@ def test_create(side: Side) -> None:
     (heard,) = side.fake.prompts
     assert heard.messages[1] == Message("user", ["look", Image(b"\x89PNG", "image/png")])
     assert heard.parameters == {"temperature": 0.5, "max_tokens": 50}
+
+
+EVERYTHING: dict[str, Any] = {
+    "instructions": "be kind",
+    "tools": [CLOCK, {"type": "function", "name": "look", "parameters": None, "strict": False}],
+    "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "clock"}]},
+    "text": {"verbosity": "medium", "format": {"type": "text"}},
+    "reasoning": {"summary": "auto"},
+    "metadata": {"a": "b"},
+    "max_output_tokens": 50,
+    "max_tool_calls": 3,
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "user": "me",
+    "safety_identifier": "me",
+    "prompt_cache_key": "key",
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"include": ["reasoning.encrypted_content"]}])
+def test_all_that_can_be_asked(side: Side, more: Any) -> None:
+    side.fake.answer = calls_the_clock
+    first = side.create(**EVERYTHING, **more)
+    assert [item.type for item in first.output] == ["reasoning", "function_call"]
+    assert side.client.responses.retrieve(first.id).output[1] == first.output[1]
+    *_, last = side.create(stream=True, **EVERYTHING, **more)
+    assert last.type == "response.completed"
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "other"])
+def test_incomplete_responses(side: Side, finish: Any) -> None:
+    side.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    assert side.create().status == "incomplete"
+    *_, last = side.create(stream=True)
+    assert last.type == "response.incomplete"
+
+
+def test_a_picture(side: Side) -> None:
+    side.fake.answer = lambda heard: Completion(Message("assistant", [Image(b"png")]))
+    *_, last = side.create(stream=True)
+    assert [item.type for item in last.response.output] == ["image_generation_call"]
 
 
 def test_a_stream_is_put_together(side: Side) -> None:
@@ -147,6 +191,30 @@ def test_retrieve_delete_and_input_items(side: Side) -> None:
         side.client.responses.retrieve(response.id)
 
 
+ITEMS: list[Any] = [
+    user([{"type": "input_image", "image_url": PIXEL},
+          {"type": "input_file", "filename": "a.pdf", "file_data": "JVBERg=="}]),
+    {"role": "assistant", "content": "b"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+    {"type": "function_call", "call_id": "1", "name": "x", "arguments": "{}"}, output_of("1"),
+    {"type": "image_generation_call", "result": "iVBORw=="},
+]  # fmt: skip
+
+
+def test_items_of_all_types(side: Side) -> None:
+    kinds = [item.get("type", "message") for item in ITEMS]
+    listed = side.client.responses.input_items.list(side.create(ITEMS).id, order="asc")
+    assert [item.type for item in listed] == kinds
+    made = side.client.conversations.create(items=ITEMS)
+    items = side.client.conversations.items
+    assert [item.type for item in items.create(made.id, items=ITEMS).data] == kinds
+    found: list[Any] = list(items.list(made.id, order="asc"))
+    assert [item.type for item in found] == kinds * 2
+    for item in found:
+        assert items.retrieve(item.id, conversation_id=made.id) == item
+    assert list(items.list(side.client.conversations.create().id)) == []
+
+
 def test_conversations(side: Side) -> None:
     items: Any = [{"role": "user", "content": "one"}]
     made = side.client.conversations.create(items=items, metadata={"a": "b"})
@@ -196,7 +264,7 @@ def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
 def test_a_custom_tool(side: Side, stream: bool) -> None:
     call = ToolCall("c1", "shout", {"input": "hey"})
     side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
-    tools = [{"type": "custom", "name": "shout"}, {"type": "web_search"}]
+    tools = [{"type": "custom", "name": "shout", "description": "x"}, {"type": "web_search"}]
     if stream:
         with side.client.responses.stream(model="fake", input="hi", tools=tools) as events:
             response: Any = events.get_final_response()
