@@ -30,40 +30,20 @@ from genai_host.errors import (
     ServiceUnavailable,
 )
 
+WORDS = {
+    "stop": ["stop", "STOP", "eos", "eos_token", "end_turn", "EndTurn", "stop_sequence", "COMPLETE",
+             "FINISH_REASON_STOP", "", "never heard of"],
+    "length": ["length", "max_tokens", "MAX_TOKENS", "maxTokens", "model_length",
+               "max_output_tokens", "model_context_window_exceeded", "token limit reached"],
+    "tool_calls": ["tool_use", "function_call"],
+    "content_filter": ["SAFETY", "refusal", "blocked_by_policy"],
+    "other": ["pause_turn", "malformed_function_call"],
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        ("stop", "stop"),
-        ("STOP", "stop"),
-        ("eos", "stop"),
-        ("eos_token", "stop"),
-        ("end_turn", "stop"),
-        ("EndTurn", "stop"),
-        ("stop_sequence", "stop"),
-        ("COMPLETE", "stop"),
-        ("FINISH_REASON_STOP", "stop"),
-        ("", "stop"),
-        ("length", "length"),
-        ("max_tokens", "length"),
-        ("MAX_TOKENS", "length"),
-        ("maxTokens", "length"),
-        ("model_length", "length"),
-        ("max_output_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("token limit reached", "length"),
-        ("tool_use", "tool_calls"),
-        ("function_call", "tool_calls"),
-        ("SAFETY", "content_filter"),
-        ("refusal", "content_filter"),
-        ("blocked_by_policy", "content_filter"),
-        ("pause_turn", "other"),
-        ("malformed_function_call", "other"),
-        ("never heard of", "stop"),
-    ],
-)
-def test_a_word_is_known_in_any_spelling(word: str, reason: str) -> None:
-    assert read_finish(word) == reason
+
+@pytest.mark.parametrize(("reason", "words"), WORDS.items(), ids=WORDS)
+def test_a_word_is_known_in_any_spelling(reason: str, words: list[str]) -> None:
+    assert {word: read_finish(word) for word in words} == dict.fromkeys(words, reason)
 
 
 @pytest.mark.parametrize("word", ["error", "network_error", "Aborted", "timeout"])
@@ -123,9 +103,13 @@ def test_vectors_that_are_wrong(vectors: Any, message: str) -> None:
 UTC, CET = '{"tz":"UTC"}', '{"tz":"CET"}'
 
 
-def assembled(
-    *pieces: tuple[int | None, str, str, str], parameter: str = ""
-) -> list[tuple[str, str, Any]]:
+Piece = tuple[int | None, str, str, str]
+Call = tuple[str, str, Any]
+TWO: list[Call] = [("a", "f", {"tz": "UTC"}), ("b", "g", {"tz": "CET"})]
+ONE = TWO[:1]
+
+
+def assembled(*pieces: Piece, parameter: str = "") -> list[Call]:
     """The calls, as id, name and arguments."""
     assembler = ToolCallAssembler()
     for index, id, name, arguments in pieces:
@@ -134,67 +118,49 @@ def assembled(
     return [(call.id, call.name, call.malformed or call.arguments) for call in calls]
 
 
-TWO = [("a", "f", {"tz": "UTC"}), ("b", "g", {"tz": "CET"})]
-ONE = [("a", "f", {"tz": "UTC"})]
+def unnamed(second: str) -> list[Call]:
+    return [("call_0", "f", {"tz": "UTC"}), ("call_1", second, {"tz": "CET"})]
 
 
-@pytest.mark.parametrize("index", [0, None])
-def test_calls_that_share_an_index_are_told_apart_by_id(index: int | None) -> None:
-    assert assembled((index, "a", "f", UTC), (index, "b", "g", CET)) == TWO
-    assert (
-        assembled(
-            (index, "a", "f", '{"tz":'),
-            (index, "b", "g", '{"tz":'),
-            (index, "a", "", '"UTC"}'),
-            (index, "b", "", '"CET"}'),
-        )
-        == TWO
-    )
+PIECES: Mapping[str, tuple[Sequence[Piece], list[Call]]] = {
+    **{f"two calls by id, {at}": ([(at, "a", "f", UTC), (at, "b", "g", CET)], TWO)
+       for at in (0, None)},
+    **{f"two calls by id in pieces, {at}": (
+        [(at, "a", "f", '{"tz":'), (at, "b", "g", '{"tz":'), (at, "a", "", '"UTC"}'),
+         (at, "b", "", '"CET"}')], TWO) for at in (0, None)},
+    **{f"a name after whole arguments begins a call, {at} {name}": (
+        [(at, "", "f", UTC), (at, "", name, CET)], unnamed(name))
+       for at in (0, None) for name in "fg"},
+    **{f"a name before its arguments begins a call, {at} {name}": (
+        [(at, "", "f", ""), (at, "", "", UTC), (at, "", name, ""), (at, "", "", CET)],
+        unnamed(name)) for at in (0, None) for name in "fg"},
+    **{f"a repeated name, {at} {id}": (
+        [(at, "a", "f", ""), *((at, id, "f", each) for each in ("", '{"tz":', '"UTC"}', ""))], ONE)
+       for at in (0, None) for id in ("a", "")},
+    "a whole call, repeated": ([(0, "a", "f", UTC), (0, "a", "f", UTC)], ONE),
+    "a whole call with another index": ([(0, "a", "f", UTC), (1, "a", "f", UTC)], ONE),
+    "pieces without a name and with other ids": (
+        [(0, "a", "f", ""), (0, "x", "", '{"tz":'), (0, "y", "", '"UTC"}')], ONE),
+    **{f"a word for a missing name, {name}": (
+        [(0, "a", "f", '{"tz":'), (0, "", name, '"UTC"}')], ONE) for name in ("null", "None")},
+    **{f"the name {name}": ([(0, "a", name, UTC)], [("a", name, {"tz": "UTC"})])
+       for name in ("null", "None")},
+    "a name in pieces": ([(0, "a", "get_", ""), (0, "", "time", UTC)],
+                         [("a", "get_time", {"tz": "UTC"})]),
+    "the order of the indexes": ([(1, "b", "g", CET), (0, "a", "f", UTC)], TWO),
+    **{f"an empty object before the arguments, {id}": (
+        [(0, "a", "f", "{}"), (0, id, "", '{"tz":'), (0, id, "", '"UTC"}')], ONE)
+       for id in ("a", "")},
+    "an empty object, and all again": ([(0, "a", "f", "{}"), (0, "a", "f", UTC)], ONE),
+    "an empty object": ([(0, "a", "f", "{}")], [("a", "f", {})]),
+    "other arguments with the same id": ([(0, "a", "f", UTC), (0, "a", "f", CET)],
+                                         [*ONE, ("call_1", "f", {"tz": "CET"})]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("index", [0, None])
-@pytest.mark.parametrize("name", ["f", "g"])
-def test_a_name_after_whole_arguments_begins_a_call(index: int | None, name: str) -> None:
-    calls = [("call_0", "f", {"tz": "UTC"}), ("call_1", name, {"tz": "CET"})]
-    assert assembled((index, "", "f", UTC), (index, "", name, CET)) == calls
-    assert (
-        assembled(
-            (index, "", "f", ""), (index, "", "", UTC), (index, "", name, ""), (index, "", "", CET)
-        )
-        == calls
-    )
-
-
-@pytest.mark.parametrize("index", [0, None])
-@pytest.mark.parametrize("id", ["a", ""])
-def test_an_id_and_a_name_may_be_repeated(index: int | None, id: str) -> None:
-    pieces = [(index, id, "f", piece) for piece in ("", '{"tz":', '"UTC"}', "")]
-    assert assembled((index, "a", "f", ""), *pieces) == ONE
-
-
-def test_a_whole_call_may_be_repeated() -> None:
-    assert assembled((0, "a", "f", UTC), (0, "a", "f", UTC)) == ONE
-    assert assembled((0, "a", "f", UTC), (1, "a", "f", UTC)) == ONE
-
-
-def test_a_piece_without_a_name_goes_on_whatever_its_id() -> None:
-    assert assembled((0, "a", "f", ""), (0, "x", "", '{"tz":'), (0, "y", "", '"UTC"}')) == ONE
-
-
-@pytest.mark.parametrize("name", ["null", "None"])
-def test_a_word_for_a_missing_name_is_none(name: str) -> None:
-    assert assembled((0, "a", "f", '{"tz":'), (0, "", name, '"UTC"}')) == ONE
-    assert assembled((0, "a", name, UTC)) == [("a", name, {"tz": "UTC"})]
-
-
-def test_a_name_may_come_in_pieces() -> None:
-    assert assembled((0, "a", "get_", ""), (0, "", "time", UTC)) == [
-        ("a", "get_time", {"tz": "UTC"})
-    ]
-
-
-def test_calls_stand_in_the_order_of_their_indexes() -> None:
-    assert assembled((1, "b", "g", CET), (0, "a", "f", UTC)) == TWO
+@pytest.mark.parametrize(("pieces", "calls"), PIECES.values(), ids=PIECES)
+def test_calls_are_assembled(pieces: Sequence[Piece], calls: list[Call]) -> None:
+    assert assembled(*pieces) == calls
 
 
 def test_a_call_with_two_names_is_malformed() -> None:
@@ -240,18 +206,6 @@ def test_arguments_may_be_cut_anywhere(arguments: dict[str, Any], data: st.DataO
         ("call_0", "f", arguments),
         ("call_1", "g", arguments),
     ]
-
-
-@pytest.mark.parametrize("id", ["a", ""])
-def test_an_empty_object_before_the_arguments_is_ignored(id: str) -> None:
-    assert assembled((0, "a", "f", "{}"), (0, id, "", '{"tz":'), (0, id, "", '"UTC"}')) == ONE
-    assert assembled((0, "a", "f", "{}"), (0, "a", "f", UTC)) == ONE
-    assert assembled((0, "a", "f", "{}")) == [("a", "f", {})]
-
-
-def test_other_arguments_with_the_same_id_are_another_call() -> None:
-    calls = [*ONE, ("call_1", "f", {"tz": "CET"})]
-    assert assembled((0, "a", "f", UTC), (0, "a", "f", CET)) == calls
 
 
 @pytest.mark.parametrize("given", [None, "", "  ", "null", [], "[]", "{}"])
@@ -333,21 +287,10 @@ def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b" \r\n",
-        b"\xff\xfe\x00\x01",
-        b"\x1f\x8b\x08\x00" + bytes(range(200)),
-        b"<p>",
-        b"--",
-        b"[]",
-        b"{}",
-        b"[[[[",
-        b"5",
-        b'{"error": null}',
-        b'{"detail": []}',
-        b'{"choices": [{}]}',
+        b"", b" \r\n", b"\xff\xfe\x00\x01", b"\x1f\x8b\x08\x00" + bytes(range(200)), b"<p>", b"--",
+        b"[]", b"{}", b"[[[[", b"5", b'{"error": null}', b'{"detail": []}', b'{"choices": [{}]}',
     ],
-)
+)  # fmt: skip
 def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
     assert told(body) == "the service answered with status 400"
 

@@ -27,23 +27,14 @@ TOKENS = {
 }
 OPEN = re.compile(r"/|/page|/page/assets/.*")
 OF_USERS = (
-    "/api/v1/conversations/{id}",
-    "/api/v1/jobs/{id}",
-    "/v1/responses/{response}",
+    "/api/v1/conversations/{id}", "/api/v1/jobs/{id}", "/v1/responses/{response}",
     "/v1/conversations/{conversation}",
-)
+)  # fmt: skip
 OF_NOBODY = (
-    "/api/blobs/{digest}",
-    "/api/v1/features/{name}",
-    "/api/v1/providers/{name}",
-    "/api/v1/models/{name}",
-    "/page/assets/{name}",
-    "/v1/messages/batches",
-    "/models/",
-    "/v1/models/",
-    "/v1beta/",
-    "/v1/tunedModels/",
-)
+    "/api/blobs/{digest}", "/api/v1/features/{name}", "/api/v1/providers/{name}",
+    "/api/v1/models/{name}", "/page/assets/{name}", "/v1/messages/batches", "/models/",
+    "/v1/models/", "/v1beta/", "/v1/tunedModels/",
+)  # fmt: skip
 BODIES: dict[str, Any] = {
     "turns": {"message": "x", "stream": True},
     "resume": {"result": 1},
