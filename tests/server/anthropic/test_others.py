@@ -135,11 +135,6 @@ class TestProblems:
         message = error_object(problem)["error"]["message"]
         assert message == "messages[0]: no text (give one)"
 
-    @pytest.mark.parametrize("name", ["nobody", "feature:nobody"])
-    def test_a_model_that_is_not_there(self, api: Api, name: str) -> None:
-        reply = api.sent(model=name)
-        assert (reply.status_code, reply.json()["error"]["type"]) == (404, "not_found_error")
-
     def test_threads(self, api: Api) -> None:
         """Clients know it by its code, and send the whole conversation then."""
         reply = api.sent(thread={"type": "create"})

@@ -22,7 +22,6 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.serving.completion import CompletionStream
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
@@ -173,23 +172,6 @@ class TestThoughts:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("error", "status", "kind"),
-        [
-            (ContextOverflow("too long"), 400, "invalid_request_error"),
-            (RateLimited("slow", retry_after=90), 429, "rate_limit_error"),
-            (ServiceUnavailable("away"), 529, "overloaded_error"),
-        ],
-    )
-    @pytest.mark.parametrize("stream", [False, True])
-    def test_of_services(self, api: Api, error: Any, status: int, kind: str, stream: bool) -> None:
-        api.fake.faults[0] = error
-        reply = api.sent(stream=stream)
-        assert reply.status_code == status
-        assert reply.json()["error"]["type"] == kind
-        assert reply.headers["request-id"] == reply.json()["request_id"]
-        assert reply.headers.get("retry-after") == ("90" if status == 429 else None)
-
     def test_on_the_way(self, api: Api) -> None:
         """The last event tells of it, and none that the message has stopped."""
         api.fake.answer = lambda heard: "no JSON at all"

@@ -8,36 +8,22 @@ from typing import Any
 
 import pytest
 from gemini_form import Api, user
-from genai_wire_gemini.server.replies import problem_reply
+from genai_wire_gemini.server.replies import ContentWriter, problem_reply
+from thinking_model import ThinkingModel
 
 from genai_host.api import (
-    CancelToken,
     Completion,
     Delta,
-    DialectEndpoint,
     HttpProblem,
     Image,
     Message,
-    NoSettings,
-    Provider,
-    ProviderReply,
-    ProviderRequest,
-    ProviderType,
     Reasoning,
-    StreamEvent,
     Text,
     ToolCall,
     Usage,
     VendorPart,
-    hookimpl,
 )
-from genai_host.errors import (
-    AuthenticationFailed,
-    ContextOverflow,
-    ProviderTimeout,
-    RateLimited,
-    ServiceUnavailable,
-)
+from genai_host.serving.completion import CompletionStream
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -115,110 +101,37 @@ class TestEvents:
         assert reasons_in(reply.json()) == ["STOP"]
 
 
-class _Thinking(Provider):
-    """Says what it thinks piece by piece; breaks off where it is told to."""
-
-    serves = {"plain": DialectEndpoint()}
-
-    def __init__(self, cut: bool) -> None:
-        self._cut = cut
-
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        raise NotImplementedError
-
-    def stream(self, request: ProviderRequest, limits: CancelToken) -> Any:
-        return _Events(self._events())
-
-    def _events(self) -> Iterator[StreamEvent]:
-        for delta in ({"reasoning": "h"}, {"reasoning": "m"}, {"text": "so"}):
-            yield StreamEvent(json.dumps({"delta": delta}).encode())
-        if self._cut:
-            raise ServiceUnavailable("it went away")
-        end = {
-            "message": {
-                "role": "assistant",
-                "content": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "so"}],
-            }
-        }
-        yield StreamEvent(json.dumps({"end": end}).encode())
-
-
-class _Events:
-    def __init__(self, events: Iterator[StreamEvent]) -> None:
-        self._events = events
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        return self._events
-
-    def close(self) -> None:
-        """Nothing of it waits."""
-
-
-class _Plugin:
-    @hookimpl
-    def genai_providers(self) -> Any:
-        yield ProviderType("thinks", NoSettings, lambda *_: _Thinking(False), automatic=True)
-        yield ProviderType("breaks", NoSettings, lambda *_: _Thinking(True), automatic=True)
-
-
-class TestWhatComesFromElsewhere:
+class TestThoughtsAndErrorsInPieces:
     @pytest.fixture
     def api(self, make_host: MakeHost) -> Iterator[Api]:
-        with Api.serving(make_host, other=_Plugin()) as api:
+        said = Completion(Message("assistant", [Reasoning("hm"), Text("so")]))
+        with Api.serving(make_host, ThinkingModel(lambda heard: said)) as api:
             yield api
 
-    def stream(self, api: Api, name: str, query: str = "?alt=sse", **config: Any) -> Any:
+    def stream(self, api: Api, query: str = "", **config: Any) -> Any:
         body = {"contents": [HI], "generationConfig": config}
-        return api.call(f"streamGenerateContent{query}", body, name)
+        return api.call(f"streamGenerateContent{query}", body)
 
-    def test_thoughts_in_pieces(self, api: Api) -> None:
-        thinking = {"includeThoughts": True}
-        reply = self.stream(api, "thinks/any", "", thinkingConfig=thinking)
-        assert parts_in(reply.json()) == [
-            {"text": "h", "thought": True},
-            {"text": "m", "thought": True},
-            {"text": "so"},
-            {"text": ""},
-        ]
-        assert parts_in(self.stream(api, "thinks/any", "").json()) == [{"text": "so"}, {"text": ""}]
+    def test_thoughts(self, api: Api) -> None:
+        reply = self.stream(api, thinkingConfig={"includeThoughts": True})
+        texts = [{"text": each} for each in ("s", "o", "")]
+        assert parts_in(reply.json()) == [{"text": "hm", "thought": True}, *texts]
+        assert parts_in(self.stream(api).json()) == texts
 
     def test_an_error_on_the_way_is_the_end(self, api: Api) -> None:
-        reply = self.stream(api, "breaks/any")
+        reply = self.stream(api, "?alt=sse", responseMimeType="application/json")
         assert reply.status_code == 200
         last = json.loads(reply.text.split("\r\n\r\n")[-2])  # as Google's clients expect it
-        assert last["error"]["code"] == 503
-        assert last["error"]["status"] == "UNAVAILABLE"
+        assert (last["error"]["code"], last["error"]["status"]) == (502, "UNAVAILABLE")
         assert "finishReason" not in reply.text
 
     def test_also_in_an_array(self, api: Api) -> None:
-        said, error = self.stream(api, "breaks/any", "").json()
-        assert parts_in([said]) == [{"text": "so"}]
-        assert error["error"]["message"].startswith("it went away")
+        *said, error = self.stream(api, responseMimeType="application/json").json()
+        assert parts_in(said) == [{"text": "s"}, {"text": "o"}]
+        assert "not valid JSON" in error["error"]["message"]
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("error", "status", "word"),
-        [
-            (AuthenticationFailed("no key"), 502, "UNAVAILABLE"),
-            (ContextOverflow("too long"), 400, "INVALID_ARGUMENT"),
-            (RateLimited("slowly", retry_after=2.5), 429, "RESOURCE_EXHAUSTED"),
-            (ProviderTimeout("too slow"), 504, "DEADLINE_EXCEEDED"),
-            (ServiceUnavailable("gone"), 503, "UNAVAILABLE"),
-        ],
-    )
-    @pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent?alt=sse"])
-    def test_of_services(self, api: Api, error: Any, status: int, word: str, method: str) -> None:
-        api.fake.faults[0] = error
-        reply = api.call(method, {"contents": [HI]})
-        assert reply.status_code == status
-        found = reply.json()["error"]
-        assert (found["code"], found["status"]) == (status, word)
-        assert found["details"][0]["domain"] == "genai-host"
-        if status == 429:
-            assert reply.headers["retry-after"] == "3"
-            assert found["details"][-1]["retryDelay"] == "2.5s"
-
     @pytest.mark.parametrize(
         ("path", "status", "word"),
         [
@@ -254,10 +167,6 @@ class TestErrors:
 
 
 def test_deltas_without_anything_are_left_out() -> None:
-    from genai_wire_gemini.server.replies import ContentWriter
-
-    from genai_host.serving.completion import CompletionStream
-
     def answer() -> Any:
         yield Delta()
         yield Delta(tool_call=ToolCall("a", "b"))
@@ -269,10 +178,6 @@ def test_deltas_without_anything_are_left_out() -> None:
 
 
 def test_parts_of_the_service_are_not_compared_with_each_other() -> None:
-    from genai_wire_gemini.server.replies import ContentWriter
-
-    from genai_host.serving.completion import CompletionStream
-
     class Data(dict[str, Any]):
         compared = 0
 
@@ -290,8 +195,3 @@ def test_parts_of_the_service_are_not_compared_with_each_other() -> None:
     shown = [part["executableCode"]["code"] for part in parts_in(json.loads(written))]
     assert shown == [*map(str, range(50)), "0"]  # one of them was not streamed
     assert Data.compared <= len(parts)
-
-
-def test_a_feature_that_nobody_has(api: Api) -> None:
-    reply = api.call("generateContent", {"contents": [HI]}, "feature:nobody")
-    assert reply.status_code == 404

@@ -13,7 +13,7 @@ from genai_wire_ollama.server.replies import ChatWriter, as_message
 from ollama_form import HI, Api
 
 from genai_host.api import Image, Message, Reasoning, ToolCall, ToolResult, Usage
-from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
+from genai_host.errors import IncompleteReply
 from genai_host.serving.completion import CompletionStream
 
 pytestmark = pytest.mark.part
@@ -169,14 +169,6 @@ class TestLoading:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("stream", [True, False])
-    def test_before_the_first_piece(self, api: Api, stream: bool) -> None:
-        api.fake.faults = {0: RateLimited("slowly", retry_after=2.5), 1: ContextOverflow("long")}
-        reply = api.post("chat", messages=[HI], stream=stream)
-        assert (reply.status_code, reply.headers["retry-after"]) == (429, "3")
-        assert reply.json()["error"].startswith("slowly")
-        assert api.post("chat", messages=[HI], stream=stream).status_code == 400
-
     def test_on_the_way(self, api: Api) -> None:
         def answer() -> Any:
             from genai_host.api import Delta

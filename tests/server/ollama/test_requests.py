@@ -176,9 +176,6 @@ class TestWhatIsRefused:
     def test_beside_them(self, api: Api, more: Any, told: str) -> None:
         assert f"(at {told})" in api.refused(HI, **more)
 
-    def test_a_feature_that_nobody_has(self, api: Api) -> None:
-        assert api.post("chat", model="feature:nobody", messages=[HI]).status_code == 404
-
     def test_managing_models(self, api: Api) -> None:
         for path in ("pull", "push", "create", "copy", "blobs/sha256:aa"):
             reply = api.post(path, model="nobody")

@@ -14,7 +14,7 @@ from fronts import FRONTS, place
 from openai_form import HI, READING, Api, gate_api
 
 from genai_host.api import Completion, File, Image, Message, Reasoning, ToolCall, ToolResult, Usage
-from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
+from genai_host.errors import IncompleteReply
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -267,34 +267,6 @@ def test_what_is_wrong_is_said_with_its_place(api: Api, more: dict[str, Any], pa
 
 def test_a_parameter_that_the_model_has_not_is_refused(api: Api) -> None:
     assert "max_tokens" in api.refused(max_tokens=0)["message"]
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "kind", "code"),
-    [
-        (ContextOverflow("too long"), 400, "invalid_request_error", "context_length_exceeded"),
-        (RateLimited("slow", retry_after=90), 429, "rate_limit_error", "rate_limit_exceeded"),
-        (ServiceUnavailable("away"), 503, "server_error", "unavailable"),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_errors_of_services(
-    api: Api, error: Any, status: int, kind: str, code: str, stream: bool
-) -> None:
-    api.fake.faults[0] = error
-    reply = api.chat(stream=stream)
-    assert reply.status_code == status
-    assert reply.json()["error"]["type"] == kind
-    assert reply.json()["error"]["code"] == code
-    if status == 429:
-        assert reply.headers["retry-after"] == "90"
-
-
-def test_a_model_that_is_not_there(api: Api) -> None:
-    for name in ("nobody", "feature:nobody"):
-        reply = api.chat(model=name)
-        assert reply.status_code == 404
-        assert reply.json()["error"]["code"] == "model_not_found"
 
 
 def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(

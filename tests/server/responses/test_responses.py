@@ -28,7 +28,6 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -291,21 +290,6 @@ def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> Non
         assert api.refused(status=404, **{**body, "model": "feature:no"})["code"] == (
             "model_not_found"
         )
-
-
-@pytest.mark.parametrize(
-    ("fault", "status", "code"),
-    [
-        (RateLimited("slowly", retry_after=3), 429, "rate_limit_exceeded"),
-        (ServiceUnavailable("down"), 503, "unavailable"),
-        (ContextOverflow("too long"), 400, "context_length_exceeded"),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_faults_of_the_service(api: Api, fault: Any, status: int, code: str, stream: bool) -> None:
-    """Before the first piece of a stream they are replies as well."""
-    api.fake.faults[0] = fault
-    assert api.refused(stream=stream, status=status)["code"] == code
 
 
 def test_tokens_are_counted(api: Api) -> None:
