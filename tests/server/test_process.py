@@ -10,27 +10,26 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 import requests
-from fronts import DELTA, WORD, raw
+from fronts import WORD
+from hanging_turns import hanging, service
 from serving_process import process
 from talking import dial, heard, said, until
 
 from genai_host.store import Store
-from genai_host_testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.servers import (
-    HEADERS,
-    Several,
     client_of,
-    configure,
     serving,
     wait_until,
 )
 from genai_host_testing.services.openai import chat
+
+__all__ = ["service"]
 
 pytestmark = pytest.mark.process
 
@@ -124,32 +123,6 @@ def test_the_command() -> None:
     assert "secret" not in err
 
 
-def behind(received: Received) -> Reply:
-    """Reply immediately, or hang after the first chunk, as the last message says."""
-    asked = received.json()
-    if asked["messages"][-1]["content"] == "hang":
-        return sse_reply([DELTA, HANG])
-    return chat(WORD, streamed=asked.get("stream", False))
-
-
-@pytest.fixture
-def service(home: Path) -> Iterator[FakeService]:
-    with FakeService(answer=behind) as service:
-        configure(home, service, server={"graceful_timeout": 0.3})
-        yield service
-
-
-def hanging(server: Several, paths: list[str], stack: ExitStack) -> list[socket.socket]:
-    """Connections on which a turn of each conversation is in progress."""
-    clients = [stack.enter_context(dial(server.url)) for _ in paths]
-    body = b'{"message": "hang", "stream": true}'
-    for path, client in zip(paths, clients, strict=True):
-        client.sendall(raw(f"{path}/turns", body, authorization=HEADERS["authorization"]))
-    for client in clients:
-        until(client, WORD.encode())
-    return clients
-
-
 @pytest.mark.smoke
 def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
     service: FakeService,
@@ -157,7 +130,7 @@ def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
     """Requests that finish in time succeed, the others get an error; the exit code is 0."""
     with serving() as server, client_of(server.url) as client, ExitStack() as stack:
         paths = [client.opened() for _ in range(20)]
-        connections = hanging(server, paths, stack)
+        connections = [stack.enter_context(hanging(server, path)) for path in paths]
         server.process.send_signal(signal.SIGTERM)
         for connection in connections:
             told = heard(connection)
@@ -177,7 +150,7 @@ def test_kill_9_amid_streams_loses_no_acknowledged_message(service: FakeService)
         paths = [client.opened() for _ in range(4)]
         for path in paths:
             assert client.post(f"{path}/turns", {"message": "hi"})["status"] == "answered"
-        connections = hanging(server, paths, stack)
+        connections = [stack.enter_context(hanging(server, path)) for path in paths]
         assert server.end(signal.SIGKILL)[0] == -signal.SIGKILL
         for connection in connections:
             assert not heard(connection).endswith(b"0\r\n\r\n")
@@ -234,10 +207,8 @@ def test_a_thousand_open_streams() -> None:
         assert (memory(started.pid) - before) / STREAMS <= 100
         for client in clients[100:]:
             client.close()
-        assert settled(started.pid, (base[0] + 100, base[1] + 100)) <= (
-            base[0] + 100,
-            base[1] + 100,
-        )
+        most = (base[0] + 100, base[1] + 100)
+        assert settled(started.pid, most) <= most
         started.send_signal(signal.SIGTERM)
         for client in clients[:100]:
             assert b"interrupted" in heard(client)

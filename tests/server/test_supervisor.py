@@ -7,24 +7,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import requests
-from fronts import DELTA, WORD, raw
+from fronts import WORD
 from genai_server import supervisor as supervisor_module
 from genai_server.listener import listen
 from genai_server.supervisor import Child, Supervisor, must_share
-from talking import dial, heard, until
+from hanging_turns import hanging, service
+from talking import dial, heard
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host_testing import ManualClock
-from genai_host_testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
+from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.servers import (
-    HEADERS,
     Several,
     begun,
     client_of,
@@ -34,30 +33,10 @@ from genai_host_testing.internal.servers import (
     serving,
     wait_until,
 )
-from genai_host_testing.services.openai import chat
+
+__all__ = ["service"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
-
-
-STOP = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
-
-
-def behind(received: Received) -> Reply:
-    """Reply immediately, hang after the first chunk, or wait for `let_go`, as the last message
-    says."""
-    asked = received.json()
-    if asked["messages"][-1]["content"] == "hang":
-        return sse_reply([DELTA, HANG])
-    if asked["messages"][-1]["content"] == "hold":
-        return sse_reply([DELTA, HOLD, STOP, b"[DONE]"])
-    return chat(WORD, streamed=asked.get("stream", False))
-
-
-@pytest.fixture
-def service(home: Path) -> Iterator[FakeService]:
-    with FakeService(answer=behind) as service:
-        configure(home, service, server={"graceful_timeout": 0.3})
-        yield service
 
 
 def ready(server: Several) -> bool:
@@ -348,16 +327,6 @@ class TestSupervisor:
         monkeypatch.setattr("genai_server.supervisor.os.name", "nt")
         with pytest.raises(ConfigurationError, match="several workers at one port"):
             must_share()
-
-
-@contextmanager
-def hanging(server: Several, path: str, message: bytes = b"hang") -> Iterator[socket.socket]:
-    """Yield a connection on which a turn of a conversation is in progress."""
-    body = b'{"message": "%b", "stream": true}' % message
-    with dial(server.url) as connection:
-        connection.sendall(raw(f"{path}/turns", body, authorization=HEADERS["authorization"]))
-        until(connection, WORD.encode())
-        yield connection
 
 
 def listens(url: str) -> bool:
