@@ -10,6 +10,7 @@ from attrs import frozen
 from served_api import ServedApi
 
 from genai_host import Config
+from genai_host.serving import models
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 
@@ -32,6 +33,7 @@ def said(role: str, *parts: Any) -> dict[str, Any]:
 @frozen
 class Api(ServedApi):
     config = CONFIG
+    routes = models.ROUTES
 
     def post(self, path: str, body: Any) -> requests.Response:
         return self.client.post(f"{self.url}{path}", json=body)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from genai_feature_assistants.agents import (
     OpenAIAssistantDefinition,
     OpenAIAssistantExecutionOptions,
@@ -44,11 +43,6 @@ OPTIONS = OpenAIAssistantInvocationOptions(
     additional_messages=[Message("user", ["look", Image(url="https://x/y.png")])],
 )
 THREAD = OpenAIThreadCreationOptions(["file_2"], [Message("assistant", "hm")], "vs_2", {"e": "f"})
-
-
-@pytest.fixture(scope="module")
-def document() -> Document:
-    return Document()
 
 
 @STREAMED

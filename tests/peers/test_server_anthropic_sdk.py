@@ -9,11 +9,10 @@ from typing import Any
 
 import anthropic
 import pytest
-from anthropic_api import CLOCK, CONFIG, HI, OWN
+from anthropic_api import CLOCK, HI, OWN, Api
 from attrs import frozen
 from pydantic import BaseModel
 
-from genai_host import Host
 from genai_host.api import (
     Completion,
     File,
@@ -27,8 +26,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.serving import models
-from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -44,19 +42,16 @@ ASK: dict[str, Any] = {"model": "fake", "max_tokens": 99, "messages": [HI]}
 class Side:
     client: anthropic.Anthropic
     fake: FakeModel
-    host: Host
     url: str
 
 
 @pytest.fixture
 def side(make_host: MakeHost) -> Iterator[Side]:
-    fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG)
     with (
-        RouteServer(host, models.ROUTES) as server,
-        anthropic.Anthropic(api_key="key", base_url=server.url, max_retries=0) as client,
+        Api.serving(make_host) as api,
+        anthropic.Anthropic(api_key="key", base_url=api.url, max_retries=0) as client,
     ):
-        yield Side(client, fake, host, server.url)
+        yield Side(client, api.fake, api.url)
 
 
 def test_create(side: Side) -> None:
@@ -273,31 +268,6 @@ class TestLangChain:
 
         return ChatAnthropic(
             model="fake", api_key="key", base_url=side.url, max_retries=0, max_tokens=99
-        )
-
-    def test_tools(self, side: Side, chat: Any) -> None:
-        from langchain_core.messages import HumanMessage, ToolMessage
-        from langchain_core.tools import tool
-
-        def weather(city: str) -> str:
-            """The weather."""
-            return f"{city} is sunny"
-
-        call = ToolCall("toolu_1", "weather", {"city": "Bonn"})
-        side.fake.answer = lambda heard: Completion(
-            Message("assistant", [Text("so"), call]), "tool_calls"
-        )
-        bound = chat.bind_tools([tool(weather)], tool_choice="any")
-        said = bound.invoke("how is it?")
-        assert [(each["name"], each["args"]) for each in said.tool_calls] == [
-            ("weather", {"city": "Bonn"})
-        ]
-        side.fake.answer = lambda heard: "sunny"
-        back = [HumanMessage("how is it?"), said, ToolMessage("sunny", tool_call_id="toolu_1")]
-        assert bound.invoke(back).content == "sunny"
-        assert side.fake.prompts[-1].messages[1:] == (
-            Message("assistant", [Text("so"), call]),
-            Message("tool", [ToolResult("toolu_1", "weather", [Text("sunny")])]),
         )
 
     def test_thoughts_go_back_as_they_came(self, side: Side, chat: Any) -> None:

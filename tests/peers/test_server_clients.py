@@ -147,7 +147,7 @@ class TestLangChain:
 
         side.fake.answer = calls_the_clock
         timed = tool(clock)
-        able = chat.bind_tools([timed])
+        able = chat.bind_tools([timed], tool_choice="any")
         said: list[Any] = [HumanMessage("when?")]
         if streamed:
             first, *others = able.stream(said)
@@ -159,6 +159,10 @@ class TestLangChain:
         assert call["args"] == {"zone": "CET"}
         said += [first, timed.invoke(call)]
         assert able.invoke(said).text == "It is noon in CET."
+        assert side.fake.prompts[-1].messages[1:] == (
+            Message("assistant", [Text("so"), CALL]),
+            Message("tool", [ToolResult(CALL.id, "clock", [Text("noon in CET")])]),
+        )
 
     def test_structured_output(self, side: Side, chat: Any) -> None:
         def answer(heard: RecordedPrompt) -> str | Completion:

@@ -8,7 +8,7 @@ from typing import Any
 import google.genai as genai
 import pytest
 from attrs import frozen
-from gemini_form import CONFIG
+from gemini_form import Api
 from google.genai import errors, types
 from pydantic import BaseModel
 
@@ -25,8 +25,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.errors import RateLimited, ServiceUnavailable
-from genai_host.serving import models
-from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -42,17 +41,15 @@ class Side:
 
 @pytest.fixture(params=["v1", "v1beta"])
 def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
-    fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host, models.ROUTES) as server:
+    with Api.serving(make_host) as api:
         options = types.HttpOptions(
-            base_url=server.url,
+            base_url=api.url,
             api_version=request.param,
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         client = genai.Client(api_key="key", http_options=options)
         try:
-            yield Side(client, fake, host)
+            yield Side(client, api.fake, api.host)
         finally:
             client.close()
 

@@ -8,13 +8,13 @@ from typing import Any
 import ollama
 import pytest
 from attrs import frozen
-from ollama_form import CONFIG
+from ollama_form import Api
 from pydantic import BaseModel
 
 from genai_host import Host
 from genai_host.api import Completion, Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from genai_host.errors import RateLimited
-from genai_host_testing import FakeModel, RouteServer
+from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -33,12 +33,10 @@ class Side:
 
 @pytest.fixture
 def side(make_host: MakeHost) -> Iterator[Side]:
-    fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG)
-    with RouteServer(host) as server:
-        client = ollama.Client(server.url)
+    with Api.serving(make_host) as api:
+        client = ollama.Client(api.url)
         try:
-            yield Side(client, fake, host)
+            yield Side(client, api.fake, api.host)
         finally:
             client._client.close()
 
