@@ -45,22 +45,14 @@ class Tree:
         (CLOSED, CLOSED),
         ({**OPEN, "additionalProperties": True}, CLOSED),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", **OPEN}, CLOSED),
-        (
-            {"type": "object", "properties": {}},
-            {"type": "object", "properties": {}, "additionalProperties": False},
-        ),
-        (
-            {"type": "array", "items": OPEN, "minItems": 1},
-            {"type": "array", "items": CLOSED, "minItems": 1},
-        ),
-        (
-            {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3},
-            {"type": "array", "items": TEXT, "description": '{"minItems":2,"maxItems":3}'},
-        ),
-        (
-            {"type": "integer", "minimum": 1, "title": "A", "description": "a number"},
-            {"type": "integer", "title": "A", "description": 'a number\n\n{"minimum":1}'},
-        ),
+        ({"type": "object", "properties": {}},
+         {"type": "object", "properties": {}, "additionalProperties": False}),
+        ({"type": "array", "items": OPEN, "minItems": 1},
+         {"type": "array", "items": CLOSED, "minItems": 1}),
+        ({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3},
+         {"type": "array", "items": TEXT, "description": '{"minItems":2,"maxItems":3}'}),
+        ({"type": "integer", "minimum": 1, "title": "A", "description": "a number"},
+         {"type": "integer", "title": "A", "description": 'a number\n\n{"minimum":1}'}),
         ({**TEXT, "format": "date"}, {**TEXT, "format": "date"}),
         ({**TEXT, "format": "iban"}, {**TEXT, "description": '{"format":"iban"}'}),
         ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None]}),
@@ -68,17 +60,13 @@ class Tree:
         ({"const": 1, "description": "one"}, {"const": 1, "description": "one"}),
         ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "null"}]}),
         ({"oneOf": [TEXT, OPEN]}, {"anyOf": [TEXT, CLOSED]}),
-        (
-            {"type": ["string", "null"], "description": "d"},
-            {"description": "d", "anyOf": [TEXT, {"type": "null"}]},
-        ),
-        (
-            {"$ref": "#/$defs/A", "$defs": {"A": OPEN}},
-            {"$ref": "#/$defs/A", "$defs": {"A": CLOSED}},
-        ),
+        ({"type": ["string", "null"], "description": "d"},
+         {"description": "d", "anyOf": [TEXT, {"type": "null"}]}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": OPEN}},
+         {"$ref": "#/$defs/A", "$defs": {"A": CLOSED}}),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_it_is_held_to(schema: Any, held: Any) -> None:
     assert held_form(schema) == held
 

@@ -147,17 +147,15 @@ def test_a_completion_survives_json(completion: Completion) -> None:
         (Usage(), {}),
         (Usage(output_tokens=2), {"output_tokens": 2}),
         (Delta("a"), {"text": "a"}),
-        (
-            Delta(tool_call=ToolCall("1", "f")),
-            {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}},
-        ),
+        (Delta(tool_call=ToolCall("1", "f")),
+         {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}),
         (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
         (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
         (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
         (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
     ],
     ids=lambda value: type(value).__name__,
-)
+)  # fmt: skip
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
     found = usual_codec().to_json(value)
     assert found == written

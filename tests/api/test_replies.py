@@ -241,10 +241,8 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
         ({"error": "invalid_grant", "error_description": "no"}, "invalid_grant: no"),
         ({"error": True, "message": "no"}, "no"),
         ({"error": {"message": '{"error": {"message": "no"}}'}}, "no"),
-        (
-            {"error": {"message": "it failed", "metadata": {"raw": '{"detail": "no"}', "at": "x"}}},
-            "it failed: no",
-        ),
+        ({"error": {"message": "it failed", "metadata": {"raw": '{"detail": "no"}', "at": "x"}}},
+         "it failed: no"),
         ({"error": {"message": "{it is no JSON"}}, "{it is no JSON"),
         (b'\xef\xbb\xbf{"detail": "no"}', "no"),
         ({"detail": "no"}, "no"),
@@ -271,14 +269,12 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
         (b'{"error": "cut', 'the service answered with status 400: {"error": "cut'),
         (PAGE, "the service answered with status 400: Sign in"),
         (b"<HTML><h1 class='x'>No &amp; no</h1>", "the service answered with status 400: No & no"),
-        (
-            b"<Error><Code>7</Code><Message>no</Message></Error>",
-            "the service answered with status 400: 7 no",
-        ),
+        (b"<Error><Code>7</Code><Message>no</Message></Error>",
+         "the service answered with status 400: 7 no"),
         ("nö".encode("latin-1"), "the service answered with status 400: nö"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
     charset = "text/plain; charset=iso-8859-1" if body == b"n\xf6" else ""
     assert told(body, content_type=charset) == message
@@ -409,16 +405,10 @@ def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
-        (
-            400,
-            "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
-            BadRequest,
-        ),
-        (
-            413,
-            "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
-            BadRequest,
-        ),
+        (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+         BadRequest),
+        (413, "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
+         BadRequest),
         (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
         (400, "the value of temperature exceeds the maximum of 2", BadRequest),
         (400, "metadata.name is too long", BadRequest),
@@ -428,6 +418,6 @@ def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
         (429, "Too many tokens per day", RateLimited),
         (503, "exceeds the available context size", ServiceUnavailable),
     ],
-)
+)  # fmt: skip
 def test_other_errors_are_no_overflow(status: int, message: str, kind: type) -> None:
     assert type(service_error(status, message)) is kind

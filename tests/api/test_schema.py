@@ -115,19 +115,15 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         (Point, {"x": 1}, Point(1), {"label": "p"}),
         (list[Point], [{"x": 1}], [Point(1)], [{}]),
         (Point | None, None, None, 5),
-        (
-            Shape,
-            {"first": {"x": 1}, "inner": [{"first": {"x": 2}}]},
-            Shape(Point(1), [Shape(Point(2))]),
-            {"first": {"x": 1}, "inner": [{}]},
-        ),
+        (Shape, {"first": {"x": 1}, "inner": [{"first": {"x": 2}}]},
+         Shape(Point(1), [Shape(Point(2))]), {"first": {"x": 1}, "inner": [{}]}),
         (Line, {"start": {"x": 1}}, Line(Point(1)), {"start": {}}),
         (Named, [1, "x"], Named(1, "x"), [1, 2]),
         (Options, {"depth": 1}, {"depth": 1}, {"depth": "x"}),
         (Pydantic, "x", ("model", "x"), 5),
         ({"type": "integer"}, 5, 5, "x"),
     ],
-)
+)  # fmt: skip
 def test_a_class_is_built_from_what_fits(form: Any, good: Any, built: Any, bad: Any) -> None:
     checker = SchemaValidator(schema_of(form))
     checker.check(good)

@@ -37,10 +37,8 @@ def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
         (b"data:  a\n\n", [(b" a", None)]),
         (b"data: a\ndata: b\n\n", [(b"a\nb", None)]),
         (b"data\n\n", [(b"", None)]),
-        (
-            b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
-            [(b'{"a":1}', None), (b'{"b":2}', None), (b"[DONE]", None)],
-        ),
+        (b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
+         [(b'{"a":1}', None), (b'{"b":2}', None), (b"[DONE]", None)]),
         (b'data: {"a":1}\ndata: b\n\n', [(b'{"a":1}', None), (b"b", None)]),
         (b'data: a\ndata: {"b":1}\n\n', [(b'a\n{"b":1}', None)]),
         (b'data: {\ndata: "a":1}\n\n', [(b'{\n"a":1}', None)]),
@@ -61,7 +59,7 @@ def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
         (b"event: \xff\ndata: a\n\n", [(b"a", "\ufffd")]),
         (b"", []),
     ],
-)
+)  # fmt: skip
 def test_server_sent_events(text: bytes, events: list[tuple[bytes, str | None]]) -> None:
     assert sse(text) == events
     assert sse(*(text[at : at + 1] for at in range(len(text)))) == events

@@ -619,41 +619,23 @@ UNVERIFIED.verify_message = "self-signed certificate"
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
-        (
-            NameResolutionError("h", CONNECTION, socket.gaierror(-2, "unknown")),
-            ServiceUnavailable,
-            "cannot connect to http://h: unknown host name",
-        ),
+        (NameResolutionError("h", CONNECTION, socket.gaierror(-2, "unknown")), ServiceUnavailable,
+         "cannot connect to http://h: unknown host name"),
         (REFUSED, ServiceUnavailable, "cannot connect to http://h: Connection refused"),
         (ConnectTimeoutError(), ProviderTimeout, "cannot connect to http://h within 2.5 s"),
-        (
-            UNVERIFIED,
-            ConfigurationError,
-            "cannot verify the certificate of http://h: self-signed certificate",
-        ),
-        (
-            ssl.SSLEOFError(8, "EOF occurred"),
-            ServiceUnavailable,
-            "http://h closed the connection: EOF occurred",
-        ),
+        (UNVERIFIED, ConfigurationError,
+         "cannot verify the certificate of http://h: self-signed certificate"),
+        (ssl.SSLEOFError(8, "EOF occurred"), ServiceUnavailable,
+         "http://h closed the connection: EOF occurred"),
         (ValueError("x"), ServiceUnavailable, "http://h closed the connection: ValueError"),
-        (
-            ProxyError("x", REFUSED),
-            ServiceUnavailable,
-            "cannot connect to the proxy http://p: Connection refused",
-        ),
-        (
-            ProxyError("x", OSError("Tunnel connection failed: 502 Bad Gateway")),
-            ServiceUnavailable,
-            "the proxy http://p refused to connect with status 502",
-        ),
-        (
-            ProxyError("x", OSError("Tunnel connection failed: 407 Authenticate")),
-            ServiceUnavailable,
-            "the proxy http://p requires another user and password (status 407)",
-        ),
+        (ProxyError("x", REFUSED), ServiceUnavailable,
+         "cannot connect to the proxy http://p: Connection refused"),
+        (ProxyError("x", OSError("Tunnel connection failed: 502 Bad Gateway")), ServiceUnavailable,
+         "the proxy http://p refused to connect with status 502"),
+        (ProxyError("x", OSError("Tunnel connection failed: 407 Authenticate")),
+         ServiceUnavailable, "the proxy http://p requires another user and password (status 407)"),
     ],
-)
+)  # fmt: skip
 def test_why_a_request_was_not_sent(error: Exception, kind: type[GenaiError], message: str) -> None:
     transport = Transport(connect_timeout=2.5, proxy="http://p")
     found = transport._not_sent(error, "http://h", "http://p")

@@ -188,11 +188,8 @@ class TestValues:
             ("providers.own.ratio", "null", "TOML does not support null"),
             ("providers.own.table", '{"a": null}', "TOML does not support null"),
             ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
-            (
-                "providers.own.limits.read_timeuot",
-                "1",
-                "unknown setting 'providers.own.limits.read_timeuot'",
-            ),
+            ("providers.own.limits.read_timeuot", "1",
+             "unknown setting 'providers.own.limits.read_timeuot'"),
             ("providers.own.enabled", "maybe", "must be true or false"),
             ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
             ("providers.nobody.text", "x", "unknown provider 'nobody'"),
@@ -204,7 +201,7 @@ class TestValues:
             ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
             ("aliases.a b", "x", "is not a valid alias"),
         ],
-    )
+    )  # fmt: skip
     def test_one_that_is_wrong_is_refused(self, home: Path, key: str, text: str, says: str) -> None:
         add("own", "made")
         before = file_of(home).read_text()

@@ -139,21 +139,15 @@ class TestConfigured:
         ("lines", "says", "hint"),
         [
             ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
-            (
-                "answer = 3",
-                ":4: provider own: answer: expected a string, not an integer",
-                "what to say",
-            ),
+            ("answer = 3", ":4: provider own: answer: expected a string, not an integer",
+             "what to say"),
             ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
             ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
             ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
-            (
-                "limits = { read_timeout = 0 }",
-                "provider own: limits: 'read_timeout' must be > 0",
-                "",
-            ),
+            ("limits = { read_timeout = 0 }", "provider own: limits: 'read_timeout' must be > 0",
+             ""),
         ],
-    )
+    )  # fmt: skip
     def test_a_wrong_setting(
         self, answering: Any, file: Path, lines: str, says: str, hint: str
     ) -> None:

@@ -428,15 +428,12 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
     [
         ([(b"bad name", b"1")], b"/x", "invalid header name"),
         ([(b"host", b"a"), (b"host", b"b")], b"/x", "duplicate header host"),
-        (
-            [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")],
-            b"/x",
-            "content-length and transfer-encoding cannot be combined",
-        ),
+        ([(b"content-length", b"2"), (b"transfer-encoding", b"chunked")], b"/x",
+         "content-length and transfer-encoding cannot be combined"),
         ([(b"content-length", b"+2")], b"/x", "content-length is not a number"),
         ([], b"x", "the path must begin with /"),
     ],
-)
+)  # fmt: skip
 def test_heads_that_a_parser_may_accept_are_refused(
     headers: list[tuple[bytes, bytes]], path: bytes, message: str
 ) -> None:

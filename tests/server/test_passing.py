@@ -268,14 +268,12 @@ def test_item_3_errors_have_the_form_of_the_api(gate: Gate) -> None:
         ({}, {"response_format": {"type": "json_object", "schema": {"type": "object"}}}),
         ({"server": ServerConfig(pass_through=False)}, {}),
         ({"server": ServerConfig(users={"ann": {"env": "TOKEN"}})}, {}),
-        (
-            {"model_configs": {"mine": ModelConfig("chat/m", parameters={"seed": 7})}},
-            {"model": "mine"},
-        ),
+        ({"model_configs": {"mine": ModelConfig("chat/m", parameters={"seed": 7})}},
+         {"model": "mine"}),
     ],
     ids=["the answer is checked", "an object", "not enabled", "users", "configured"],
     indirect=["gate"],
-)
+)  # fmt: skip
 def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     gate.service.replies = [json_reply(json.loads(CHAT_REPLY))]
     plain = {"model": "chat/m", "messages": [{"role": "user", "content": "hi", "seen": 1}], **body}
@@ -381,13 +379,7 @@ def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "written", "part", "end"),
     [
-        (
-            "chat/completions",
-            json.loads(CHAT),
-            CHAT_REPLY,
-            b'"content":"one"',
-            b"data: [DONE]",
-        ),
+        ("chat/completions", json.loads(CHAT), CHAT_REPLY, b'"content":"one"', b"data: [DONE]"),
         ("responses", PLAIN, RESPONSE, b'"delta":"so"', b"event: response.completed"),
         # the host cannot read it
         ("responses", {**PLAIN, "top_p": 7}, RESPONSE, b"top_p", b"event: response.failed"),

@@ -30,21 +30,16 @@ def result(*content: Any) -> Any:
         ({"messages": [{"role": "judge", "content": "x"}]}, "messages[0].role"),
         ({"messages": [user({"type": "search_result"})]}, "messages[0].content[0].type"),
         ({"messages": [user({"type": "image"})]}, "messages[0].content[0].source"),
-        (
-            {"messages": [user({"type": "image", "source": {"type": "file", "file_id": "f"}})]},
-            "messages[0].content[0].source.type: the Files API is not supported"),
-        (
-            {"messages": [user({"type": "image", "source": {"type": "url", "url": "file:///x"}})]},
-            "messages[0].content[0].source.url"),
-        (
-            {"messages": [user({"type": "image", "source": {**PNG, "data": "!"}})]},
-            "messages[0].content[0].source.data"),
-        (
-            {"messages": [user({"type": "image", "source": {**PNG, "media_type": "a/b"}})]},
-            "messages[0].content[0].source.media_type"),
-        (
-            {"messages": [user({"type": "document", "source": WORDS, "context": "c"})]},
-            "messages[0].content[0].context"),
+        ({"messages": [user({"type": "image", "source": {"type": "file", "file_id": "f"}})]},
+         "messages[0].content[0].source.type: the Files API is not supported"),
+        ({"messages": [user({"type": "image", "source": {"type": "url", "url": "file:///x"}})]},
+         "messages[0].content[0].source.url"),
+        ({"messages": [user({"type": "image", "source": {**PNG, "data": "!"}})]},
+         "messages[0].content[0].source.data"),
+        ({"messages": [user({"type": "image", "source": {**PNG, "media_type": "a/b"}})]},
+         "messages[0].content[0].source.media_type"),
+        ({"messages": [user({"type": "document", "source": WORDS, "context": "c"})]},
+         "messages[0].content[0].context"),
         (
             {
                 "messages": [
@@ -54,21 +49,18 @@ def result(*content: Any) -> Any:
         ({"messages": [user(USE)]}, "messages[0].content[0].type"),
         ({"messages": [assistant({"type": "image"})]}, "messages[0].content[0].type"),
         ({"messages": [assistant({"type": "made_up"})]}, "messages[0].content[0].type"),
-        (
-            {"messages": [assistant({"type": "container_upload", "file_id": "f"})]},
-            "messages[0].content[0].type: unsupported"),
+        ({"messages": [assistant({"type": "container_upload", "file_id": "f"})]},
+         "messages[0].content[0].type: unsupported"),
         ({"messages": [assistant({**USE, "id": ""})]}, "messages[0].content[0]"),
         ({"messages": [result()]}, "messages[0].content[0].tool_use_id"),
-        (
-            {"messages": [assistant(USE), result({"name": "audio"})]},
-            "messages[1].content[0].content[0]"),
+        ({"messages": [assistant(USE), result({"name": "audio"})]},
+         "messages[1].content[0].content[0]"),
         ({"system": [{"type": "image", "source": PNG}]}, "system[0]"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
         ({"tools": [CLOCK, CLOCK]}, "tools"),
         ({"tools": [{"name": "a"}]}, "tools[0].input_schema"),
-        (
-            {"tools": [{**CLOCK, "allowed_callers": ["code_execution_20260120"]}]},
-            "tools[0].allowed_callers"),
+        ({"tools": [{**CLOCK, "allowed_callers": ["code_execution_20260120"]}]},
+         "tools[0].allowed_callers"),
         ({"tools": [CLOCK], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
         ({"tools": [CLOCK], "tool_choice": {}}, "tool_choice.type"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
@@ -156,19 +148,13 @@ class TestThinking:
             (EFFORTS, {"thinking": {"type": "disabled"}}, {"reasoning_effort": "none"}),
             (EFFORTS, {"thinking": {"type": "between_tools"}}, {"reasoning_effort": "none"}),
             (EFFORTS, {"thinking": {"type": "adaptive"}}, {"reasoning_effort": "high"}),
-            (
-                EFFORTS,
-                {"thinking": {"type": "adaptive"}, "output_config": LOW},
-                {"reasoning_effort": "low"},
-            ),
+            (EFFORTS, {"thinking": {"type": "adaptive"}, "output_config": LOW},
+             {"reasoning_effort": "low"}),
             (EFFORTS, {"output_config": LOW}, {"reasoning_effort": "low"}),
             (EFFORTS, {"thinking": ENABLED}, {"reasoning_effort": "high"}),
             (BUDGET, {"thinking": ENABLED}, {"thinking_budget": 2048}),
-            (
-                BUDGET,
-                {"thinking": {**ENABLED, "display": "omitted"}},
-                {"thinking_budget": 2048, "thinking_display": "omitted"},
-            ),
+            (BUDGET, {"thinking": {**ENABLED, "display": "omitted"}},
+             {"thinking_budget": 2048, "thinking_display": "omitted"}),
             (BUDGET, {"thinking": {"type": "disabled"}}, {}),
             ({}, {"thinking": {"type": "disabled"}, "output_config": LOW}, {}),
             ({}, {"thinking": {**ENABLED, "block_binding": {}}}, {}),

@@ -332,16 +332,12 @@ class TestContentsThatAreRefused:
         ("more", "field"),
         [
             ({"cachedContent": "cachedContents/a"}, "cachedContent"),
-            (
-                {"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
-                "systemInstruction.parts[0].inlineData",
-            ),
-            (
-                {"systemInstruction": {"parts": [{"executableCode": {"code": "1"}}]}},
-                "systemInstruction.parts[0].executableCode",
-            ),
+            ({"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
+             "systemInstruction.parts[0].inlineData"),
+            ({"systemInstruction": {"parts": [{"executableCode": {"code": "1"}}]}},
+             "systemInstruction.parts[0].executableCode"),
         ],
-    )
+    )  # fmt: skip
     def test_beside_them(self, api: Api, more: Any, field: str) -> None:
         assert violation(api.refused(HI, **more)) == field
 

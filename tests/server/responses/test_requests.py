@@ -83,17 +83,11 @@ def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
         ({"include": "x"}, "include", "invalid_data"),
         ({"tools": [{"type": "file_search"}]}, "tools[0].type", "unsupported_parameter"),
         ({"tools": [{"type": "custom"}]}, "tools[0].name", "missing_required_parameter"),
-        (
-            {"tools": [{"type": "custom", "name": "x", "format": {"type": "grammar"}}]},
-            "tools[0].format.syntax",
-            "missing_required_parameter",
-        ),
+        ({"tools": [{"type": "custom", "name": "x", "format": {"type": "grammar"}}]},
+         "tools[0].format.syntax", "missing_required_parameter"),
         (in_namespace(SEARCH), "tools[0].tools[0].type", "unsupported_parameter"),
-        (
-            in_namespace({**CLOCK, "parameters": {"type": 1}}),
-            "tools[0].tools[0].parameters",
-            "invalid_data",
-        ),
+        (in_namespace({**CLOCK, "parameters": {"type": 1}}), "tools[0].tools[0].parameters",
+         "invalid_data"),
         ({"tools": [{"name": "x"}]}, "tools[0].type", "missing_required_parameter"),
         ({"tools": [{"type": "function"}]}, "tools[0].name", "missing_required_parameter"),
         ({"tools": [{**CLOCK, "name": "a b"}]}, "tools[0].name", "invalid_data"),
@@ -124,7 +118,7 @@ def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
         ({"user": 1}, "user", "invalid_data"),
         ({"service_tier": "x"}, "service_tier", "invalid_data"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(api: Api, more: dict[str, Any], param: str, code: str) -> None:
     error = api.refused(**more)
     assert error["param"] == param

@@ -155,12 +155,10 @@ def test_one_tool(api: Api, name: str) -> None:
     [
         ({"type": "text"}, None),
         ({"type": "json_object"}, {"type": "object"}),
-        (
-            {"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
-            {"title": "n", "required": ["a"]},
-        ),
+        ({"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
+         {"title": "n", "required": ["a"]}),
     ],
-)
+)  # fmt: skip
 def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
     api.fake.answer = lambda heard: '{"a": 1}'
     response = api.response(text={"format": form})

@@ -383,12 +383,10 @@ def test_that_of_another_user_is_refused(make_host: MakeHost) -> None:
         ({"input": "hi"}, "model"),
         ({"model": "fake"}, "input"),
         ({"model": "feature:chat", "input": "hi"}, "model"),
-        (
-            {"model": "fake", "input": [{"type": "compaction", "encrypted_content": "AAAA"}]},
-            "input[0].encrypted_content",
-        ),
+        ({"model": "fake", "input": [{"type": "compaction", "encrypted_content": "AAAA"}]},
+         "input[0].encrypted_content"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(api: Api, body: object, param: str) -> None:
     reply = api.ask(*COMPACT, body)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)

@@ -284,12 +284,10 @@ def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: 
         ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
         ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
         ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
-        (
-            {"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
-            "tools[0].parameters",
-        ),
+        ({"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
+         "tools[0].parameters"),
     ],
-)
+)  # fmt: skip
 def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
     assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
 
@@ -311,13 +309,11 @@ def test_a_tool_that_is_left_out_is_not_allowed(api: Api) -> None:
     [
         ({"type": WEB_SEARCH}, {"type": WEB_SEARCH}),
         ({"type": "function", "name": "web_search"}, {"type": "function", "name": "web_search"}),
-        (
-            {"type": "allowed_tools", "mode": "required", "tools": [{"type": WEB_SEARCH}]},
-            "required",
-        ),
+        ({"type": "allowed_tools", "mode": "required", "tools": [{"type": WEB_SEARCH}]},
+         "required"),
         (None, None),
     ],
-)
+)  # fmt: skip
 def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
     """A function of the client may have its name."""
     search = {"type": WEB_SEARCH, "extra": 1}
