@@ -47,8 +47,10 @@ CLOCK: Any = {
 }
 SEARCH: Any = {"type": "file_search"}
 CALL = ToolCall("c1", "clock", {"zone": "CET"})
+NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
 NOTE = "The harbour opens at nine."
 """Text of the file in the vector stores; the model searches for exactly these words."""
+FOUND = ToolCall("s1", "file_search", {"query": NOTE})
 
 _MARK = re.compile("【[^】]*】")
 
@@ -99,6 +101,16 @@ class Side:
         """Return a run that has ended, or waits for its client."""
         return self.runs.create_and_poll(
             thread_id=thread, assistant_id=assistant, poll_interval_ms=POLL, **more
+        )
+
+    def streaming(self, hooks: Any, thread: Any, assistant: Any) -> Any:
+        """Return the context of a run whose events the hooks receive."""
+        return self.runs.stream(thread_id=thread, assistant_id=assistant, event_handler=hooks)
+
+    def submitted(self, run: Any, outputs: Any) -> Any:
+        """Return the run after it has used these outputs of tools."""
+        return self.runs.submit_tool_outputs_and_poll(
+            run_id=run.id, thread_id=run.thread_id, tool_outputs=outputs, poll_interval_ms=POLL
         )
 
     def polled(self, run: Any) -> Any:

@@ -107,9 +107,7 @@ class CodeTour(Tour):
     def test_item_11_code_in_a_stream(self, side: Side) -> None:
         thread, assistant = self.asked(side)
         hooks = Hooks()
-        with side.runs.stream(
-            thread_id=thread, assistant_id=assistant, event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, thread, assistant) as stream:
             step, _ = stream.get_final_run_steps()
             (message,) = stream.get_final_messages()
             run = stream.get_final_run()

@@ -10,6 +10,7 @@ import pytest
 from assistants_tour import (
     CALL,
     CLOCK,
+    NOON,
     POLL,
     Holding,
     Side,
@@ -25,7 +26,6 @@ from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import HANG
 
-NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
 TWICE = [CALL, ToolCall("c2", "clock", {"zone": "UTC"})]
 
 
@@ -157,9 +157,7 @@ class RunsTour(Tour):
 
         outputs = [*NOON, {"tool_call_id": "c2", "output": "eleven"}]
         if polls:
-            run = side.runs.submit_tool_outputs_and_poll(
-                run_id=run.id, thread_id=thread, tool_outputs=outputs, poll_interval_ms=POLL
-            )
+            run = side.submitted(run, outputs)
         else:
             run = side.runs.submit_tool_outputs(run.id, thread_id=thread, tool_outputs=outputs)
             assert (run.status, run.required_action) == ("queued", None)
@@ -190,9 +188,7 @@ class RunsTour(Tour):
         run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
         (call,) = run.required_action.submit_tool_outputs.tool_calls
         assert call.id == "c1"
-        run = side.runs.submit_tool_outputs_and_poll(
-            run_id=run.id, thread_id=run.thread_id, tool_outputs=NOON, poll_interval_ms=POLL
-        )
+        run = side.submitted(run, NOON)
         assert side.said(run) == ["It gave noon, unknown function 'magic'."]
         _, step = side.runs.steps.list(run.id, thread_id=run.thread_id)
         assert ids(step.step_details.tool_calls) == ["c1"]
@@ -272,9 +268,7 @@ class RunsTour(Tour):
         side.fake.answer = calling(CALL)
         side.fake.faults[1] = ServiceUnavailable("it is down")
         run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
-        run = side.runs.submit_tool_outputs_and_poll(
-            run_id=run.id, thread_id=run.thread_id, tool_outputs=NOON, poll_interval_ms=POLL
-        )
+        run = side.submitted(run, NOON)
         assert (run.status, run.last_error.code) == ("failed", "server_error")
         (step,) = side.runs.steps.list(run.id, thread_id=run.thread_id)
         assert step.status == "completed"  # the failure occurred after it
@@ -327,9 +321,7 @@ class RunsTour(Tour):
         side.fake.answer = calling(CALL, then=lambda heard: f"It is {results(heard)[0]}.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
         run = side.ran(thread, assistant)
-        side.runs.submit_tool_outputs_and_poll(
-            run_id=run.id, thread_id=thread, tool_outputs=NOON, poll_interval_ms=POLL
-        )
+        side.submitted(run, NOON)
         side.fake.answer = lambda heard: "yes"
         side.beta.threads.messages.create(thread, role="user", content="sure?")
         assert side.said(side.ran(thread, assistant)) == ["yes"]

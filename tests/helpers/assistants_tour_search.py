@@ -10,13 +10,11 @@ from typing import Any
 
 import openai
 import pytest
-from assistants_tour import NOTE, POLL, SEARCH, Side, Tour, calling, cites, ids, results
+from assistants_tour import FOUND, NOTE, POLL, SEARCH, Side, Tour, calling, cites, ids, results
 
-from genai_host.api import ToolCall
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import HANG
 
-FOUND = ToolCall("s1", "file_search", {"query": NOTE})
 CONTENT: Any = ["step_details.tool_calls[*].file_search.results[*].content"]
 STATIC: Any = {
     "type": "static",
@@ -121,9 +119,7 @@ class SearchTour(Tour):
             "in_progress": 0, "completed": 3, "failed": 1, "cancelled": 0, "total": 4,
         }  # fmt: skip
         assert batches.retrieve(batch.id, vector_store_id=store) == batch
-        listed = list(
-            batches.list_files(batch.id, vector_store_id=store, limit=2, order="asc")
-        )  # fmt: skip
+        listed = list(batches.list_files(batch.id, vector_store_id=store, limit=2, order="asc"))
         assert ids(listed) == [*texts, broken]
         assert listed[0].attributes == {"a": "b"}
         failed = batches.list_files(batch.id, vector_store_id=store, filter="failed")

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import openai
-from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Side, Tour, calling, cites, completion
+from assistants_tour import (
+    CALL,
+    CLOCK,
+    FOUND,
+    NOON,
+    NOTE,
+    SEARCH,
+    Side,
+    Tour,
+    calling,
+    cites,
+    completion,
+)
 
 from genai_host.api import Completion, Message, ToolCall, Usage
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing.fake_service import HANG
-
-NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
-FOUND = ToolCall("s1", "file_search", {"query": NOTE})
 
 BEGINS = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
 GOES_ON = ["thread.run.queued", "thread.run.in_progress"]
@@ -123,9 +132,7 @@ class StreamsTour(Tour):
     def test_item_11_a_handler_hears_all(self, side: Side) -> None:
         side.fake.answer = lambda heard: "hello there, you"
         thread, assistant, hooks = side.thread(), side.assistant(), Hooks()
-        with side.runs.stream(
-            thread_id=thread, assistant_id=assistant, event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, thread, assistant) as stream:
             assert "".join(stream.text_deltas) == "hello there, you"
             run = stream.get_final_run()
             (message,) = stream.get_final_messages()
@@ -151,9 +158,7 @@ class StreamsTour(Tour):
         side.fake.answer = calling(CALL, ToolCall("c2", "clock", {}), text="Let me see.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
         first, second = Hooks(), Hooks()
-        with side.runs.stream(
-            thread_id=thread, assistant_id=assistant, event_handler=first
-        ) as stream:
+        with side.streaming(first, thread, assistant) as stream:
             run = stream.get_final_run()
             _, step = stream.get_final_run_steps()
         assert kinds(first.events) == [
@@ -202,9 +207,7 @@ class StreamsTour(Tour):
         resources: Any = {"file_search": {"vector_store_ids": [side.store(harbour=NOTE)]}}
         assistant = side.assistant(tools=[SEARCH], tool_resources=resources)
         thread, hooks = side.thread("when?"), Hooks()
-        with side.runs.stream(
-            thread_id=thread, assistant_id=assistant, event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, thread, assistant) as stream:
             run = stream.get_final_run()
             step, _ = stream.get_final_run_steps()
             (message,) = stream.get_final_messages()
@@ -250,9 +253,7 @@ class StreamsTour(Tour):
     def test_item_11_failing_in_a_stream(self, side: Side) -> None:
         side.fake.faults[0] = ServiceUnavailable("it is down")
         hooks = Hooks()
-        with side.runs.stream(
-            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, side.thread(), side.assistant()) as stream:
             run = stream.get_final_run()
         assert hooks.events == [*BEGINS, "thread.run.failed"]
         assert (run.status, run.last_error.code) == ("failed", "server_error")
@@ -261,9 +262,7 @@ class StreamsTour(Tour):
         cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
         side.fake.answer = lambda heard: cut
         hooks = Hooks()
-        with side.runs.stream(
-            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, side.thread(), side.assistant()) as stream:
             run = stream.get_final_run()
         assert kinds(hooks.events) == [
             *BEGINS, *MESSAGE_BEGINS, DELTA, "thread.message.incomplete",
@@ -275,9 +274,7 @@ class StreamsTour(Tour):
     def test_item_11_cancelled_in_a_stream(self, side: Side) -> None:
         side.fake.answer = lambda heard: HANG
         hooks = Hooks()
-        with side.runs.stream(
-            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
-        ) as stream:
+        with side.streaming(hooks, side.thread(), side.assistant()) as stream:
             for event in stream:
                 if event.event == "thread.run.in_progress":
                     assert side.fake.hanging.wait(30)
