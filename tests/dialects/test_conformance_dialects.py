@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
 from genai_wire_openai.dialect.chat import OpenAIChat
@@ -11,6 +11,7 @@ from genai_wire_openai.dialect.completions import OpenAICompletions
 from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
 from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
+from ways import Says
 
 from genai_host.api import Codec, Completion, Embeddings, Message, StreamEvent, ToolCall, Usage
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
@@ -21,6 +22,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
+from genai_host_testing.services import anthropic as anthropic_service, openai as openai_service
 from genai_host_testing.suites import (
     CompleteDialectSuite,
     CountDialectSuite,
@@ -41,12 +43,20 @@ def plain(value: Any) -> Any:
     return Codec().to_json(value)
 
 
-def piece(**delta: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+def simulated(says: Says) -> tuple[bytes, list[bytes], tuple[bytes, list[bytes]]]:
+    """A reply, its stream, and both with a call, as a simulated service sends them."""
 
+    def data(**asked: Any) -> bytes:
+        (sent,) = says(**asked).steps
+        assert isinstance(sent, bytes)
+        return sent.partition(b"\r\n\r\n")[2]
 
-def end(reason: str) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    def events(**asked: Any) -> list[bytes]:
+        _, *sent, _ = says(**asked, streamed=True).steps
+        return [each.partition(b"data: ")[2].partition(b"\n")[0] for each in cast(Any, sent)]
+
+    text = DialectSuite.text
+    return data(text=text), events(text=text), (data(call=True), events(call=True))
 
 
 def refusal(message: str, **more: Any) -> bytes:
@@ -78,40 +88,9 @@ class TestPlainEmbed(EmbedDialectSuite):
 
 class TestOpenAIChat(DialectSuite):
     dialect = OpenAIChat()
-    usage = Usage(3, 2)
-    reply = wire(
-        {
-            "choices": [
-                {
-                    "index": 0, "message": {"role": "assistant", "content": "hello there"},
-                    "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
-    )  # fmt: skip
-    stream = (
-        wire(piece(role="assistant", content="")),
-        wire(piece(content="hello")),
-        wire(piece(content=" there")),
-        wire(end("stop")),
-        wire({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
-        b"[DONE]",
-    )
+    usage = Usage(9, 4, cached_tokens=3, reasoning_tokens=2)
+    reply, stream, calls = simulated(openai_service.chat)
     closing_events = 3
-    function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
-    asked = {"id": "call_1", "type": "function", "function": function}
-    calls = (
-        wire(
-            {
-                "choices": [
-                    {
-                        "message": {"role": "assistant", "content": None, "tool_calls": [asked]},
-                        "finish_reason": "tool_calls"}]}),
-        [
-            wire(piece(tool_calls=[{"index": 0, **asked, "function": {"name": "weather"}}])),
-            wire(piece(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}])),
-            wire(piece(tool_calls=[{"index": 0, "function": {"arguments": ' "Oslo"}'}}])),
-            wire(end("tool_calls")),
-            b"[DONE]"],
-    )  # fmt: skip
     refusals = (
         (400, refusal("no such field"), BadRequest),
         (401, refusal("wrong key", code="invalid_api_key"), AuthenticationFailed),
@@ -176,44 +155,10 @@ class TestOpenAIEmbed(EmbedDialectSuite):
     refusals = ((400, refusal("no"), BadRequest),)
 
 
-def response(*output: dict[str, Any], usage: Any = None) -> dict[str, Any]:
-    return {"id": "resp_1", "status": "completed", "output": [*output], "usage": usage}
-
-
-def event(kind: str, **fields: Any) -> bytes:
-    return wire({"type": f"response.{kind}", **fields})
-
-
 class TestOpenAIResponses(DialectSuite):
     dialect = OpenAIResponses()
-    usage = Usage(3, 2)
-    said = response(
-        {
-            "id": "msg_1", "type": "message", "role": "assistant",
-            "content": [{"type": "output_text", "text": "hello there", "annotations": []}]},
-        usage={"input_tokens": 3, "output_tokens": 2},
-    )  # fmt: skip
-    reply = wire(said)
-    stream = (
-        event("created", response={"id": "resp_1", "status": "in_progress", "output": []}),
-        event("output_text.delta", output_index=0, content_index=0, delta="hello"),
-        event("output_text.delta", output_index=0, content_index=0, delta=" there"),
-        event("output_text.done", output_index=0, content_index=0, text="hello there"),
-        event("completed", response=said),
-    )
-    asked = {
-        "id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
-        "arguments": '{"city": "Oslo"}', "status": "completed",
-    }  # fmt: skip
-    calls = (
-        wire(response(asked)),
-        [
-            event("output_item.added", output_index=0, item={**asked, "arguments": ""}),
-            event("function_call_arguments.delta", output_index=0, delta='{"city": "Oslo"}'),
-            event("output_item.done", output_index=0, item=asked),
-            event("completed", response=response(asked)),
-        ],
-    )
+    usage = Usage(9, 4, cached_tokens=3, reasoning_tokens=2)
+    reply, stream, calls = simulated(openai_service.responses)
     refusals = TestOpenAIChat.refusals
 
 
@@ -224,60 +169,11 @@ class TestOpenAIModerate(ModerateDialectSuite):
     refusals = ((400, refusal("no"), BadRequest),)
 
 
-def block(number: int, kind: str, **fields: Any) -> bytes:
-    return wire({"type": f"content_block_{kind}", "index": number, **fields})
-
-
 class TestAnthropicMessages(DialectSuite):
     dialect = AnthropicMessages()
-    usage = Usage(6, 2, 1, cache_write_tokens=2)
-    text = "hello there"
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
-    used = {"input_tokens": 3, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 1}
-    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-    reply = wire(
-        {
-            **head, "content": [thought, {"type": "text", "text": "hello there"}],
-            "stop_reason": "end_turn", "stop_sequence": None,
-            "usage": {**used, "output_tokens": 2}},
-    )  # fmt: skip
-    began = wire(
-        {
-            "type": "message_start",
-            "message": {**head, "content": [], "usage": {**used, "output_tokens": 1}},
-        }
-    )
-    stream = (
-        began,
-        block(0, "start", content_block={"type": "thinking", "thinking": "", "signature": ""}),
-        wire({"type": "ping"}),
-        block(0, "delta", delta={"type": "thinking_delta", "thinking": "hm"}),
-        block(0, "delta", delta={"type": "signature_delta", "signature": "c2ln"}),
-        block(0, "stop"),
-        block(1, "start", content_block={"type": "text", "text": ""}),
-        block(1, "delta", delta={"type": "text_delta", "text": "hello"}),
-        block(1, "delta", delta={"type": "text_delta", "text": " there"}),
-        block(1, "stop"),
-        wire({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
-              "usage": {"output_tokens": 2}}),
-        wire({"type": "message_stop"}),
-    )  # fmt: skip
+    usage = Usage(9, 4, cached_tokens=3, reasoning_tokens=2, cache_write_tokens=2)
+    reply, stream, calls = simulated(anthropic_service.claude)
     closing_events = 2
-    asked = {"type": "tool_use", "id": "toolu_1", "name": "weather"}
-    calls = (
-        wire({**head, "content": [{**asked, "input": {"city": "Oslo"}}],
-              "stop_reason": "tool_use"}),
-        [
-            wire({"type": "message_start", "message": {**head, "content": []}}),
-            block(0, "start", content_block={**asked, "input": {}}),
-            block(0, "delta", delta={"type": "input_json_delta", "partial_json": ""}),
-            block(0, "delta", delta={"type": "input_json_delta", "partial_json": '{"city":'}),
-            block(0, "delta", delta={"type": "input_json_delta", "partial_json": ' "Oslo"}'}),
-            block(0, "stop"),
-            wire({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}),
-            wire({"type": "message_stop"}),
-        ],
-    )  # fmt: skip
     refusals = (
         (400, refusal("no such field", type="invalid_request_error"), BadRequest),
         (400, refusal("prompt is too long: 9 > 8", type="invalid_request_error"), ContextOverflow),
