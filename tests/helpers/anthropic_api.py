@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from served_api import ServedApi
+from served_api import ServedApi, body_of
 
 from genai_host import Config
 from genai_host.serving import models
@@ -38,10 +38,7 @@ class Api(ServedApi):
 
     def answered(self, *messages: Any, **more: Any) -> dict[str, Any]:
         """Return the body of a successful reply."""
-        reply = self.sent(*messages, **more)
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return body_of(self.sent(*messages, **more))
 
     def events(self, *messages: Any, **more: Any) -> list[dict[str, Any]]:
         reply = self.sent(*messages, stream=True, **more)

@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from served_api import ServedApi
+from served_api import ServedApi, body_of
 
 from genai_host import Config
 from genai_host.serving import models
@@ -43,10 +43,7 @@ class Api(ServedApi):
 
     def generate(self, *contents: Any, **more: Any) -> dict[str, Any]:
         """Return the body of a successful reply."""
-        reply = self.call("generateContent", {"contents": list(contents), **more})
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return body_of(self.call("generateContent", {"contents": list(contents), **more}))
 
     def refused(self, *contents: Any, **more: Any) -> dict[str, Any]:
         """Return the error of a reply with status 400."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 from attrs import frozen
-from served_api import ServedApi
+from served_api import ServedApi, body_of
 
 from genai_host import Config
 from genai_host.api import Message
@@ -34,10 +34,7 @@ class Api(ServedApi):
 
     def chat(self, *messages: Any, **more: Any) -> dict[str, Any]:
         """Return the body of a successful whole reply."""
-        reply = self.post("chat", messages=list(messages), stream=False, **more)
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return body_of(self.post("chat", messages=list(messages), stream=False, **more))
 
     def refused(self, *messages: Any, **more: Any) -> str:
         """Return the error of a reply with status 400."""

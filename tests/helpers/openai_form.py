@@ -9,7 +9,7 @@ from typing import Any
 import genai_vendor_openai
 import requests
 from attrs import frozen
-from served_api import ServedApi
+from served_api import ServedApi, body_of
 
 from genai_host import Config
 from genai_host.config import ServerConfig
@@ -42,10 +42,7 @@ class Api(ServedApi):
 
     def completed(self, *messages: Any, **more: Any) -> dict[str, Any]:
         """Return the body of a successful reply."""
-        reply = self.chat(*messages, **more)
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return body_of(self.chat(*messages, **more))
 
     def events(self, *messages: Any, **more: Any) -> list[Any]:
         """Return the events of a stream; the end marker is unchanged."""

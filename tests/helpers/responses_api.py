@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import requests
 from attrs import frozen
-from served_api import ServedApi
+from served_api import ServedApi, body_of
 
 from genai_host import Config
 from genai_host.api import (
@@ -107,10 +107,7 @@ class Api(ServedApi):
 
     def ok(self, method: str, path: str, body: Any = None, **query: Any) -> dict[str, Any]:
         """Return the body of a successful reply."""
-        reply = self.ask(method, path, body, **query)
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return body_of(self.ask(method, path, body, **query))
 
     def response(self, input: Any = "hi", **more: Any) -> dict[str, Any]:
         return self.ok("POST", "/responses", {"model": "fake", "input": input, **more})

@@ -44,6 +44,13 @@ class ServedApi:
             yield cls(server.url, fake, host, client)
 
 
+def body_of(reply: requests.Response) -> dict[str, Any]:
+    """Return the body of a successful reply."""
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
 @pytest.fixture
 def api(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A server in front of a model, and a client: the class `Api` of the module of the test."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from genai_wire_openai.server.replies import problem_reply
 from openai_form import HI, Api
+from served_api import body_of
 
 from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
@@ -18,10 +19,7 @@ pytestmark = pytest.mark.part
 
 
 def embedded(api: Api, **more: Any) -> dict[str, Any]:
-    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": "a", **more})
-    assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    return body_of(api.post("/v1/embeddings", {"model": "fake-embed", "input": "a", **more}))
 
 
 def test_texts_become_vectors_in_order(api: Api) -> None:
