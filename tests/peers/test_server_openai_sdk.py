@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,7 +39,6 @@ from genai_host_testing.fake_service import (
     HANG,
     FakeService,
     Reply,
-    ReplyStep,
     json_reply,
     reply,
     sse_reply,
@@ -49,20 +48,6 @@ from genai_host_testing.internal.servers import served
 
 MODEL = "remote/m"
 _HELLO = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
-
-
-@contextmanager
-def served_upstream(
-    make_host: MakeHost, then: Sequence[ReplyStep]
-) -> Iterator[tuple[str, FakeService]]:
-    """The address of the host, and the service that says `hello` and then does this, if `MODEL`
-    is asked."""
-    with FakeService() as service:
-        service.replies = [sse_reply([_HELLO, *then])]
-        remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
-        host = make_host(openai=genai_vendor_openai, config=Config(providers={"remote": remote}))
-        with served(host) as server:
-            yield server.url, service
 
 
 pytestmark = pytest.mark.peers
@@ -374,11 +359,23 @@ def test_other_base_urls(side: Side, base: str) -> None:
         assert client.models.retrieve("fake").id == "fake"
 
 
+@contextmanager
+def remote_client(
+    make_host: MakeHost, *replies: Reply
+) -> Iterator[tuple[openai.OpenAI, FakeService]]:
+    """A client of the host, and the service behind it, which sends these replies."""
+    with FakeService(list(replies)) as service:
+        remote = InstanceConfig("openai-compatible", settings={"base_url": f"{service.url}/v1"})
+        host = make_host(openai=genai_vendor_openai, config=Config(providers={"remote": remote}))
+        with (
+            served(host) as server,
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", max_retries=0) as client,
+        ):
+            yield client, service
+
+
 def test_a_stream_that_is_cut_upstream(make_host: MakeHost) -> None:
-    with (
-        served_upstream(make_host, [CUT]) as (url, _),
-        openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client,
-    ):
+    with remote_client(make_host, sse_reply([_HELLO, CUT])) as (client, _):
         stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
         texts = []
         with pytest.raises(openai.APIError) as caught:
@@ -389,27 +386,13 @@ def test_a_stream_that_is_cut_upstream(make_host: MakeHost) -> None:
 
 
 def test_closing_a_stream_frees_the_service(make_host: MakeHost) -> None:
-    with (
-        served_upstream(make_host, [HANG]) as (url, service),
-        openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client,
-    ):
+    with remote_client(make_host, sse_reply([_HELLO, HANG])) as (client, service):
         stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
         for chunk in stream:
             if chunk.choices[0].delta.content:
                 break
         stream.close()
         service.wait_until_closed()
-
-
-@contextmanager
-def remote_client(
-    make_host: MakeHost, *replies: Reply
-) -> Iterator[tuple[openai.OpenAI, FakeService]]:
-    """A client of the host, and the service behind it, which sends these replies."""
-    with served_upstream(make_host, []) as (url, service):
-        service.replies = list(replies)
-        with openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client:
-            yield client, service
 
 
 def test_text_completions(make_host: MakeHost) -> None:
