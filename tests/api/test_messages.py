@@ -77,18 +77,7 @@ def test_another_role_is_refused(role: Any) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [
-        None,
-        5,
-        True,
-        Text,
-        [None],
-        [5],
-        [["hi"]],
-        ["hi", b"bytes"],
-        b"bytes",
-        {"type": "text"},
-    ],
+    [None, 5, True, Text, [None], [5], [["hi"]], ["hi", b"bytes"], b"bytes", {"type": "text"}],
     ids=repr,
 )
 def test_what_is_no_part_is_refused(content: Any) -> None:
@@ -146,16 +135,7 @@ def test_a_result_holds_text_and_pictures(content: Any, parts: tuple[Part, ...])
 
 @pytest.mark.parametrize(
     "content",
-    [
-        ToolCall("1", "x"),
-        [File(b"x")],
-        Reasoning("x"),
-        Poll("x"),
-        [5],
-        [None],
-        None,
-        {"a": 1},
-    ],
+    [ToolCall("1", "x"), [File(b"x")], Reasoning("x"), Poll("x"), [5], [None], None, {"a": 1}],
     ids=repr,
 )
 def test_a_result_holds_nothing_else(content: Any) -> None:
@@ -258,18 +238,11 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        Text("a"),
-        Reasoning("a"),
-        Image(b"x", "a"),
-        Image(url="a"),
-        File(b"x", "a", "a"),
-        File(url="a"),
-        ToolCall("a", "a"),
-        ToolCall("a", "a", malformed="a"),
-        ToolResult("a", "a"),
+        Text("a"), Reasoning("a"), Image(b"x", "a"), Image(url="a"), File(b"x", "a", "a"),
+        File(url="a"), ToolCall("a", "a"), ToolCall("a", "a", malformed="a"), ToolResult("a", "a"),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
     for name in [each.name for each in attrs.fields(type(part)) if getattr(part, each.name) == "a"]:
         change: Any = evolve

@@ -152,17 +152,7 @@ def test_a_mapping_is_a_schema_already() -> None:
 
 @pytest.mark.parametrize(
     "form",
-    [
-        5,
-        "x",
-        object,
-        complex,
-        Secret,
-        [int],
-        Point | Line,
-        Lost,
-        nested,
-    ],
+    [5, "x", object, complex, Secret, [int], Point | Line, Lost, nested],
     ids=lambda form: getattr(form, "__name__", str(form)),
 )
 def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
@@ -366,16 +356,11 @@ def test_patterns_with_a_bound_mean_what_they_did() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(",
-        "[z-a]",
-        r"\p{Nonsense}",
-        r"\k<n>",
-        "(?<a b>x)",
-        "(" * 5000 + ")" * 5000,
+        "(", "[z-a]", r"\p{Nonsense}", r"\k<n>", "(?<a b>x)", "(" * 5000 + ")" * 5000,
         r"\u{110000}",
     ],
     ids=lambda pattern: pattern[:20],
-)
+)  # fmt: skip
 def test_a_wrong_pattern_is_not_enforced(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "genai_host")
     checker = SchemaValidator(

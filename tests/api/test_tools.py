@@ -102,15 +102,10 @@ class TestOutput:
     @pytest.mark.parametrize(
         "fields",
         [
-            {"error": "yes"},
-            {"ends": 1},
-            {"reactions": [1]},
-            {"reactions": [{"no": "type"}]},
-            {"reactions": {"type": "message"}},
-            {"context": [1]},
-            {"context": {1: 2}},
+            {"error": "yes"}, {"ends": 1}, {"reactions": [1]}, {"reactions": [{"no": "type"}]},
+            {"reactions": {"type": "message"}}, {"context": [1]}, {"context": {1: 2}},
         ],
-    )
+    )  # fmt: skip
     def test_a_wrong_field_is_refused(self, fields: Any) -> None:
         with pytest.raises(TypeError):
             ToolOutput("x", **fields)
