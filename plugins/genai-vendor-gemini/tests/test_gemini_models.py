@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import genai_vendor_gemini
-import genai_wire_gemini
 import pytest
-from genai_vendor_gemini import CHAT, CLAUDE, EMBED
+from genai_vendor_gemini import CHAT, CLAUDE
 
 from genai_host.api import Model, SchemaValidator
 from genai_host.errors import ValidationError
 
 MODELS = list(genai_vendor_gemini.genai_models())
-DIALECTS = {each.name: each for each in genai_wire_gemini.genai_dialects()}
 THINKING = {
     "gemini-4-neon": "low medium high xhigh",
     "gemini-4-hydrogen": "low medium high xhigh",
@@ -26,27 +22,9 @@ THINKING = {
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
 
 
-def test_names_are_unique() -> None:
-    assert [*CHAT, *EMBED] == MODELS
-    names = Counter(name for model in MODELS for name in (model.name, *model.aliases))
-    assert [name for name, times in names.items() if times > 1] == []
-
-
 @each_model
 def test_it_is_to_be_had_at_both_services(model: Model) -> None:
     assert model.at == {"gemini": model.name, "vertex": model.name}
-
-
-@each_model
-def test_what_it_refuses_is_a_parameter(model: Model) -> None:
-    known = {name for dialect in model.dialects for name in DIALECTS[dialect].parameters}
-    assert {name for name, schema in model.parameters.items() if schema is False} <= known
-
-
-@each_model
-def test_its_variants_are_known(model: Model) -> None:
-    for dialect, variant in model.variant.items():
-        assert variant.keys() <= DIALECTS[dialect].variant.keys()
 
 
 @pytest.mark.parametrize("name", THINKING)

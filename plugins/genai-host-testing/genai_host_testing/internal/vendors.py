@@ -1,7 +1,10 @@
-"""Questions to models of a provider, for its tests."""
+"""Questions to models of a provider, and the imports of its plugin, for its tests."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -33,3 +36,13 @@ def ask(
         return answered(host, model, feature=feature, **options).text
     conversation = host.open(feature, model, **options)
     return "".join(event.text for event in conversation.stream("hi"))
+
+
+def modules_after(program: str) -> set[str]:
+    """Return the modules that are loaded after a program, in a process of its own."""
+    program += "\nimport json, sys; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
