@@ -97,18 +97,22 @@ class TestClaude(AnthropicMessagesReplies, AtBedrock):
 
 del AtBedrock, SpeaksConverse, HttpProviderSuite  # they are bases
 
+_USAGE = {
+    "inputTokens": 3,
+    "outputTokens": 2,
+    "cacheReadInputTokens": 4,
+    "cacheWriteInputTokens": 1,
+}
 _SAID = [{"text": "hello there"}]
 _CALLED = [{"text": "so"}, CALLED]
 
 
 class TestConverse(DialectSuite):
     dialect = BedrockConverse()
-    reply = json.dumps(
-        body(_SAID, usage={"inputTokens": 3, "outputTokens": 2, "cacheReadInputTokens": 4})
-    ).encode()
-    stream = encoded(events(_SAID, inputTokens=3, outputTokens=2, cacheReadInputTokens=4))
+    reply = json.dumps(body(_SAID, usage=_USAGE)).encode()
+    stream = encoded(events(_SAID, **_USAGE))
     closing_events = 2
-    usage = Usage(7, 2, 4)
+    usage = Usage(8, 2, 4, cache_write_tokens=1)
     calls = (
         json.dumps(body(_CALLED, "tool_use", usage={})).encode(),
         encoded(events(_CALLED, "tool_use")),

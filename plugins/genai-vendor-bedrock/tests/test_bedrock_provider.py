@@ -21,12 +21,10 @@ from botocore.credentials import Credentials
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import (
-    Cancellation,
     ListedModel,
     Message,
     Prompt,
     ProviderRequest,
-    Usage,
     VendorTool,
 )
 from genai_host.errors import (
@@ -40,7 +38,7 @@ from genai_host.errors import (
 from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.vendors import answered, ask, each_way
+from genai_host_testing.internal.vendors import ask, each_way, listed
 from genai_host_testing.services.anthropic import claude
 from genai_host_testing.services.bedrock import CALLED, KEY, THOUGHT, chunk, converse, refusal
 from genai_host_testing.services.openai import LOOKING
@@ -219,12 +217,6 @@ def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:
     service.replies = [claude("a")]
     ask(hosts(betas=["one-2026-01-01", "two-2026-02-02"]), "claude-opus-5-5@bedrock")
     assert service.requests[0].json()["anthropic_beta"] == ["one-2026-01-01", "two-2026-02-02"]
-
-
-@each_way
-def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
-    service.replies = [converse("hello", streamed=streamed)]
-    assert answered(host, "nova-pro", streamed).usage == Usage(9, 4, 3, cache_write_tokens=2)
 
 
 @each_way
@@ -562,8 +554,7 @@ def test_its_models_and_profiles_are_listed(host: Host, service: FakeService) ->
                     "nextToken": "n/1"}),
         json_reply({"inferenceProfileSummaries": [{"inferenceProfileId": "eu.b"}]}),
     ]  # fmt: skip
-    listed = host.instances["bedrock"].provider.list_models(Cancellation())
-    assert list(listed) == [ListedModel("a"), ListedModel("us.b"), ListedModel("eu.b")]
+    assert listed(host, "bedrock") == [ListedModel("a"), ListedModel("us.b"), ListedModel("eu.b")]
     assert [(each.method, each.path) for each in service.requests] == [
         ("GET", "/foundation-models?byOutputModality=TEXT"),
         ("GET", "/inference-profiles?maxResults=1000"),
@@ -575,7 +566,7 @@ def test_lists_are_signed_as_well(hosts: Hosts, service: FakeService) -> None:
     service.replies = [
         json_reply({"modelSummaries": []}), json_reply({"inferenceProfileSummaries": []})
     ]  # fmt: skip
-    assert list(hosts.signed().instances["bedrock"].provider.list_models(Cancellation())) == []
+    assert listed(hosts.signed(), "bedrock") == []
     for sent in service.requests:
         assert sent.headers["authorization"] == signature(sent, service.url)
 
@@ -588,13 +579,13 @@ def test_what_is_no_list_of_models_is_malformed(
 ) -> None:
     service.replies = [json_reply(page)]
     with pytest.raises(MalformedReply):
-        list(host.instances["bedrock"].provider.list_models(Cancellation()))
+        listed(host, "bedrock")
 
 
 def test_a_list_without_end_is_left(host: Host, service: FakeService) -> None:
     page = {"inferenceProfileSummaries": [], "nextToken": "n"}
     service.replies = [json_reply({"modelSummaries": []}), json_reply(page)]
-    assert list(host.instances["bedrock"].provider.list_models(Cancellation())) == []
+    assert listed(host, "bedrock") == []
 
 
 # refusals

@@ -10,17 +10,7 @@ import genai_vendor_gemini
 import pytest
 
 from genai_host import Config, Host
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Embed,
-    Feature,
-    FeatureSteps,
-    ListedModel,
-    NoSettings,
-    Turn,
-    Usage,
-)
+from genai_host.api import ListedModel, Usage
 from genai_host.errors import (
     AuthenticationFailed,
     InvalidParameter,
@@ -29,10 +19,9 @@ from genai_host.errors import (
     RateLimited,
     UnexpectedFinish,
 )
-from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.vendors import answered, ask, each_way
+from genai_host_testing.internal.vendors import VECTORS, ask, each_way, listed
 from genai_host_testing.services.gemini import (
     KEY,
     SIGNATURE,
@@ -79,12 +68,6 @@ def test_it_answers(host: Host, service: FakeService, model: str, id: str, strea
     assert sent.headers["x-goog-api-key"] == KEY
     assert "authorization" not in sent.headers
     assert not {"model", "stream"} & set(sent.json())
-
-
-@each_way
-def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
-    service.replies = [gemini("hello", streamed=streamed)]
-    assert answered(host, "gemini-3.8-flash", streamed).usage == Usage(9, 4, 3, 2)
 
 
 @each_way
@@ -151,20 +134,13 @@ def test_what_a_model_refuses_is_not_sent(
     assert not service.requests
 
 
-def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a", "b"], purpose="query")
-    return Answer("", data=[list(each) for each in found.vectors])
-
-
 def test_texts_become_vectors(
     make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
-    feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
     config = Config(provider_order=["gemini"])
-    mine = InlinePlugin(features=[feature])
-    host = make_host(config=config, gemini=genai_vendor_gemini, mine=mine, mock=None)
+    host = make_host(config=config, gemini=genai_vendor_gemini, vectors=VECTORS, mock=None)
     service.replies = [embeddings([1, 2], [3, 4])]
     answer = host.open("vectors").say("hi")
     assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
@@ -188,8 +164,7 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
         json_reply({"models": [chat], "nextPageToken": "a+b"}),
         json_reply({"models": [embed, other]}),
     ]
-    listed = list(host.instances["gemini"].provider.list_models(Cancellation()))
-    assert listed == [
+    assert listed(host, "gemini") == [
         ListedModel("a", dialects=["gemini"], window=9),
         ListedModel("b", dialects=["gemini-embed"]),
         ListedModel("c", dialects=[]),
@@ -206,12 +181,12 @@ def test_what_is_no_list_of_models_is_malformed(
 ) -> None:
     service.replies = [json_reply(body)]
     with pytest.raises(MalformedReply):
-        list(host.instances["gemini"].provider.list_models(Cancellation()))
+        listed(host, "gemini")
 
 
 def test_a_list_of_models_ends(host: Host, service: FakeService) -> None:
     service.replies = [json_reply({"models": [], "nextPageToken": "again"})]
-    assert list(host.instances["gemini"].provider.list_models(Cancellation())) == []
+    assert listed(host, "gemini") == []
     assert len(service.requests) == 100
 
 

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -29,12 +28,11 @@ from genai_host.errors import (
     NoRoute,
     ServiceUnavailable,
 )
-from genai_host_testing import InlinePlugin
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import FakeService, Received, json_reply, reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.vendors import each_way
+from genai_host_testing.internal.vendors import VECTORS, ask, each_way
 from genai_host_testing.services.anthropic import claude
 from genai_host_testing.services.gemini import embeddings, failure, gemini
 
@@ -66,7 +64,6 @@ def vertex(
     """Makes hosts with Vertex AI at the service: `vertex(location="us")`."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "mine")
     monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "europe-west4")
-    feature = Feature("vectors", NoSettings, _vectors, roles={"main": "embed"})
 
     def make(clock: Any = None, **settings: Any) -> Host:
         instance = provider_config("vertex", **{"base_url": service.url, **settings})
@@ -75,15 +72,10 @@ def vertex(
             clock=clock,
             anthropic=genai_vendor_anthropic,
             gemini=genai_vendor_gemini,
-            vectors=InlinePlugin(features=[feature]),
+            vectors=VECTORS,
         )
 
     return make
-
-
-def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a", "b"], role="main")
-    return Answer("", data=[list(each) for each in found.vectors])
 
 
 @pytest.fixture
@@ -120,18 +112,11 @@ def given(token: str, seconds: int = 3600) -> Any:
     return json_reply({"access_token": token, "expires_in": seconds, "token_type": "Bearer"})
 
 
-def say(host: Host, model: str, streamed: bool = False) -> str:
-    conversation = host.open("chat", model)
-    if streamed:
-        return "".join(event.text for event in conversation.stream("hi"))
-    return conversation.say("hi").text
-
-
 @each_way
 @pytest.mark.usefixtures("token")
 def test_gemini_answers(vertex: MakeVertex, service: FakeService, streamed: bool) -> None:
     service.replies = [gemini("hello", streamed=streamed)]
-    assert say(vertex(), "gemini-3.8-flash@vertex", streamed) == "hello"
+    assert ask(vertex(), "gemini-3.8-flash@vertex", streamed) == "hello"
     (sent,) = service.requests
     method = "streamGenerateContent?alt=sse" if streamed else "generateContent"
     assert sent.path == f"/v1beta1/{PLACE}/google/models/gemini-3.8-flash:{method}"
@@ -153,7 +138,7 @@ def test_claude_answers(
     vertex: MakeVertex, service: FakeService, model: str, id: str, streamed: bool
 ) -> None:
     service.replies = [claude("hello", streamed=streamed)]
-    assert say(vertex(), model, streamed) == "hello"
+    assert ask(vertex(), model, streamed) == "hello"
     (sent,) = service.requests
     method = "streamRawPredict" if streamed else "rawPredict"
     assert sent.path == f"/v1/{PLACE}/anthropic/models/{id}:{method}"
@@ -173,7 +158,7 @@ def test_texts_become_vectors(vertex: MakeVertex, service: FakeService) -> None:
     assert sent.path == f"/v1beta1/{PLACE}/google/models/gemini-embedding-001:batchEmbedContents"
     assert sent.json()["requests"][0] == {
         "content": {"parts": [{"text": "a"}]},
-        "embedContentConfig": {"taskType": "RETRIEVAL_DOCUMENT"},
+        "embedContentConfig": {"taskType": "RETRIEVAL_QUERY"},
     }
 
 
@@ -207,10 +192,10 @@ def test_a_name_that_would_change_the_address_is_refused(
 def test_it_says_what_it_lacks(vertex: MakeVertex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genai_vendor_gemini.vertex.find_spec", lambda name: None)
     with pytest.raises(NoRoute, match=r"google-auth is not installed: .*\[vertex\]"):
-        say(vertex(), "gemini-3.8-flash@vertex")
+        ask(vertex(), "gemini-3.8-flash@vertex")
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
     with pytest.raises(NoRoute, match="no project: set GOOGLE_CLOUD_PROJECT"):
-        say(vertex(), "gemini-3.8-flash@vertex")
+        ask(vertex(), "gemini-3.8-flash@vertex")
 
 
 # credentials
@@ -232,7 +217,7 @@ def asked_for_tokens(service: FakeService) -> list[Received]:
 def test_a_token_is_got_once_and_used_again(vertex: MakeVertex, service: FakeService) -> None:
     service.replies = [given("one"), gemini("a"), gemini("b")]
     host = vertex()
-    assert [say(host, "gemini-3.8-flash@vertex") for _ in "ab"] == ["a", "b"]
+    assert [ask(host, "gemini-3.8-flash@vertex") for _ in "ab"] == ["a", "b"]
     assert tokens_sent(service) == ["one", "one"]
     assert len(asked_for_tokens(service)) == 1
     assert b"jwt-bearer" in asked_for_tokens(service)[0].body
@@ -242,7 +227,7 @@ def test_a_token_is_got_once_and_used_again(vertex: MakeVertex, service: FakeSer
 def test_a_token_that_is_refused_is_got_anew_once(vertex: MakeVertex, service: FakeService) -> None:
     refused = failure(401, "UNAUTHENTICATED", message="no: one")
     service.replies = [given("one"), refused, given("two"), gemini("a")]
-    assert say(vertex(), "gemini-3.8-flash@vertex") == "a"
+    assert ask(vertex(), "gemini-3.8-flash@vertex") == "a"
     assert tokens_sent(service) == ["one", "two"]
 
 
@@ -254,11 +239,11 @@ def test_a_token_is_got_anew_before_it_ends(
     _let_tell_the_time(monkeypatch, clock)
     service.replies = [given("one"), gemini("a"), gemini("b"), given("two"), gemini("c")]
     host = vertex(clock=clock)
-    say(host, "gemini-3.8-flash@vertex")
+    ask(host, "gemini-3.8-flash@vertex")
     clock.advance(3600 - 61)
-    say(host, "gemini-3.8-flash@vertex")
+    ask(host, "gemini-3.8-flash@vertex")
     clock.advance(1)
-    say(host, "gemini-3.8-flash@vertex")
+    ask(host, "gemini-3.8-flash@vertex")
     assert tokens_sent(service) == ["one", "one", "two"]
 
 
@@ -280,13 +265,13 @@ def test_the_project_that_is_billed_for_credentials_is_named(
 ) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "theirs")
     service.replies = [given("one"), gemini("a")]
-    say(vertex(), "gemini-3.8-flash@vertex")
+    ask(vertex(), "gemini-3.8-flash@vertex")
     assert service.requests[-1].headers["x-goog-user-project"] == "theirs"
 
 
 def test_that_there_are_no_credentials_is_told(vertex: MakeVertex, service: FakeService) -> None:
     with pytest.raises(AuthenticationFailed, match="no application default credentials") as caught:
-        say(vertex(), "gemini-3.8-flash@vertex")
+        ask(vertex(), "gemini-3.8-flash@vertex")
     assert caught.value.hint == "gcloud auth application-default login"
     assert not service.requests
 
@@ -306,7 +291,7 @@ def test_credentials_that_give_no_token_are_told(
 ) -> None:
     service.replies = [answer]
     with pytest.raises(kind, match="are not valid") as caught:
-        say(vertex(), "gemini-3.8-flash@vertex")
+        ask(vertex(), "gemini-3.8-flash@vertex")
     assert type(caught.value) is kind
     assert tokens_sent(service) == []
 
@@ -325,7 +310,7 @@ def test_that_google_cannot_be_reached_is_told(
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the tries of google-auth
     with pytest.raises(ServiceUnavailable, match="cannot get a token"):
-        say(vertex(), "gemini-3.8-flash@vertex")
+        ask(vertex(), "gemini-3.8-flash@vertex")
 
 
 @pytest.mark.smoke

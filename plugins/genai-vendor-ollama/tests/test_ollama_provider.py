@@ -9,25 +9,11 @@ import genai_vendor_ollama
 import pytest
 
 from genai_host import Config, Host, RetryPolicy
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Embed,
-    Feature,
-    FeatureSteps,
-    Image,
-    ListedModel,
-    Message,
-    NoSettings,
-    ProviderReply,
-    Turn,
-    Usage,
-)
+from genai_host.api import Image, ListedModel, Message, ProviderReply, Usage
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
     ConfigurationError,
-    ContextOverflow,
     GenaiError,
     MalformedReply,
     NoRoute,
@@ -35,25 +21,16 @@ from genai_host.errors import (
     UnexpectedFinish,
     UnsupportedPart,
 )
-from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
-from genai_host_testing.internal.vendors import answered, ask, each_way
+from genai_host_testing.internal.vendors import VECTORS, answered, ask, each_way, listed
 from genai_host_testing.services.ollama import KEY, chat, embeddings, failure
 from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
 
 ONCE = RetryPolicy(max_attempts=1)
-
-
-def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a", "b"], role="main", purpose="query")
-    return Answer("", data=[list(each) for each in found.vectors])
-
-
-EMBED = InlinePlugin(features=[Feature("embed", NoSettings, _embed, roles={"main": "embed"})])
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +53,7 @@ class Hosts:
             patience=ONCE,
             ollama=genai_vendor_ollama,
             look=LOOKING,
-            embed=EMBED,
+            vectors=VECTORS,
         )
 
 
@@ -162,7 +139,7 @@ def test_a_picture_is_sent_and_one_by_its_address_is_not(host: Host, service: Fa
 def test_it_embeds(host: Host, service: FakeService) -> None:
     service.replies = [embeddings([1, 0], [0, 1])]
     for model in ("ollama/m", "nomic-embed-text-v1.5@ollama"):
-        assert host.open("embed", model).say("go").data == [[1.0, 0.0], [0.0, 1.0]]
+        assert host.open("vectors", model).say("go").data == [[1.0, 0.0], [0.0, 1.0]]
     plain, nomic = (request.json() for request in service.requests)
     assert (plain["input"], nomic["model"]) == (["a", "b"], "nomic-embed-text:v1.5")
     assert nomic["input"] == ["search_query: a", "search_query: b"]
@@ -190,7 +167,7 @@ def test_settings_are_those_of_all_calls(
     host = hosts(num_ctx=64, options={"num_gpu": 1}, keep_alive=keep_alive, truncate=True)
     service.replies = [chat("hi"), embeddings([1], [1])]
     ask(host, "ollama/m", streamed=False, parameters={"num_gpu": 2})
-    host.open("embed", "ollama/m").say("go")
+    host.open("vectors", "ollama/m").say("go")
     first, second = (request.json() for request in service.requests)
     assert (first["options"], second["options"]) == (
         {"num_ctx": 64, "num_gpu": 2},
@@ -207,7 +184,7 @@ def test_default_models_are_those_that_are_set(hosts: Hosts, service: FakeServic
     host = hosts(default_model="some/m:1", default_embed_model="e")
     service.replies = [chat("hi"), embeddings([1], [1])]
     host.open("chat", provider="ollama").say("hi")
-    host.open("embed", provider="ollama").say("go")
+    host.open("vectors", provider="ollama").say("go")
     assert [each.json()["model"] for each in service.requests] == ["some/m:1", "e"]
 
 
@@ -294,15 +271,6 @@ def test_a_model_that_is_not_there_is_to_be_pulled(
 
 
 @each_way
-def test_a_prompt_that_is_too_long_is_told(
-    host: Host, service: FakeService, streamed: bool
-) -> None:
-    service.replies = [failure(400, "the input length exceeds the context length")]
-    with pytest.raises(ContextOverflow):
-        ask(host, "ollama/m", streamed)
-
-
-@each_way
 def test_an_ollama_that_does_not_run_is_to_be_started(
     host: Host, service: FakeService, streamed: bool
 ) -> None:
@@ -331,10 +299,6 @@ TAGS: Mapping[str, Any] = {
 CHAT = ("ollama-chat",)
 
 
-def listed(host: Host) -> list[ListedModel]:
-    return list(host.instances["ollama"].provider.list_models(Cancellation()))
-
-
 def test_item_4_only_what_was_pulled_works(host: Host, service: FakeService) -> None:
     service.replies = [json_reply({"models": [{"model": "llama3.2:latest"}]})]
     pulled, other = [host.probe().explain(f"ollama/{id}")[0] for id in ("llama3.2", "llama3.2:1b")]
@@ -359,7 +323,7 @@ def test_item_4_no_model_works_where_ollama_is_not_there(hosts: Hosts) -> None:
 
 def test_the_models_that_are_there_are_listed(host: Host, service: FakeService) -> None:
     service.replies = [json_reply(TAGS)]
-    assert listed(host) == [
+    assert listed(host, "ollama") == [
         ListedModel("qwen3:8b", CHAT, {"schema", "tools", "reasoning"}, 40960),
         ListedModel("llava:7b", CHAT, {"schema", "images"}),
         ListedModel("e5", ("ollama-embed",), ()),
@@ -378,7 +342,7 @@ def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) 
         json_reply(shown),
         json_reply({"model_info": None}),
     ]
-    assert listed(hosts(ask_each=True)) == [
+    assert listed(hosts(ask_each=True), "ollama") == [
         ListedModel("a", CHAT, {"schema"}, 8192),
         ListedModel("b"),
     ]
@@ -406,25 +370,25 @@ def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) 
 def test_what_is_no_list_is_malformed(host: Host, service: FakeService, said: Any) -> None:
     service.replies = [json_reply(said)]
     with pytest.raises(MalformedReply):
-        listed(host)
+        listed(host, "ollama")
 
 
 @pytest.mark.parametrize("said", [[], {"model_info": [1]}, {"capabilities": 1}])
 def test_what_shows_no_model_is_malformed(hosts: Hosts, service: FakeService, said: Any) -> None:
     service.replies = [json_reply({"models": [{"name": "a"}]}), json_reply(said)]
     with pytest.raises(MalformedReply):
-        listed(hosts(ask_each=True))
+        listed(hosts(ask_each=True), "ollama")
 
 
 def test_a_list_that_is_refused_says_why(hosts: Hosts, service: FakeService) -> None:
     service.replies = [failure(401, "unauthorized")]
     with pytest.raises(AuthenticationFailed):
-        listed(hosts())
+        listed(hosts(), "ollama")
     service.replies = [json_reply({"models": [{"name": "a"}]}), failure(404, "model 'a' not found")]
     with pytest.raises(BadRequest) as caught:
-        listed(hosts(ask_each=True))
+        listed(hosts(ask_each=True), "ollama")
     assert caught.value.hint == "ollama pull a"
     service.stop()
     with pytest.raises(GenaiError) as gone:
-        listed(hosts())
+        listed(hosts(), "ollama")
     assert "ollama serve" in gone.value.hint

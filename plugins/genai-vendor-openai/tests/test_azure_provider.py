@@ -11,7 +11,6 @@ import pytest
 from genai_vendor_openai.azure import AzureProvider
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -19,12 +18,11 @@ from genai_host.errors import (
     GenaiError,
     NoRoute,
     RateLimited,
-    ServiceUnavailable,
 )
-from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import VECTORS, ask, each_way
 from genai_host_testing.services.openai import KEY, LOOKING, chat, embeddings, failure, responses
 
 pytestmark = pytest.mark.part
@@ -52,29 +50,23 @@ def azure(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyP
     def make(**settings: Any) -> Host:
         models = {"gpt-5.4": "my-five", "gpt-4.1": "my four", "text-embedding-3-small": "vectors"}
         mine = provider_config("azure-openai", models=models, **settings)
-        feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
         return make_host(
             config=Config(
                 providers={"mine": mine}, models={"embed": "text-embedding-3-small@mine"}
             ),
             openai=genai_vendor_openai,
             look=LOOKING,
-            vectors=InlinePlugin(features=[feature]),
+            vectors=VECTORS,
         )
 
     return make
-
-
-def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a"])
-    return Answer("", data=[list(each) for each in found.vectors])
 
 
 V1 = "/openai/v1"
 DATED = "/openai/deployments"
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@each_way
 @pytest.mark.parametrize(
     ("version", "model", "path", "id", "answer"),
     [
@@ -105,11 +97,7 @@ def test_a_deployment_answers(
     streamed: bool,
 ) -> None:
     service.replies = [answer("hello", streamed=streamed)]
-    conversation = azure(api_version=version).open("chat", model)
-    if streamed:
-        assert "".join(event.text for event in conversation.stream("hi")) == "hello"
-    else:
-        assert conversation.say("hi").text == "hello"
+    assert ask(azure(api_version=version), model, streamed) == "hello"
     (sent,) = service.requests
     assert (sent.method, sent.path) == ("POST", path)
     assert sent.headers["api-key"] == KEY
@@ -122,7 +110,7 @@ def test_the_version_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-06-01")
     service.replies = [chat("hello")]
-    azure().open("chat", "gpt-4.1@mine").say("hi")
+    ask(azure(), "gpt-4.1@mine")
     assert service.requests[0].path.endswith("?api-version=2024-06-01")
 
 
@@ -131,7 +119,7 @@ def test_a_token_comes_before_a_key(
 ) -> None:
     monkeypatch.setenv("GENAI_HOST_PROVIDERS__MINE__TOKEN", TOKEN)
     service.replies = [chat("hello")]
-    azure().open("chat", "gpt-4.1@mine").say("hi")
+    ask(azure(), "gpt-4.1@mine")
     headers = service.requests[0].headers
     assert headers["authorization"] == f"Bearer {TOKEN}"
     assert "api-key" not in headers
@@ -139,8 +127,8 @@ def test_a_token_comes_before_a_key(
 
 @pytest.mark.parametrize("version", ["", "2024-10-21"])
 def test_texts_become_vectors(azure: MakeHost, service: FakeService, version: str) -> None:
-    service.replies = [embeddings([1, 2])]
-    assert azure(api_version=version).open("vectors").say("hi").data == [[1.0, 2.0]]
+    service.replies = [embeddings([1, 2], [3, 4])]
+    assert azure(api_version=version).open("vectors").say("hi").data == [[1.0, 2.0], [3.0, 4.0]]
     (sent,) = service.requests
     assert sent.path == (
         f"{DATED}/vectors/embeddings?api-version={version}" if version else f"{V1}/embeddings"
@@ -203,7 +191,7 @@ def test_a_deployment_that_is_not_there_says_what_to_do(
 ) -> None:
     service.replies = [failure(404, code=code)]
     with pytest.raises(BadRequest, match="no deployment of this name") as caught:
-        azure(api_version=version).open("chat", "gpt-4.1@mine").say("hi")
+        ask(azure(api_version=version), "gpt-4.1@mine")
     assert "models = {" in caught.value.hint
     assert caught.value.status == 404
 
@@ -216,7 +204,6 @@ FAILURES: list[tuple[Reply, type[GenaiError]]] = [
     (json_reply({"statusCode": 401, "message": "no"}, 401), AuthenticationFailed),
     (failure(429, {"retry-after-ms": "1500"}, code="429"), RateLimited),
     (failure(400, code="content_filter"), BadRequest),
-    (failure(500), ServiceUnavailable),
 ]
 
 
@@ -226,32 +213,25 @@ def test_a_failure_is_told_by_its_kind(
 ) -> None:
     service.replies = [answer]
     with pytest.raises(kind) as caught:
-        azure().open("chat", "gpt-4.1@mine").say("hi")
+        ask(azure(), "gpt-4.1@mine")
     assert type(caught.value) is kind
     if isinstance(caught.value, RateLimited):
         assert caught.value.retry_after == 1.5
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("secret", [KEY, TOKEN], ids=["key", "token"])
-def test_what_is_secret_is_nowhere(
+@each_way
+def test_a_token_is_nowhere(
     azure: MakeHost,
     service: FakeService,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    secret: str,
     streamed: bool,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    if secret == TOKEN:
-        monkeypatch.setenv("GENAI_HOST_PROVIDERS__MINE__TOKEN", TOKEN)
-    service.replies = [failure(401, message=f"Access denied for {secret}")]
+    monkeypatch.setenv("GENAI_HOST_PROVIDERS__MINE__TOKEN", TOKEN)
+    service.replies = [failure(401, message=f"Access denied for {TOKEN}")]
     host = azure()
-    conversation = host.open("chat", "gpt-4.1@mine")
     with pytest.raises(AuthenticationFailed) as caught:
-        if streamed:
-            list(conversation.stream("hi"))
-        else:
-            conversation.say("hi")
+        ask(host, "gpt-4.1@mine", streamed)
     shown = "".join(traceback.format_exception(caught.value)) + caplog.text
-    assert secret not in shown + repr(host.instances["mine"].provider)
+    assert TOKEN not in shown + repr(host.instances["mine"].provider)

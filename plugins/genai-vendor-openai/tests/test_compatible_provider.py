@@ -8,23 +8,12 @@ import genai_vendor_openai
 import pytest
 
 from genai_host import Host
-from genai_host.api import (
-    Answer,
-    Cancellation,
-    Embed,
-    Feature,
-    FeatureSteps,
-    ListedModel,
-    Message,
-    NoSettings,
-    Secret,
-    Turn,
-)
+from genai_host.api import ListedModel, Message, Secret
 from genai_host.config import read_config
 from genai_host.errors import AuthenticationFailed, ConfigurationError, InvalidParameter, NoRoute
-from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.vendors import VECTORS, ask, each_way, listed
 from genai_host_testing.services.openai import KEY, LOOKING, chat, embeddings, failure, responses
 
 pytestmark = pytest.mark.part
@@ -43,34 +32,24 @@ def configured(make_host: MakeHost, service: FakeService, tmp_path: Path) -> Mak
             + settings,
             encoding="utf-8",
         )
-        feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
         return make_host(
             config=read_config(file),
             openai=genai_vendor_openai,
             look=LOOKING,
-            vectors=InlinePlugin(features=[feature]),
+            vectors=VECTORS,
             mock=None,
         )
 
     return make
 
 
-def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a"], purpose="query")
-    return Answer("", data=[list(each) for each in found.vectors])
-
-
 @pytest.mark.parametrize("id", ["llama3", "meta/llama-3:70b", "openai/gpt-oss-20b", "a@b+c"])
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@each_way
 def test_one_table_makes_an_instance_and_any_id_passes_through(
     configured: MakeHost, service: FakeService, id: str, streamed: bool
 ) -> None:
     service.replies = [chat("hello", streamed=streamed)]
-    conversation = configured().open("chat", f"gate/{id}")
-    if streamed:
-        assert "".join(event.text for event in conversation.stream("hi")) == "hello"
-    else:
-        assert conversation.say("hi").text == "hello"
+    assert ask(configured(), f"gate/{id}", streamed) == "hello"
     (sent,) = service.requests
     assert (sent.method, sent.path) == ("POST", "/api/v1/chat/completions")
     assert "authorization" not in sent.headers
@@ -179,18 +158,18 @@ def test_what_is_no_setting_says_so(configured: MakeHost, settings: str) -> None
 
 
 def test_defaults_may_be_named(configured: MakeHost, service: FakeService) -> None:
-    service.replies = [chat("hello"), embeddings([1, 2])]
+    service.replies = [chat("hello"), embeddings([1, 2], [3, 4])]
     host = configured(
         'default_model = "openai/gpt-oss-20b"\ndefault_embed_model = "e5"\n'
         'purpose = "input_type"\nencoding = "base64"\n'
     )
     assert host.open("chat", provider="gate").say("hi").text == "hello"
-    assert host.open("vectors").say("hi").data == [[1.0, 2.0]]
+    assert host.open("vectors").say("hi").data == [[1.0, 2.0], [3.0, 4.0]]
     first, second = (request.json() for request in service.requests)
     assert first["model"] == "openai/gpt-oss-20b"
     assert second == {
         "model": "e5",
-        "input": ["a"],
+        "input": ["a", "b"],
         "encoding_format": "base64",
         "input_type": "query",
     }
@@ -198,8 +177,7 @@ def test_defaults_may_be_named(configured: MakeHost, service: FakeService) -> No
 
 def test_its_models_are_listed(configured: MakeHost, service: FakeService) -> None:
     service.replies = [json_reply({"data": [{"id": "m", "max_model_len": 4096}]})]
-    provider = configured().instances["gate"].provider
-    assert list(provider.list_models(Cancellation())) == [ListedModel("m", window=4096)]
+    assert listed(configured(), "gate") == [ListedModel("m", window=4096)]
     assert service.requests[0].path == "/api/v1/models"
 
 

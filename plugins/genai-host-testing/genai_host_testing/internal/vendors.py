@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from genai_host import Host
-from genai_host.api import Answer
+from genai_host.api import (
+    Answer,
+    Cancellation,
+    Embed,
+    Feature,
+    FeatureSteps,
+    ListedModel,
+    NoSettings,
+    Turn,
+)
+from genai_host_testing.plugins import InlinePlugin
 
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
@@ -36,6 +46,20 @@ def ask(
         return answered(host, model, feature=feature, **options).text
     conversation = host.open(feature, model, **options)
     return "".join(event.text for event in conversation.stream("hi"))
+
+
+def listed(host: Host, provider: str) -> list[ListedModel]:
+    """Return the models that a provider lists."""
+    return list(host.instances[provider].provider.list_models(Cancellation()))
+
+
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
+    found = yield from Embed(["a", "b"], role="main", purpose="query")
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+VECTORS = InlinePlugin(features=[Feature("vectors", NoSettings, _vectors, roles={"main": "embed"})])
+"""The feature `vectors`, whose answer has the vectors of the queries `a` and `b`."""
 
 
 def modules_after(program: str) -> set[str]:
