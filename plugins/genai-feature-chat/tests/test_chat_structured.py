@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider, ScriptedReply
 
-from genai_host import Config, Host, Message, Usage, errors
+from genai_host import Config, Conversation, Host, InMemoryRecord, Message, Usage, errors
 from genai_host.api import schema_of
+from genai_host_testing import replay_from_every_entry
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
@@ -52,6 +53,11 @@ def two(make_host: MakeHost) -> MakeHost:
     return make
 
 
+def supported(host: Host, **given: Any) -> Conversation:
+    """Open a chat of `main`, from whose answers `helper` takes the JSON."""
+    return host.open("chat", "mock@main", models={"support": "mock@helper"}, **given)
+
+
 @pytest.mark.parametrize("model", ["mock", "whole"])
 @pytest.mark.parametrize(("form", "expected"), FORMS)
 def test_the_model_itself_gives_what_is_asked_for(
@@ -73,7 +79,7 @@ def test_the_support_model_takes_it_from_the_answer(
     two: MakeHost, form: Any, expected: Any
 ) -> None:
     host = two(["Three days in Oslo, then."], [JSON])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     answer = conversation.say("I spent three days in Oslo.", output_type=form)
     assert answer.data == expected
     assert type(answer.data) is type(expected)
@@ -87,13 +93,8 @@ def test_the_support_model_takes_it_from_the_answer(
 def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> None:
     host = two(["Three days in Oslo, then."], [JSON])
     settings = {"system_prompt": "The password is swordfish."}
-    conversation = host.open(
-        "chat",
-        "mock@main",
-        models={"support": "mock@helper"},
-        settings=settings,
-        history=[Message("user", "old"), Message("assistant", "older")],
-    )
+    history = [Message("user", "old"), Message("assistant", "older")]
+    conversation = supported(host, settings=settings, history=history)
     conversation.say("I spent three days in Oslo.", output_type=SCHEMA)
     (main,) = requests(host, "main")
     assert "schema" not in main
@@ -110,7 +111,7 @@ def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> No
 
 def test_the_support_model_does_nothing_where_no_json_is_asked_for(two: MakeHost) -> None:
     host = two(["hello"], [])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     answer = conversation.say("hi")
     assert (answer.text, answer.data) == ("hello", None)
     assert requests(host, "helper") == []
@@ -118,9 +119,7 @@ def test_the_support_model_does_nothing_where_no_json_is_asked_for(two: MakeHost
 
 def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHost) -> None:
     host = two(["Three days in Oslo."], [JSON])
-    host.open(
-        "chat", "mock@main", models={"support": "mock@helper"}, parameters={"temperature": 1.5}
-    ).say("hi", output_type=SCHEMA)
+    supported(host, parameters={"temperature": 1.5}).say("hi", output_type=SCHEMA)
     assert requests(host, "main")[0]["parameters"] == {"temperature": 1.5}
     assert requests(host, "helper")[0]["parameters"] == {}
 
@@ -129,7 +128,7 @@ def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
     host = two(
         [ScriptedReply("Oslo.", usage=Usage(7, 5))], [ScriptedReply(JSON, usage=Usage(11, 13))]
     )
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     answer = conversation.say("hi", output_type=SCHEMA)
     expected = ["prompt of main to mock@main", "prompt of support to mock@helper"]
     assert [detail.title for detail in answer.details] == expected
@@ -140,7 +139,7 @@ def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
 
 def test_the_extraction_is_not_shown_to_the_user(two: MakeHost) -> None:
     host = two(["Three days in Oslo."], [JSON])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     events = list(conversation.stream("hi", output_type=SCHEMA))
     assert "".join(event.text for event in events) == "Three days in Oslo."
 
@@ -163,7 +162,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
 @pytest.mark.parametrize("text", WRONG)
 def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost, text: str) -> None:
     host = two(["Three days in Oslo."], [text])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     with pytest.raises(errors.OutputValidationError) as caught:
         conversation.say("hi", output_type=AttrsTrip)
     assert caught.value.detail == text
@@ -190,7 +189,7 @@ def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) ->
 @pytest.mark.parametrize("finish", ["content_filter", "other"])
 def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
     host = two(["Three days in Oslo."], [ScriptedReply(JSON, finish=finish)])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     with pytest.raises(errors.UnexpectedFinish):
         conversation.say("hi", output_type=SCHEMA)
     assert conversation.history == ()
@@ -198,7 +197,7 @@ def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
 
 def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
     host = two(["Three days in Oslo.", "again"], [ScriptedReply(fault="refused")])
-    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    conversation = supported(host)
     with pytest.raises(errors.ServiceUnavailable) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert caught.value.provider == "helper"
@@ -217,3 +216,14 @@ def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Ho
         conversation.say("hi", output_type=object)
     assert requests(host, "mock") == []
     assert conversation.say("hi").text == "hi"
+
+
+def test_an_extraction_goes_on_from_wherever_it_was_cut(make_host: MakeHost) -> None:
+    helper = provider_config("mock", replies=[JSON], repeat=True)
+    host = make_host(config=Config(providers={"main": provider_config("mock"), "helper": helper}))
+    conversation = supported(host)
+    for text, form in (("one", SCHEMA), ("two", None), ("three", SCHEMA)):
+        conversation.say(text, output_type=form)
+    assert isinstance(conversation.record, InMemoryRecord)
+    turns, prompts = 3, 5
+    assert replay_from_every_entry(host, conversation.record) == turns + 2 * prompts

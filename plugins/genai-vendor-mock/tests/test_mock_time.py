@@ -14,7 +14,7 @@ from genai_vendor_mock import MockProvider, ScriptedReply, Settings
 from genai_host import Answer, Event, TurnLimits
 from genai_host.api import Cancellation, ProviderReply, ProviderRequest, Services
 from genai_host.api.cancellation import Registration
-from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
+from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host_testing import ManualClock
 from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
 
@@ -149,42 +149,3 @@ def test_a_closed_stream_brings_no_more(clock: ManualClock, tmp_path: Path) -> N
     stream.close()
     stream.close()  # any number of times
     assert list(stream) == []
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    ("ending", "error"),
-    [
-        ("cancel the conversation", Cancelled("cancelled")),
-        ("close the conversation", Cancelled("cancelled")),
-        ("close the host", Cancelled("cancelled")),
-        ("remove the provider", ProviderRemoved),
-        ("disable the provider", ProviderRemoved),
-    ],
-)
-def test_whatever_ends_a_call_ends_its_delay(
-    scripted: MakeHost,
-    clock: ManualClock,
-    background: Background,
-    model: str,
-    ending: str,
-    error: GenaiError | type[GenaiError],
-) -> None:
-    host = scripted(ScriptedReply("unheard", delay=LONG), "fine again", clock=clock)
-    conversation = host.open(model=model, turn_limits=UNTIMED)
-    said: Future[Answer] = background(conversation.say, "hi")
-    clock.wait_for_alarm_in(LONG)
-    endings: dict[str, Callable[[], None]] = {
-        "cancel the conversation": conversation.cancel,
-        "close the conversation": conversation.close,
-        "close the host": host.close,
-        "remove the provider": lambda: host.instances.remove("mock"),
-        "disable the provider": lambda: host.instances.disable("mock"),
-    }
-    endings[ending]()
-    raised = said.exception(30)
-    assert raised == error if isinstance(error, GenaiError) else type(raised) is error
-    assert clock.due_in() == []
-    assert conversation.history == ()
-    if ending == "cancel the conversation":
-        assert conversation.say("hi").text == "fine again"
