@@ -17,7 +17,6 @@ import genai_host.conversations.record
 from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import Tool, ToolCall, ToolContext, ToolResult
 from genai_host.dialects.plain import Plain
-from genai_host.errors import LimitExceeded
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -169,19 +168,6 @@ def test_a_round_trip_encodes_what_is_new_however_long_the_turn(
             assert costs[rounds][name] == each * rounds + 2, (name, costs)
 
 
-def test_the_record_of_a_long_turn_is_read_again(scripted: MakeHost) -> None:
-    rounds = 2 * FEWER
-    host = scripted(*script(rounds), plugins=Tools().plugins)
-    conversation = opened(host, rounds)
-    conversation.say("go")
-    tools = Tools()
-    again = scripted(plugins=tools.plugins)
-    kept = again.reopen(InMemoryRecord.from_json(written(conversation, host), again.codec))
-    assert list(kept.history) == expected(rounds)
-    assert tools.ran == []
-    assert not provider(again).requests
-
-
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
 def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: float) -> None:
     host = scripted(*script(FEWER), plugins=Tools().plugins)
@@ -223,22 +209,3 @@ def test_tools_run_at_once_under_the_cap_in_each_round_trip(scripted: MakeHost) 
     assert sorted(tools.ran) == sorted(
         f"{name} {number}" for number in range(FEWER) for name in (*NAMES, *NAMES)
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "caps"), [(FEWER, FEWER + 1), (FEWER + 1, FEWER)], ids=["agent", "host"]
-)
-def test_one_round_trip_too_many_is_a_typed_limit(
-    scripted: MakeHost, settings: int, caps: int
-) -> None:
-    host = scripted(*script(FEWER), plugins=Tools().plugins)
-    conversation = host.open(
-        "agent",
-        "mock",
-        settings={"round_trips": settings},
-        turn_limits=TurnLimits(max_model_calls=caps),
-    )
-    with pytest.raises(LimitExceeded) as caught:
-        conversation.say("go")
-    assert caught.value.limit == "round_trips"
-    assert provider(host).script.index == FEWER

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import genai_feature_agent
@@ -14,7 +13,6 @@ from genai_vendor_mock import MockProvider, ScriptedReply
 
 from genai_host import Host, Message, Usage, errors
 from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
-from genai_host.store import Store
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.agents import Counting
 from genai_host_testing.internal.fixtures import MakeHost
@@ -145,20 +143,6 @@ def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[
     assert [each.id for each in results if isinstance(each, ToolResult)] == [
         *("wipe-0", "drop-1", "look-2")
     ]
-
-
-@pytest.mark.part
-def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: Path) -> None:
-    wipe = Counting("wipe", "wiped", approval="ask")
-    with Store(tmp_path / "x.db") as store:
-        host = scripted(asks("wipe"), plugins={**plugins(wipe), "store": store})
-        conversation = host.open("agent", "mock")
-        with pytest.raises(errors.TurnPaused):
-            conversation.say("hi")
-    with Store(tmp_path / "x.db") as store:
-        host = scripted("done", plugins={**plugins(wipe), "store": store})
-        assert host.conversation(conversation.id).resume({"wipe-0": True}).text == "done"
-    assert len(wipe.calls) == 1
 
 
 def test_data_is_given_in_the_end(scripted: MakeHost) -> None:
