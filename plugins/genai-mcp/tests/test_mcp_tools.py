@@ -1,14 +1,15 @@
-"""Servers made with the official package: over stdio, and over HTTP in both eras of the
-protocol."""
+"""Servers of tools, made with the official package, and what a stranger says of its tools."""
 
 from __future__ import annotations
 
+import base64
 import logging
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,23 @@ import pytest
 from attrs import field, frozen
 from genai_mcp.client import connection
 from genai_mcp.client.servers import McpServer
-from genai_mcp.client.source import McpSource
+from genai_mcp.client.source import (
+    MOST_DESCRIPTION,
+    MOST_TOOLS,
+    McpSource,
+    output_of,
+    tools_of,
+    usable_name,
+)
+from genai_mcp.text import Lines, clean, one_line
+from hypothesis import given, strategies as st
 from mcp import Client
+from mcp_types import CallToolResult, Tool as McpTool
+from pydantic import ValidationError
 
 from genai_host import Config, Host
-from genai_host.api import Cancellation, Image, Text
-from genai_host.errors import Cancelled, ServiceUnavailable
+from genai_host.api import Cancellation, Image, Text, Tool, ToolContext, ToolOutput
+from genai_host.errors import Cancelled, MalformedReply, ServiceUnavailable
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import wait_until
@@ -196,3 +208,179 @@ def test_one_that_cannot_be_started_has_no_tools(
     assert "cannot connect to http://127.0.0.1:9" in caplog.text
     assert "the url of odd" in caplog.text
     assert "secret" not in caplog.text
+
+
+OBJECT = {"type": "object"}
+
+
+def called(name: str, arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
+    return ToolOutput(name)
+
+
+def made(*definitions: dict[str, Any]) -> list[Tool]:
+    return tools_of("shop", [McpTool.model_validate(each) for each in definitions], called)
+
+
+def output(**fields: Any) -> ToolOutput:
+    return output_of(CallToolResult.model_validate(fields))
+
+
+def test_annotations_are_not_believed() -> None:
+    hints = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+    [tool] = made({"name": "a", "inputSchema": OBJECT, "annotations": hints})
+    assert (tool.approval, tool.idempotent) == ("ask", False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "", "inputSchema": OBJECT},
+        {"name": "\r", "inputSchema": OBJECT},
+        {"name": "b\x1b[1m", "inputSchema": {**OBJECT, "description": "x" * 100_000}},
+    ],
+    ids=lambda wrong: repr(wrong)[:40],
+)
+def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert [tool.name for tool in made(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
+    assert "is ignored: " in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_two_of_one_name_are_one(caplog: pytest.LogCaptureFixture) -> None:
+    names = [{"name": name, "inputSchema": OBJECT} for name in ("a.b", "a b", "a_b")]
+    with caplog.at_level(logging.WARNING):
+        [tool] = made(*names)
+    assert tool.run({}, None).text == "a.b"  # type: ignore[arg-type,union-attr]  # ours
+    assert caplog.text.count("its name a_b is already used") == 2
+
+
+def test_there_are_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = made(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
+    assert len(found) == MOST_TOOLS
+    assert "further tools are ignored" in caplog.text
+
+
+def test_descriptions_are_short_and_can_be_seen() -> None:
+    text = "Look.\n\x1b[31m\u202ehidden\U000e0041" + "x" * 5000
+    [tool] = made({"name": "a", "description": text, "inputSchema": OBJECT})
+    assert tool.description.startswith("Look.\n [31m hidden x")
+    assert tool.description.endswith("(truncated)")
+    assert len(tool.description) == MOST_DESCRIPTION
+    [titled] = made({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
+    assert titled.description == "A title"
+    [named] = made({"name": "a.b", "inputSchema": OBJECT})
+    assert named.description == "a.b"
+
+
+@given(st.text(min_size=1), st.integers(20, 62))
+def test_any_name_becomes_one_that_a_tool_can_have(name: str, most: int) -> None:
+    usable = usable_name(name, most)
+    assert len(usable) <= most
+    assert Tool(usable, "it", lambda arguments, run: None).name == usable
+    assert usable_name(name, most) == usable
+
+
+def test_names_that_are_good_stay() -> None:
+    assert usable_name("getUser_2-x", 20) == "getUser_2-x"
+    assert usable_name("2fast", 20) == "_2fast"
+    long = [usable_name(f"{'x' * 30}{end}", 20) for end in "ab"]
+    assert long[0] != long[1]
+
+
+def test_content_of_each_kind() -> None:
+    data = base64.b64encode(b"123").decode()
+    result = output(
+        content=[
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": data, "mimeType": "image/png"},
+            {"type": "image", "data": "no base64", "mimeType": "image/png"},
+            {"type": "audio", "data": data, "mimeType": ""},
+            {"type": "resource_link", "uri": "u:\x1b", "name": "n"},
+            {"type": "resource", "resource": {"uri": "u", "blob": data}},
+            {"type": "resource", "resource": {"uri": "", "text": "t"}},
+        ],
+        structuredContent={"a": 1},
+        isError=True,
+    )
+    assert result.error
+    assert result.content == (
+        Text("a"),
+        Image(b"123", "image/png"),
+        Text("(an image without data)"),
+        Text("(audio, of unknown type, 3 bytes)"),
+        Text("(a resource: u:, n)"),
+        Text("(a resource: u, 3 bytes)"),
+        Text("(a resource: without a name)\nt"),
+    )
+
+
+def test_data_is_given_where_there_is_nothing_else() -> None:
+    assert output(content=[], structuredContent={"a": [1]}).text == '{"a":[1]}'
+    assert output(content=[], structuredContent=None).text == "null"
+    assert output(content=[]) == ToolOutput()
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+TEXTS = st.text(st.characters(), max_size=9) | VALUES
+KINDS = st.sampled_from(["text", "image", "audio", "resource_link", "resource"])
+PARTS = st.fixed_dictionaries(
+    {"type": KINDS, "text": TEXTS, "data": TEXTS, "mimeType": TEXTS, "uri": TEXTS, "name": TEXTS},
+    optional={"resource": st.fixed_dictionaries({"uri": TEXTS, "text": TEXTS}) | VALUES},
+)
+RESULTS = st.fixed_dictionaries(
+    {"content": st.lists(PARTS, max_size=3)}, optional={"structuredContent": VALUES}
+)
+
+
+@given(RESULTS)
+def test_any_result_is_an_output_or_is_refused(result: dict[str, Any]) -> None:
+    try:
+        valid = CallToolResult.model_validate(result)
+    except ValidationError:
+        return
+    try:
+        found = output_of(valid)
+    except MalformedReply:
+        return
+    assert all(isinstance(part, (Text, Image)) for part in found.content)
+
+
+@given(st.lists(st.fixed_dictionaries({"name": TEXTS, "inputSchema": VALUES}), max_size=4))
+def test_any_definitions_are_tools_or_are_left_out(definitions: list[Any]) -> None:
+    valid = []
+    for each in definitions:
+        with suppress(ValidationError):
+            valid.append(McpTool.model_validate(each))
+    assert {tool.approval for tool in tools_of("shop", valid, called)} <= {"ask"}
+
+
+@given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b""))), st.data())
+def test_lines_come_out_as_they_went_in(lines: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    reader, found = Lines(10_000), []
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        found += reader.feed(whole[start:end])
+    assert found == [line.strip() for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("blocks", [[b"12345", b"678901"], [b"a\n12345678901\n"]])
+def test_a_line_may_be_too_long(blocks: list[bytes]) -> None:
+    reader = Lines(10)
+    with pytest.raises(MalformedReply, match="longer than 10 bytes"):
+        for block in blocks:
+            reader.feed(block)
+
+
+@given(st.text(), st.integers(20, 50))
+def test_texts_can_be_shown(text: str, most: int) -> None:
+    shown = clean(text, most)
+    assert len(shown) <= most
+    assert all(each.isprintable() or each in "\n\t" for each in shown)
+    assert one_line(text).isprintable()
