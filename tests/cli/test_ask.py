@@ -141,10 +141,6 @@ class TestSchema:
         out = terminal.out("ask -p script x --schema", given)
         assert json.loads(out) == {"n": [1, "é"]}
 
-    @pytest.mark.parametrize("given", ["{", "[]", "not-there.json", "."])
-    def test_what_is_no_schema_is_a_wrong_use(self, terminal: Terminal, given: str) -> None:
-        assert "--schema" in terminal.error("ask -p mock x --schema", given, code=2)
-
     def test_an_answer_that_does_not_fit_is_an_error(self, terminal: Terminal, script: Any) -> None:
         script(["no json"])
         err = terminal.error("ask -p script x --schema", json.dumps(self.SCHEMA))
@@ -244,13 +240,6 @@ class TestErrors:
         script([{"status": 503, "retry_after": 0}] * 2 + [{"status": 503, "retry_after": 61}])
         code, _, err = terminal("ask -p script x")
         assert (code, err.count("status 503")) == (1, 1)
-
-    @pytest.mark.parametrize("depth", [300, 900, 5_000])
-    def test_deeply_nested_schema(self, terminal: Terminal, script: Any, depth: int) -> None:
-        script(["1", "1", "1", "1"])
-        schema = '{"not": ' * depth + "{}" + "}" * depth
-        err = terminal.error("ask -p script x --schema", schema, code=2)
-        assert "nested too deeply" in err
 
     def test_a_bug_is_a_traceback(self, terminal: Terminal) -> None:
         def broken(*_: object, **__: object) -> None:

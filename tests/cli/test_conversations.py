@@ -49,10 +49,6 @@ def turn(number: int, says: str = "q", answer: str = "a", *, again: bool = False
 
 
 class TestList:
-    def test_where_nothing_is_kept_it_is_empty(self, terminal: Terminal) -> None:
-        assert terminal.json("conversations list") == []
-        assert terminal("conversations list") == (0, "", "")
-
     def test_json_is_an_object_for_each(self, terminal: Terminal) -> None:
         id = made(*turn(0, "What is this?"), at=1_700_000_000.25)
         when = "2023-11-14T22:13:20.250+00:00"

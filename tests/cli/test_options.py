@@ -24,7 +24,6 @@ from genai_host.cli.options import (
     open_conversation,
     read_schema,
 )
-from genai_host.errors import ConfigurationError, GenaiError, InvalidParameter, NoRoute
 
 DEEP = 100_000
 
@@ -198,27 +197,6 @@ def test_system_prompt(host: Host, opened: Open, options: dict[str, Any], told: 
         assert first["role"] == "user"
     else:
         assert first == {"role": "system", "content": [{"type": "text", "text": told}]}
-
-
-def test_roles_have_models_of_their_own(opened: Open) -> None:
-    conversation = opened(roles=("support=mock",))
-    assert conversation.models == {"main": "mock@mock", "support": "mock@mock"}
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"model": "nonsense"}, NoRoute),
-        ({"params": ("warmth=1",)}, InvalidParameter),
-        ({"params": ("temperature=NaN",)}, InvalidParameter),
-        ({"params": ("temperature=hot",)}, InvalidParameter),
-        ({"settings": ("nonsense=1",)}, ConfigurationError),
-        ({"settings": ("history_turns=-1",)}, ConfigurationError),
-    ],
-)
-def test_wrong_options(opened: Open, options: dict[str, Any], error: type[GenaiError]) -> None:
-    with pytest.raises(error):
-        opened(**options)
 
 
 @pytest.mark.parametrize("name", ["param", "role", "setting"])

@@ -120,33 +120,9 @@ class TestSave:
         terminal.monkeypatch.chdir(tmp_path)
         (tmp_path / "schema.json").write_text('{"type": "string"}')
         code, out, err = terminal(
-            "ask --save-template mine",
-            "In $language:",
-            "$input",
-            "-s",
-            "Be $mood.",
-            "-m",
-            "m",
-            "-p",
-            "p",
-            "-f",
-            "f",
-            "--role",
-            "support=5",
-            "--param",
-            "stop=[1]",
-            "--setting",
-            "n=3",
-            "--var",
-            "mood=brief",
-            "--schema",
-            "schema.json",
-            "-F",
-            "a.txt",
-            "-F",
-            "https://example.org/a",
-            "-a",
-            "b.png",
+            "ask --save-template mine 'In $language:' $input -s 'Be $mood.' -m m -p p -f f"
+            " --role support=5 --param stop=[1] --setting n=3 --var mood=brief"
+            " --schema schema.json -F a.txt -F https://example.org/a -a b.png"
         )
         assert (code, out, err) == (0, "", f"saved: {folder / 'mine.toml'}\n")
         assert read_template("mine")._asdict() == {

@@ -13,17 +13,15 @@ import genai_batch
 import genai_wire_openai
 import pytest
 import requests
-from attrs import evolve
 
 from genai_host import Config
-from genai_host.api import Cancellation, Job
 from genai_host.api.storage import MOST_TRIES
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import RateLimited, StoreError
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
 from genai_host_testing import FakeModel, ManualClock, RecordedPrompt, RouteServer
-from genai_host_testing.internal.faults import Killed, killed_before
+from genai_host_testing.internal.faults import ByHand
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -357,35 +355,6 @@ def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None
     assert batch["status"] == "expired"
     assert client.codes(batch).get("w") == "batch_expired"
     assert client.texts(batch).keys() | client.codes(batch).keys() == {"a", "w"}
-
-
-class ByHand:
-    """The jobs of batches, which a test does itself.
-
-    Attributes:
-        submitted: Jobs to do, with their workers.
-    """
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.submitted: list[tuple[JobWorker, Job]] = []
-        patch.setattr(JobWorker, "_start", lambda worker, job: self.submitted.append((worker, job)))
-
-    def do(self, number: int | None = None, **fields: Any) -> bool:
-        """Do the last job. Returns whether the process was killed before a write of this number,
-        after which another does it, with these fields of the job."""
-        worker, job = self.submitted.pop()
-        del worker._under_way[job.id]
-        worker.queue.drop(job.id)
-        work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
-        if number is not None:
-            try:
-                with killed_before(number):
-                    work(job, Cancellation())
-                return False
-            except Killed:
-                pass
-        work(evolve(job, **fields), Cancellation())
-        return number is not None
 
 
 def test_killed_anywhere_it_is_continued(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ up, too late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -30,7 +29,7 @@ from genai_host_testing.internal.assistants_api import (
     says,
     until,
 )
-from genai_host_testing.internal.faults import Killed, killed_before
+from genai_host_testing.internal.faults import ByHand
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -39,41 +38,6 @@ pytestmark = pytest.mark.part
 JOBS = "assistants/jobs"
 WITHOUT_WORKERS = patch.object(JobWorker, "_start", lambda self, job: None)
 """A context in which no job is begun."""
-
-
-class ByHand:
-    """The jobs of runs, which a test does itself."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._waiting: list[tuple[JobWorker, Job]] = []
-        start = JobWorker._start
-
-        def queue(worker: JobWorker, job: Job) -> None:
-            if job.kind == "run":
-                self._waiting.append((worker, job))
-            else:
-                start(worker, job)
-
-        patch.setattr(JobWorker, "_start", queue)
-
-    def do(self, number: int | None = None) -> bool:
-        """What there is to do; whether whoever does it first is killed.
-
-        number   of the write before which that happens; None for never
-        """
-        worker, job = self._waiting.pop()
-        del worker._under_way[job.id]
-        worker.queue.drop(job.id)
-        work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
-        if number is not None:
-            try:
-                with killed_before(number):
-                    work(job, Cancellation())
-                return False
-            except Killed:
-                pass
-        work(job, Cancellation())
-        return number is not None
 
 
 def with_tools(heard: RecordedPrompt) -> Any:
@@ -91,7 +55,7 @@ def test_item_14_a_run_killed_before_any_write_goes_on_and_says_nothing_twice(
 ) -> None:
     """Whoever works at it first is killed one write later each time, until it is not; the next
     goes on from what is in the store, and clients see what they would have seen."""
-    by_hand = ByHand(monkeypatch)
+    by_hand = ByHand(monkeypatch, "run")
     with api_of(make_host, make_store(), with_tools) as api:
         resources = {"file_search": {"vector_store_ids": [api.store_of(sea="the sea")]}}
         assistant = api.assistant(SEARCH, WEATHER, tool_resources=resources)

@@ -88,9 +88,9 @@ def test_another_thread_wakes_a_reader_that_is_blocked(
         assert heard.exception(30) is error
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("times", "error"), [(1, None), (3, None), (1, RuntimeError("broken"))])
 def test_closing_drops_what_was_not_read_and_ends_the_generation(
-    chunks: Chunks, times: int
+    chunks: Chunks, times: int, error: Exception | None
 ) -> None:
     for each in ("one", "two"):
         assert chunks.receive(each) is False
@@ -99,7 +99,7 @@ def test_closing_drops_what_was_not_read_and_ends_the_generation(
     for _ in range(times):
         chunks.close()
     assert chunks.receive("three") is True
-    chunks.end()
+    chunks.end(error)
     assert list(iteration) == list(chunks) == []
     assert not chunks.complete
 
@@ -116,12 +116,6 @@ def test_an_error_reaches_the_reader_after_what_came_before(
         next(iteration)
     assert caught.value is error
     assert not chunks.complete
-
-
-def test_an_error_after_closing_is_nobodys_concern(chunks: Chunks) -> None:
-    chunks.close()
-    chunks.end(RuntimeError("broken"))
-    assert list(chunks) == []
 
 
 def test_an_engine_that_closes_ends_the_generation_and_completes_nothing() -> None:

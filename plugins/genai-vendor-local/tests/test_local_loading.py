@@ -18,23 +18,10 @@ from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 
 from genai_host.api import Cancellation, child_process
-from genai_host.api.cancellation import Registration
 from genai_host.errors import ConfigurationError, ProviderRemoved
+from genai_host_testing.internal.vendors import Watched
 
 Background = Callable[..., Future[Any]]
-
-
-class Watched(Cancellation):
-    """Tells when somebody waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_waited_for = threading.Event()
-
-    def on_cancel(self, wake: Callable[[], None]) -> Registration:
-        registration = super().on_cancel(wake)
-        self.is_waited_for.set()
-        return registration
 
 
 class Loads:

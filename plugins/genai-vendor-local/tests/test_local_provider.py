@@ -192,14 +192,6 @@ def test_without_llama_cpp_it_says_what_to_install(
         bare_host.open("chat", "smollm2")
 
 
-def test_its_usual_models_are_ones_that_it_offers(provider: LocalProvider) -> None:
-    offered = {offering.model for offering in genai_vendor_local.genai_offerings()}
-    assert set(provider.default_models.values()) <= offered
-    declared = {model.name: model for model in genai_models_open.genai_models()}
-    for operation, name in provider.default_models.items():
-        assert declared[name].operation == operation
-
-
 def test_its_calls_cost_nothing(provider: LocalProvider) -> None:
     assert provider.price_provider(DEFAULT.name) == FREE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,10 +12,10 @@ from genai_vendor_mock import MockProvider, ScriptedReply, Settings
 
 from genai_host import Answer, Event, TurnLimits
 from genai_host.api import Cancellation, ProviderReply, ProviderRequest, Services
-from genai_host.api.cancellation import Registration
 from genai_host.errors import Cancelled, ProviderRemoved
 from genai_host_testing import ManualClock
 from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
+from genai_host_testing.internal.vendors import Watched
 
 Background = Callable[..., Future[Any]]
 
@@ -30,19 +29,6 @@ LONG = 12.5
 """Seconds in which no deadline is due."""
 
 REQUEST = ProviderRequest("chat", "plain", "mock", {"messages": []}, stream=True)
-
-
-class Watched(Cancellation):
-    """Tells when somebody waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_waited_for = threading.Event()
-
-    def on_cancel(self, wake: Callable[[], None]) -> Registration:
-        registration = super().on_cancel(wake)
-        self.is_waited_for.set()
-        return registration
 
 
 def provider_of(clock: ManualClock, folder: Path, *replies: ScriptedReply) -> MockProvider:

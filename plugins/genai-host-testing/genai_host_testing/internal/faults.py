@@ -15,17 +15,18 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
-from genai_host.api import Cancellation, RouteRequest, read_json
+from genai_host.api import Cancellation, Job, RouteRequest, read_json
 from genai_host.serving.router import HttpRoutes
 from genai_host.store import Store
 from genai_host.store.documents import Documents
+from genai_host.store.jobs import JobWorker
 from genai_host.store.records import Summary
 from genai_host.store.store import StoredRecord
 from genai_host_testing.internal.stores import CODEC, MakeStore
@@ -156,3 +157,44 @@ def killed_before(number: int) -> Iterator[None]:
         patched.setattr(Documents, "put", put_or_die)
         patched.setattr(StoredRecord, "append", append_or_die)
         yield
+
+
+class ByHand:
+    """Background jobs that a test does itself, in place of the workers.
+
+    Args:
+        patch: Ends it.
+        kinds: Kinds of these jobs; empty for all. Workers do the others.
+
+    Attributes:
+        submitted: Jobs to do, with their workers.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, *kinds: str) -> None:
+        self.submitted: list[tuple[JobWorker, Job]] = []
+        start = JobWorker._start
+
+        def submit(worker: JobWorker, job: Job) -> None:
+            if kinds and job.kind not in kinds:
+                start(worker, job)
+            else:
+                self.submitted.append((worker, job))
+
+        patch.setattr(JobWorker, "_start", submit)
+
+    def do(self, number: int | None = None, **fields: Any) -> bool:
+        """Do the last job. Returns whether the process was killed before a write of this number,
+        after which another does it, with these fields of the job."""
+        worker, job = self.submitted.pop()
+        del worker._under_way[job.id]
+        worker.queue.drop(job.id)
+        work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
+        if number is not None:
+            try:
+                with killed_before(number):
+                    work(job, Cancellation())
+                return False
+            except Killed:
+                pass
+        work(evolve(job, **fields), Cancellation())
+        return number is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +22,23 @@ from genai_host.api import (
     NoSettings,
     Turn,
 )
+from genai_host.api.cancellation import Registration
 from genai_host_testing.plugins import InlinePlugin
+
+
+class Watched(Cancellation):
+    """Limits of a call that tell when somebody waits for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waited_for = threading.Event()
+
+    def on_cancel(self, wake: Callable[[], None]) -> Registration:
+        """Like that of `Cancellation`."""
+        registration = super().on_cancel(wake)
+        self.is_waited_for.set()
+        return registration
+
 
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
