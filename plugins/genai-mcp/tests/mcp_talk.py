@@ -1,17 +1,20 @@
-"""A client of the MCP server, which sends and receives messages without a transport."""
+"""Clients of the MCP server: one that sends and receives messages without a transport, and the
+official one."""
 
 from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 import anyio
+import mcp_types
 from anyio.from_thread import start_blocking_portal
 from genai_mcp.server.offer import Choice, Offer
 from genai_mcp.server.service import Service
+from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -21,6 +24,9 @@ from genai_host.api import Feature, NoSettings, Tool, ToolContext
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
 NO_META: Mapping[str, Any] = {}
+META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
+"""How the official client calls the eras of the protocol, and the versions that it uses then."""
 
 
 class Talk:
@@ -124,3 +130,30 @@ def tool(name: str, run: Any = repeat, **fields: Any) -> Tool:
 
 def feature(respond: Any) -> Feature[NoSettings]:
     return Feature("f", NoSettings, respond, roles={})
+
+
+def with_client(
+    server: Any, mode: Any, use: Callable[[Client], Awaitable[None]], **more: Any
+) -> None:
+    """Use the official client."""
+
+    async def run() -> None:
+        with anyio.fail_after(100):
+            async with Client(server, mode=mode, **more) as client:
+                await use(client)
+
+    anyio.run(run)
+
+
+def buy_with_consent(server: Any, mode: Any) -> None:
+    """Call the tool `buy`, whose user is asked and agrees."""
+
+    async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
+        assert "May the tool buy run" in params.message
+        return mcp_types.ElicitResult(action="accept", content={"allow": True})
+
+    async def use(client: Client) -> None:
+        result = await client.call_tool("buy", {})
+        assert result.content == [mcp_types.TextContent(type="text", text="bought")]
+
+    with_client(server, mode, use, elicitation_callback=decide)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,9 @@ from mcp.client.stdio import stdio_client
 from genai_host_testing import make_distribution
 from genai_host_testing.services import mcp as mcp_service
 
-pytestmark = pytest.mark.process
+from .mcp_talk import META, MODES, buy_with_consent, with_client
 
-NEW, OLD = "2026-07-28", "2025-11-25"
-OWN = "io.modelcontextprotocol/"
-META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+pytestmark = pytest.mark.process
 
 PLUGIN = """
 import os, subprocess, sys, threading
@@ -167,30 +165,15 @@ def start(environment: dict[str, str]) -> Iterator[Callable[..., Process]]:
                 stream.close()
 
 
-def with_client(
-    environment: Mapping[str, str],
-    mode: Any,
-    use: Callable[[Client], Awaitable[None]],
-    *options: str,
-    **more: Any,
-) -> None:
-    """Use the official client; `mode` is as it calls the eras of the protocol."""
+def official(environment: Mapping[str, str], *options: str) -> Any:
+    """What the official client starts."""
     server = StdioServerParameters(
         command=sys.executable, args=arguments(*options), env=dict(environment)
     )
-
-    async def run() -> None:
-        with anyio.fail_after(100):
-            async with Client(stdio_client(server), mode=mode, **more) as client:
-                await use(client)
-
-    anyio.run(run)
+    return stdio_client(server)
 
 
-MODES = [("legacy", OLD), ("auto", NEW)]
-
-
-@pytest.mark.parametrize(("mode", "version"), MODES)
+@pytest.mark.parametrize(("mode", "version"), MODES[:2])
 def test_the_official_client_is_served(
     environment: dict[str, str], mode: str, version: str
 ) -> None:
@@ -219,22 +202,15 @@ def test_the_official_client_is_served(
             for _ in range(8):
                 tasks.start_soon(client.call_tool, "ask_chat", {"message": "hi"})
 
-    with_client(environment, mode, use, "--model", "mock", "--auto-approve", "shop__*")
+    options = ("--model", "mock", "--auto-approve", "shop__*")
+    with_client(official(environment, *options), mode, use)
 
 
-@pytest.mark.parametrize(("mode", "version"), MODES)
+@pytest.mark.parametrize(("mode", "version"), MODES[:2])
 def test_the_official_client_asks_its_user(
     environment: dict[str, str], mode: str, version: str
 ) -> None:
-    async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
-        assert "May the tool buy run" in params.message
-        return mcp_types.ElicitResult(action="accept", content={"allow": True})
-
-    async def use(client: Client) -> None:
-        result = await client.call_tool("buy", {})
-        assert result.content == [mcp_types.TextContent(type="text", text="bought")]
-
-    with_client(environment, mode, use, "--no-features", elicitation_callback=decide)
+    buy_with_consent(official(environment, "--no-features"), mode)
 
 
 def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
@@ -245,7 +221,8 @@ def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
         listed = await client.list_tools()
         assert [each.name for each in listed.tools] == ["ask_chat", "buy"]
 
-    with_client(environment, "legacy", use, "--tool", "buy", "--feature", "chat")
+    options = ("--tool", "buy", "--feature", "chat")
+    with_client(official(environment, *options), "legacy", use)
 
 
 class TestStrangers:

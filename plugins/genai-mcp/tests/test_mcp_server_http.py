@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -28,11 +28,10 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 from genai_host_testing.services.mcp import PIXEL
 
+from .mcp_talk import META, MODES, NEW, OLD, OWN, buy_with_consent, with_client
+
 pytestmark = pytest.mark.part
 
-NEW, OLD = "2026-07-28", "2025-11-25"
-OWN = "io.modelcontextprotocol/"
-META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 MARKED = {
     "properties": {
@@ -40,7 +39,6 @@ MARKED = {
         "count": {"type": "integer", "x-mcp-header": "Count"},
     }
 }
-MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
 
 
 @frozen
@@ -91,15 +89,6 @@ def place(make_host: MakeHost) -> Iterator[Place]:
         go.set()
 
 
-def with_client(url: str, mode: Any, use: Callable[[Client], Any], **more: Any) -> None:
-    async def run() -> None:
-        with anyio.fail_after(60):
-            async with Client(url, mode=mode, **more) as client:
-                await use(client)
-
-    anyio.run(run)
-
-
 @pytest.mark.parametrize(("mode", "version"), MODES)
 def test_the_official_client_is_served(place: Place, mode: str, version: str) -> None:
     async def use(client: Client) -> None:
@@ -128,15 +117,7 @@ def test_the_official_client_is_served(place: Place, mode: str, version: str) ->
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
 def test_the_official_client_asks_its_user(place: Place, mode: str, version: str) -> None:
-    async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
-        assert "May the tool buy run" in params.message
-        return mcp_types.ElicitResult(action="accept", content={"allow": True})
-
-    async def use(client: Client) -> None:
-        result = await client.call_tool("buy", {})
-        assert result.content == [mcp_types.TextContent(type="text", text="bought")]
-
-    with_client(place.url, mode, use, elicitation_callback=decide)
+    buy_with_consent(place.url, mode)
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
@@ -272,12 +253,6 @@ class TestSessions:
 
 
 class TestStandingAlone:
-    def test_a_request_is_answered(self, place: Place) -> None:
-        raw = Raw(place.url)
-        status, answer = raw.alone("tools/call", name="ask_tell", arguments={"message": "hi"})
-        assert status == 200
-        assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
-
     def test_errors_have_a_status(self, place: Place) -> None:
         raw = Raw(place.url)
         assert raw.alone("ping")[0] == 404
