@@ -15,7 +15,7 @@ import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
 import pytest
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
 from genai_host import Config, Conversation, Host, Message
 from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
@@ -35,7 +35,7 @@ from genai_host.store import Store
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.fake_service import FakeService, Reply as ServiceReply, json_reply, reply
 from genai_host_testing.internal.configs import provider_config
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, requests_of
 from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
 from genai_host_testing.services import (
     gemini as gemini_service,
@@ -115,12 +115,6 @@ def mocks(make_host: MakeHost, clock: ManualClock) -> MakeHost:
     return make
 
 
-def requests(host: Host, name: str) -> list[dict[str, Any]]:
-    provider = host.instances[name].provider
-    assert isinstance(provider, MockProvider)
-    return list(provider.requests)
-
-
 def chat(host: Host, **given: Any) -> Conversation:
     return host.open("chat-model", "mock@one", **given)
 
@@ -191,7 +185,7 @@ def test_item_02_the_settings_are_those_of_the_profile(mocks: MakeHost) -> None:
         "request_seconds": 60.0,
     }
     chat(host).say("hi")
-    (sent,) = requests(host, "one")
+    (sent,) = requests_of(host, "one")
     assert sent["parameters"] == {"max_tokens": 8192}
     assert [message["role"] for message in sent["messages"]] == ["user"]
 
@@ -201,7 +195,7 @@ def test_item_02_they_are_no_defaults_and_parameters_come_first(mocks: MakeHost)
     host.open("chat", "mock@one").say("hi")
     parameters = {"max_tokens": 7, "seed": 1}
     chat(host, parameters=parameters).say("hi")
-    assert [each["parameters"] for each in requests(host, "one")] == [{}, parameters]
+    assert [each["parameters"] for each in requests_of(host, "one")] == [{}, parameters]
 
 
 @pytest.mark.part
@@ -312,8 +306,8 @@ def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: M
     for said in ("Three days.", "Four days."):
         answer = conversation.say("A trip?")
         assert (answer.text, answer.data) == (said, AttrsTrip("Oslo", 3))
-    assert not any("schema" in request for request in requests(host, "one"))
-    first, second = requests(host, "helper")
+    assert not any("schema" in request for request in requests_of(host, "one"))
+    first, second = requests_of(host, "helper")
     assert len(first["messages"]) == len(second["messages"]) == 2
     assert "Three" not in json.dumps(second["messages"])
     assert first["schema"] == second["schema"]
@@ -560,7 +554,7 @@ def test_item_08_the_third_call_waits(mocks: MakeHost, clock: ManualClock) -> No
     clock.advance(0.75)
     clock.wait_for_alarm_in(0.25)
     assert not third.done()
-    assert len(requests(host, "one")) == 2
+    assert len(requests_of(host, "one")) == 2
     clock.advance(0.25)
     assert third.result(30).text == "3"
 

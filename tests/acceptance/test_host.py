@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from genai_vendor_mock import MockProvider
 from support import Terminal
 
 from genai_host import Conversation, Host, InMemoryRecord, Message
@@ -49,14 +48,8 @@ from genai_host.errors import (
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.assistants_api import until
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, mock_of, requests_of
 from genai_host_testing.suites.base import in_background
-
-
-def requests(host: Host, provider: str) -> list[dict[str, Any]]:
-    found = host.instances[provider].provider
-    assert isinstance(found, MockProvider)
-    return list(found.requests)
 
 
 def test_item_01_three_contracts_are_hooks(make_host: MakeHost) -> None:
@@ -137,7 +130,7 @@ def test_item_08_ten_turns_are_twenty_messages(host: Host) -> None:
     for number in range(10):
         conversation.say(f"turn {number}")
     assert len(conversation.history) == 20
-    roles = [message["role"] for message in requests(host, "mock")[-1]["messages"]]
+    roles = [message["role"] for message in requests_of(host, "mock")[-1]["messages"]]
     assert roles.count("system") == 1
     assert len(roles) - 1 == 19
     conversation.reset()
@@ -152,7 +145,7 @@ def test_item_08_history_can_be_disabled_and_trimmed(host: Host) -> None:
     for number in range(5):
         conversation.say(f"turn {number}")
     assert len(conversation.history) == 10
-    assert len(requests(host, "mock")[-1]["messages"]) == 1 + 2 * 2 + 1
+    assert len(requests_of(host, "mock")[-1]["messages"]) == 1 + 2 * 2 + 1
 
 
 def test_item_09_a_failed_prompt_leaves_the_history_and_stays_on_record(host: Host) -> None:
@@ -179,12 +172,12 @@ def test_item_10_parameters_are_validated_by_name_and_per_conversation(host: Hos
     one.say("x")
     two.say("x")
     one.say("x")
-    assert [request["parameters"] for request in requests(host, "mock")] == [
+    assert [request["parameters"] for request in requests_of(host, "mock")] == [
         values,
         {"seed": 2},
         values,
     ]
-    assert requests(host, "mock")[0]["messages"][0]["content"][0]["text"] == "Be brief."
+    assert requests_of(host, "mock")[0]["messages"][0]["content"][0]["text"] == "Be brief."
     for wrong in ({"temprature": 1}, {"temperature": "hot"}, {"top_k": 0}, {"stop": "END"}):
         with pytest.raises(InvalidParameter) as caught:
             host.open("chat", "mock", parameters=wrong)
@@ -208,7 +201,7 @@ def test_item_11_fifty_conversations_in_parallel_see_only_their_own(host: Host) 
     for number, conversation in enumerate(conversations):
         texts = [message.text for message in conversation.history]
         assert texts == [f"conversation {number} turn {turn}" for turn in range(5) for _ in "qa"]
-        seeds = {each["parameters"]["seed"] for each in requests(host, f"own-{number}")}
+        seeds = {each["parameters"]["seed"] for each in requests_of(host, f"own-{number}")}
         assert seeds == {number}
 
 
@@ -248,8 +241,7 @@ def test_item_14_the_scripted_mock(host: Host) -> None:
     call = {"id": "1", "name": "look", "arguments": {"at": "x"}}
     replies = ["one", {"tool_calls": [call]}, {"status": 500}, "two"]
     host.instances.add("script", "mock", {"replies": replies})
-    provider = host.instances["script"].provider
-    assert isinstance(provider, MockProvider)
+    provider = mock_of(host, "script")
     conversation = host.open("chat", provider="script")
     assert conversation.say("x").text == "one"
     assert provider.script.index == 1

@@ -12,7 +12,6 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from genai_vendor_mock import MockProvider
 from support import Terminal
 
 from genai_host import Host
@@ -24,6 +23,7 @@ from genai_host.cli.options import (
     open_conversation,
     read_schema,
 )
+from genai_host_testing.internal.fixtures import requests_of
 
 DEEP = 100_000
 
@@ -169,9 +169,7 @@ def opened(host: Host) -> Open:
 
 def asked(host: Host) -> Any:
     """Return the last prompt of the mock."""
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    return provider.requests[-1]
+    return requests_of(host)[-1]
 
 
 def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
 import genai_host.conversations.record
 from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import Tool, ToolCall, ToolContext, ToolResult
 from genai_host.dialects.plain import Plain
 from genai_host_testing import InlinePlugin
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, mock_of
 
 ROUNDS, FEWER = 200, 25
 NAMES = ("first", "second", "third")
@@ -89,12 +89,6 @@ def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
     return host.open("agent", "mock", settings={"round_trips": rounds + 1}, turn_limits=allowed)
 
 
-def provider(host: Host) -> MockProvider:
-    found = host.instances["mock"].provider
-    assert isinstance(found, MockProvider)
-    return found
-
-
 def expected(rounds: int) -> list[Message]:
     """What is said in a turn, in its order."""
     said = [Message("user", "go")]
@@ -131,9 +125,9 @@ def test_each_of_200_round_trips_is_answered_in_the_order_of_its_calls(scripted:
     assert answer.text.startswith("Round 0.\nRound 1.\n")
     assert answer.text.endswith("Round 199.\nIt is done.")
     assert tools.ran == [f"{name} {number}" for number in range(ROUNDS) for name in reversed(NAMES)]
-    assert provider(host).script.index == ROUNDS + 1
+    assert mock_of(host).script.index == ROUNDS + 1
     # each request is the one before it, and what was said since
-    sent = [request["messages"] for request in provider(host).requests]
+    sent = [request["messages"] for request in mock_of(host).requests]
     assert len(sent[-1]) == 2 * ROUNDS + 2
     for before, after in pairwise(sent):
         assert after[: len(before)] == before
@@ -184,7 +178,7 @@ def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: 
     )
     assert resumed.resume().text == answer.text
     assert list(resumed.history) == expected(FEWER)
-    assert provider(other).script.index == FEWER + 1 - asked
+    assert mock_of(other).script.index == FEWER + 1 - asked
     assert len(tools.ran) == len(NAMES) * FEWER - done
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import genai_feature_agent
 import pytest
 from genai_feature_agent.loop import Added, Envelope, prompt_messages
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
-from genai_host import Host, Message, Usage, errors
+from genai_host import Message, Usage, errors
 from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.agents import Counting
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, requests_of
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -30,12 +30,6 @@ def asks(*names: str, text: str = "", **arguments: Any) -> ScriptedReply:
 def plugins(*tools: Counting) -> dict[str, Any]:
     own = InlinePlugin(tools=[each.tool for each in tools])
     return {"agent": genai_feature_agent, "tools": own}
-
-
-def requests(host: Host) -> list[dict[str, Any]]:
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    return list(provider.requests)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -88,7 +82,7 @@ def test_the_mock_is_offered_the_tools_and_told_the_rules(
 ) -> None:
     host = scripted("hello", plugins=plugins(*tools))
     host.open("agent", "mock", settings={"system_prompt": prompt.strip()}).say("hi")
-    [request] = requests(host)
+    [request] = requests_of(host)
     assert [each["name"] for each in request.get("tools", ())] == [each.name for each in tools]
     assert ("tools" in request) is bool(tools)
     system = request["messages"][0]["content"][0]["text"]
@@ -193,7 +187,7 @@ def test_cost_is_capped_by_what_calls_cost(
         assert caught.value.limit == limit
     else:
         assert conversation.say("hi").text == "done"
-    assert len(requests(host)) == times
+    assert len(requests_of(host)) == times
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from genai_feature_chat import Settings
 from genai_feature_chat.chat import visible
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 from hypothesis import given, strategies as st
 
 from genai_host import Host, Message, Usage
 from genai_host.api import FinishReason, ToolCall, ToolResult
 from genai_host.errors import ConfigurationError, UnexpectedFinish
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, requests_of
 
 CALL = ToolCall("1", "weather", {"city": "Oslo"})
 RESULT = ToolResult("1", "weather", ("rain",))
@@ -34,9 +34,7 @@ HISTORY = [*TURN_1, *TURN_2, *TURN_3]
 
 def sent(host: Host) -> list[dict[str, Any]]:
     """The messages of the last request."""
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    messages: list[dict[str, Any]] = provider.requests[-1]["messages"]
+    messages: list[dict[str, Any]] = requests_of(host)[-1]["messages"]
     return messages
 
 
@@ -148,9 +146,7 @@ MODELS = ["mock", "whole"]
 
 def requests(host: Host) -> list[list[tuple[str, str]]]:
     """For each request, who said what in it."""
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    return [[_said(each) for each in request["messages"]] for request in provider.requests]
+    return [[_said(each) for each in request["messages"]] for request in requests_of(host)]
 
 
 def _said(message: dict[str, Any]) -> tuple[str, str]:
@@ -297,9 +293,7 @@ def test_the_events_are_the_pieces_the_detail_and_the_answer(scripted: MakeHost)
 def test_a_message_of_several_parts_is_sent_as_it_is(host: Host) -> None:
     conversation = host.open("chat", "mock", settings={"system_prompt": ""})
     conversation.say(["one ", "two"])
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    (request,) = provider.requests
+    (request,) = requests_of(host)
     texts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
     assert request["messages"] == [{"role": "user", "content": texts}]
 
@@ -309,6 +303,4 @@ def test_parameters_of_the_conversation_are_those_of_the_prompt(host: Host) -> N
     conversation.say("hi")
     conversation.use(temperature=None, seed=3)
     conversation.say("hi")
-    provider = host.instances["mock"].provider
-    assert isinstance(provider, MockProvider)
-    assert [each["parameters"] for each in provider.requests] == [{"temperature": 0.5}, {"seed": 3}]
+    assert [each["parameters"] for each in requests_of(host)] == [{"temperature": 0.5}, {"seed": 3}]

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
 from genai_host import Config, Conversation, Host, InMemoryRecord, Message, Usage, errors
 from genai_host.api import schema_of
 from genai_host_testing import replay_from_every_entry
 from genai_host_testing.internal.configs import provider_config
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, requests_of
 from genai_host_testing.internal.samples import AttrsTrip, DataTrip, TypedTrip
 
 SCHEMA = {
@@ -31,12 +31,6 @@ FORMS = [
     pytest.param(DataTrip, DataTrip("Oslo", 3), id="dataclass"),
     pytest.param(TypedTrip, TypedTrip(city="Oslo", days=3), id="typed dict"),
 ]
-
-
-def requests(host: Host, name: str) -> list[dict[str, Any]]:
-    provider = host.instances[name].provider
-    assert isinstance(provider, MockProvider)
-    return list(provider.requests)
 
 
 @pytest.fixture
@@ -69,7 +63,7 @@ def test_the_model_itself_gives_what_is_asked_for(
     assert answer.data == expected
     assert type(answer.data) is type(expected)
     assert answer.text == JSON
-    (request,) = requests(host, "mock")
+    (request,) = requests_of(host, "mock")
     assert request["schema"] == schema_of(form)
     assert conversation.history[-1] == Message("assistant", JSON)
 
@@ -96,11 +90,11 @@ def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> No
     history = [Message("user", "old"), Message("assistant", "older")]
     conversation = supported(host, settings=settings, history=history)
     conversation.say("I spent three days in Oslo.", output_type=SCHEMA)
-    (main,) = requests(host, "main")
+    (main,) = requests_of(host, "main")
     assert "schema" not in main
     expected = ["system", "user", "assistant", "user"]
     assert [message["role"] for message in main["messages"]] == expected
-    (helper,) = requests(host, "helper")
+    (helper,) = requests_of(host, "helper")
     assert helper["schema"] == SCHEMA
     instruction, text = helper["messages"]
     assert instruction["role"] == "system"
@@ -114,14 +108,14 @@ def test_the_support_model_does_nothing_where_no_json_is_asked_for(two: MakeHost
     conversation = supported(host)
     answer = conversation.say("hi")
     assert (answer.text, answer.data) == ("hello", None)
-    assert requests(host, "helper") == []
+    assert requests_of(host, "helper") == []
 
 
 def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHost) -> None:
     host = two(["Three days in Oslo."], [JSON])
     supported(host, parameters={"temperature": 1.5}).say("hi", output_type=SCHEMA)
-    assert requests(host, "main")[0]["parameters"] == {"temperature": 1.5}
-    assert requests(host, "helper")[0]["parameters"] == {}
+    assert requests_of(host, "main")[0]["parameters"] == {"temperature": 1.5}
+    assert requests_of(host, "helper")[0]["parameters"] == {}
 
 
 def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
@@ -183,7 +177,7 @@ def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) ->
     with pytest.raises(errors.GenerationError) as caught:
         conversation.say("hi", output_type=SCHEMA)
     assert caught.value.reason == "content_filter"
-    assert requests(host, "helper") == []
+    assert requests_of(host, "helper") == []
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "other"])
@@ -214,7 +208,7 @@ def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Ho
     conversation = host.open("chat", "mock")
     with pytest.raises(errors.ValidationError, match="no JSON Schema can be made"):
         conversation.say("hi", output_type=object)
-    assert requests(host, "mock") == []
+    assert requests_of(host, "mock") == []
     assert conversation.say("hi").text == "hi"
 
 

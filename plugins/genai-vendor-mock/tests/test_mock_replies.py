@@ -8,12 +8,12 @@ from typing import Any
 
 import genai_vendor_mock
 import pytest
-from genai_vendor_mock import MockProvider, ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
 from genai_host import Host, Image, Message, api
 from genai_host.errors import NoRoute, UnexpectedFinish
 from genai_host_testing import InlinePlugin
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import MakeHost, mock_of
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -41,12 +41,6 @@ class Asking:
     def _embed(self, turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
         self.vectors.append((yield from api.Embed(turn.message.text.split("|"), role="main")))
         return api.Answer("done")
-
-
-def mock_of(host: Host, name: str = "mock") -> MockProvider:
-    provider = host.instances[name].provider
-    assert isinstance(provider, MockProvider)
-    return provider
 
 
 @pytest.mark.parametrize("text", ["hello", "two  spaces ", " \n\ttabs\n", "Ærøskøbing 🌊", "", " "])

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,9 @@ from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.plugins import InlinePlugin, installed_wires
 from genai_host_testing.pytest_plugin import MakeHost
 
+if TYPE_CHECKING:
+    from genai_vendor_mock import MockProvider
+
 __all__ = [
     "IN_ONE_PIECE",
     "NO_HTTP",
@@ -35,8 +38,10 @@ __all__ = [
     "local_host",
     "make_host",
     "make_local_host",
+    "mock_of",
     "offline",
     "pyodide",
+    "requests_of",
     "scripted",
     "weights",
 ]
@@ -48,6 +53,20 @@ IN_ONE_PIECE = InlinePlugin(
     offerings=[Offering("whole", "mock", "mock", unsupported={"stream"})],
 )
 """The mock under the name `whole`, without streaming."""
+
+
+def mock_of(host: Host, name: str = "mock") -> MockProvider:
+    """Return the mock of an instance."""
+    from genai_vendor_mock import MockProvider
+
+    provider = host.instances[name].provider
+    assert isinstance(provider, MockProvider)
+    return provider
+
+
+def requests_of(host: Host, name: str = "mock") -> list[dict[str, Any]]:
+    """Return what the mock was sent."""
+    return list(mock_of(host, name).requests)
 
 
 @pytest.fixture(autouse=True)
