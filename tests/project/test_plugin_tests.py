@@ -98,7 +98,7 @@ class TestChanged:
         own = sorted((ROOT / "plugins/genai-vendor-ollama/tests").glob("test_ollama_[cr]*.py"))
         assert {str(file.relative_to(ROOT)) for file in own} <= {*tests}
         assert "tests/acceptance/test_routes.py" in tests
-        assert "plugins/genai-models-open/tests/test_open_models.py" in tests
+        assert "plugins/genai-models-open/tests/test_open_models_conformance.py" in tests
         assert not any("genai-vendor-gemini" in each for each in tests)
 
     def test_item_4_a_helper_runs_what_imports_it(self) -> None:

@@ -1,19 +1,38 @@
-"""Messages as the front end has them: there and back, and what is none."""
+"""Messages and reactions of the agent in the forms of its document, of AI SDK and of a terminal."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import nan
 from typing import Any
 
+import genai_feature_agent
 import pytest
 from genai_feature_agent import wire
+from genai_feature_agent.http import Piece, failure
+from genai_feature_agent.reactions import BUILT_IN
+from genai_feature_agent.text_views import message
+from genai_feature_agent.ui_messages import from_ui_messages, in_ui_chunks
 from genai_feature_agent.wire import from_wire, to_wire
 from hypothesis import given, strategies as st
 
-from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, VendorPart
+from genai_host.api import (
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    SchemaValidator,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+)
 from genai_host.api.codec import usual_codec
-from genai_host.errors import ValidationError
+from genai_host.errors import ServiceUnavailable, ValidationError
+from genai_host.tools.reactions import ReactionViews
+from genai_host.util.clock import SystemClock
+from genai_host_testing.internal.fixtures import MakeHost
 
 CODEC = usual_codec()
 PICTURE = Image(data=b"x", media_type="image/png")
@@ -165,3 +184,179 @@ def test_what_is_no_history_is_told_with_its_place(history: Any, place: str, mes
         from_wire(history, CODEC)
     assert caught.value.path == f"$.history{place}"
     assert message in caught.value.message
+
+
+STEP = {"type": "step-start"}
+PART = {"type": "tool-look", "toolCallId": "1", "input": {"at": "x"}}
+ASKED = {"role": "assistant", "content": "", "tool-calls": [
+    {"id": "1", "name": "look", "arguments": {"at": "x"}}
+]}  # fmt: skip
+NOT_RUN = {
+    "role": "tool", "tool-call-id": "1", "content": "the user did not approve this call",
+    "error": True,
+}  # fmt: skip
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def ui_message(role: str, *parts: Any) -> dict[str, Any]:
+    return {"id": f"{role}-id", "role": role, "parts": [*parts]}
+
+
+HI = ui_message("user", text("hi"))
+
+
+def output(content: str, **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool-call-id": "1", "content": content, **more}
+
+
+@pytest.mark.parametrize(
+    ("parts", "history"),
+    [
+        ([text("a"), {"type": "reasoning", "text": "hm"}, text("b")],
+         [{"role": "assistant", "content": "ab"}]),
+        ([STEP, {**PART, "state": "output-available", "output": "found"}, STEP, text("so")],
+         [ASKED, output("found"), {"role": "assistant", "content": "so"}]),
+        ([{**PART, "state": "output-available", "output": {"n": 1}}], [ASKED, output('{"n":1}')]),
+        ([{**PART, "state": "output-error", "errorText": "no"}], [ASKED, output("no", error=True)]),
+        ([{**PART, "type": "dynamic-tool", "toolName": "look", "state": "output-denied"}],
+         [ASKED, NOT_RUN]),
+        ([{**PART, "state": "approval-requested", "approval": {"id": "1"}}], [ASKED, NOT_RUN]),
+        ([{**PART, "state": "input-available"}], [ASKED, NOT_RUN]),
+        ([STEP], []),
+    ],
+)  # fmt: skip
+def test_an_answer_in_the_history(parts: list[Any], history: list[Any]) -> None:
+    earlier = ui_message("assistant", *parts)
+    read, id = from_ui_messages({"messages": [HI, earlier, HI], "context": {"a": 1}, "id": "x"}, [])
+    expected = [{"role": "user", "content": "hi"}, *history]
+    assert read == {"message": "hi", "history": expected, "context": {"a": 1}}
+    assert id.startswith("msg-")
+
+
+def test_system_messages_are_dropped_by_name() -> None:
+    dropped: list[str] = []
+    read, _ = from_ui_messages({"messages": [ui_message("system", text("Be rude.")), HI]}, dropped)
+    assert read == {"message": "hi", "history": []}
+    assert dropped == ["messages[0]"]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_decision_continues_the_last_message(approved: bool) -> None:
+    approval = {"id": "1", "approved": approved}
+    part = {**PART, "state": "approval-responded", "approval": approval}
+    read, id = from_ui_messages({"messages": [HI, ui_message("assistant", STEP, part)]}, [])
+    history = [{"role": "user", "content": "hi"}, ASKED]
+    assert read == {"history": history, "approvals": {"1": approved}}
+    assert id == "assistant-id"
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ([], "$"),
+        ({"messages": 1}, "$.messages"),
+        ({"messages": [{"role": "tool"}]}, "$.messages[0].role"),
+        ({"messages": [ui_message("user", {"type": "file", "url": "data:,"})]},
+         "$.messages[0].parts[0].type"),
+    ],
+)  # fmt: skip
+def test_what_is_no_request(body: Any, path: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        from_ui_messages(body, [])
+    assert raised.value.path == path
+
+
+def chunks(*pieces: Piece) -> list[Any]:
+    *written, last = "".join(in_ui_chunks(each for each in pieces)).split("\n\n")[:-1]
+    assert last == "data: [DONE]"
+    return [json.loads(chunk.removeprefix("data: ")) for chunk in written]
+
+
+def test_chunks_of_steps() -> None:
+    usage = {"promptTokens": 3, "completionTokens": 2}
+    written = chunks(
+        Piece("start", {"messageId": "m"}),
+        Piece("text", "a"),
+        Piece("data", {"type": "void"}),
+        Piece("text", "b"),
+        Piece("tool-call", {"toolCallId": "1", "toolName": "look", "args": {}}),
+        Piece("tool-result", {"toolCallId": "1", "result": "no"}, is_error=True),
+        Piece("text", "c"),
+        Piece("data", {"type": "state", "value": {"approvals": [{"id": "2"}]}}),
+        Piece("finish", {"finishReason": "stop", "usage": usage}),
+    )
+    assert written == [
+        {"type": "start", "messageId": "m"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "text-1"},
+        {"type": "text-delta", "id": "text-1", "delta": "a"},
+        {"type": "text-end", "id": "text-1"},
+        {"type": "data-void", "data": {}},
+        {"type": "text-start", "id": "text-2"},
+        {"type": "text-delta", "id": "text-2", "delta": "b"},
+        {"type": "text-end", "id": "text-2"},
+        {"type": "tool-input-available", "toolCallId": "1", "toolName": "look", "input": {}},
+        {"type": "tool-output-error", "toolCallId": "1", "errorText": "no"},
+        {"type": "finish-step"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "text-3"},
+        {"type": "text-delta", "id": "text-3", "delta": "c"},
+        {"type": "text-end", "id": "text-3"},
+        {"type": "tool-approval-request", "approvalId": "2", "toolCallId": "2"},
+        {"type": "finish-step"},
+        {"type": "finish", "finishReason": "stop",
+         "messageMetadata": {"usage": {"inputTokens": 3, "outputTokens": 2}}},
+    ]  # fmt: skip
+
+
+def test_chunks_of_a_failure() -> None:
+    error, finish = chunks(*failure(ServiceUnavailable("busy")))
+    assert error == {"type": "error", "errorText": "busy"}
+    assert finish["finishReason"] == "error"
+
+
+SHOWN: Mapping[str, tuple[dict[str, Any], list[str]]] = {
+    "message": ({"message": "one\n\ntwo"}, ["one", "", "two"]),
+    "redirect": ({"url": "https://a.example/x"}, ["go to: https://a.example/x"]),
+    "confirmation": (
+        {"description": "Go on?", "options": ["yes", {"id": 1}]},
+        ["Go on?", "- yes", '- {"id":1}'],
+    ),
+    "goto-question": ({"question_id": 12}, ["go to the question: 12"]),
+    "change-display-type": ({"display-type": "bar"}, ["show it as: bar"]),
+    "change-table-visualization-settings": (
+        {"visible-columns": ["a", "b c"]},
+        ["show the columns: a, b c"],
+    ),
+    "api-call": (
+        {"method": "PUT", "url": "/api/x", "body": {"a": [1]}},
+        ['call: PUT /api/x {"a":[1]}'],
+    ),
+    "writeback": ({"message": "saved\nas x"}, ["write back: saved", "as x"]),
+}
+
+
+@pytest.mark.parametrize("kind", [each.name for each in BUILT_IN])
+def test_each_is_shown(make_host: MakeHost, kind: str) -> None:
+    fields, lines = SHOWN[kind]
+    host = make_host(agent=genai_feature_agent)
+    SchemaValidator(host.registry.reactions[kind].schema).check(fields)
+    views = ReactionViews(host.registry.reactions, host.clock)
+    assert views.lines({"type": kind, **fields}, 80) == lines
+
+
+def test_options_may_have_names_and_a_body_may_be_missing() -> None:
+    views = ReactionViews({each.name: each for each in BUILT_IN}, SystemClock())
+    asked = {"type": "confirmation", "description": "Go on?", "options": {"y": "yes", "n": 0}}
+    assert views.lines(asked, 80) == ["Go on?", "- y: yes", "- n: 0"]
+    assert views.lines({"type": "api-call", "method": "GET", "url": "/x"}, 80) == ["call: GET /x"]
+
+
+@given(text=st.text(), width=st.integers(20, 60))
+def test_long_ones_are_folded_and_lose_nothing(text: str, width: int) -> None:
+    lines = message({"message": text}, width)
+    assert all(len(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
