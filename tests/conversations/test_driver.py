@@ -302,22 +302,17 @@ class TestFailures:
         with pytest.raises(GenaiError, match="not today"):
             converse(respond, roles={}).say("hi")
 
-    def test_a_bug_of_a_feature_is_a_bug(self, converse: Converse) -> None:
+    @pytest.mark.parametrize("steps", [0, 1])
+    def test_a_bug_of_a_feature_is_a_bug(self, converse: Converse, steps: int) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Now()
+            for _ in range(steps):
+                yield from Now()
             raise LookupError("bug")
 
         with pytest.raises(PluginError, match="the feature f failed: LookupError: bug") as e:
             converse(respond, roles={}).say("hi")
         assert isinstance(e.value.__cause__, LookupError)
         assert "-v shows where" in e.value.hint
-
-    def test_a_bug_before_the_first_step_is_one_too(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            raise LookupError("bug")
-
-        with pytest.raises(PluginError, match="LookupError: bug"):
-            converse(respond, roles={}).say("hi")
 
     def test_an_error_after_a_handled_one_does_not_hide_it(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
