@@ -264,7 +264,7 @@ def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
 def test_a_custom_tool(side: Side, stream: bool) -> None:
     call = ToolCall("c1", "shout", {"input": "hey"})
     side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
-    tools = [{"type": "custom", "name": "shout", "description": "x"}, {"type": "web_search"}]
+    tools = [{"type": "custom", "name": "shout"}, {"type": "web_search"}]
     if stream:
         with side.client.responses.stream(model="fake", input="hi", tools=tools) as events:
             response: Any = events.get_final_response()

@@ -295,12 +295,10 @@ def _read_custom(tool: Fields) -> RepeatedTool:
         read = {name: form.needed(name) for name in ("type", "syntax", "definition")}
         if not read["definition"]:
             raise MissingParameter("definition is missing", path=form.at("definition"))
-    return {
-        "type": "custom",
-        "name": _read_name(tool),
-        "description": tool.text_or_none("description"),
-        "format": read,
-    }
+    found: RepeatedTool = {"type": "custom", "name": _read_name(tool), "format": read}
+    # unlike that of a function, it may not be null
+    description = tool.text_or_none("description")
+    return found if description is None else {**found, "description": description}
 
 
 def _read_namespace(tool: Fields) -> RepeatedTool:
@@ -374,7 +372,7 @@ def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_
                 about = ""
                 yield function
         return
-    description, parameters = tool["description"] or "", tool.get("parameters")
+    description, parameters = tool.get("description") or "", tool.get("parameters")
     if kind == "custom":
         parameters = PARAMETERS
         form = tool["format"]
