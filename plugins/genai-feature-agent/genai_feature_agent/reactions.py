@@ -1,5 +1,5 @@
-"""The types of reactions that every front end of the agent supports. Plugins add types with the
-hook `genai_reactions`.
+"""The types of reactions that every front end of the agent supports, and their text views for
+clients without a front end. Plugins add types with the hook `genai_reactions`.
 
 A reaction that navigates to another page, or that the user has to answer, ends the turn, because
 the next step of the model depends on the result.
@@ -10,10 +10,11 @@ value that a front end could use.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Message, ReactionType
+from genai_host.api import Message, ReactionType, write_json
 
 _TEXT = {"type": "string"}
 # web schemes only, not for example `javascript:`; browsers skip control characters
@@ -21,7 +22,6 @@ _URL = {
     "type": "string",
     "pattern": r"^(?:[Hh][Tt][Tt][Pp][Ss]?:|(?![a-zA-Z][a-zA-Z0-9+.-]*:))[^\x00-\x20]*$",
 }
-_VIEWS = "genai_feature_agent.text_views"  # has one function per type; imported late
 _DISPLAY_TYPES = ("pie", "table", "bar", "line", "row", "area", "scalar")
 
 
@@ -34,7 +34,7 @@ def _kind(
         "required": [field for field in fields if field not in optional],
         "additionalProperties": False,
     }
-    view = f"{_VIEWS}:{name.replace('-', '_')}"
+    view = f"{__name__}:{name.replace('-', '_')}"  # a function below
     return ReactionType(name, schema, ends=ends, text_view=view)
 
 
@@ -68,3 +68,54 @@ def all_reactions(
     texts = [each.text for each in since if each.role == "assistant" and each.text]
     of_texts = [{"type": "message", "message": text} for text in texts]
     return [*of_texts, *map(dict, of_tools)]
+
+
+def message(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return [line for each in reaction["message"].split("\n") for line in _folded(each, width)]
+
+
+def redirect(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return _folded(f"go to: {reaction['url']}", width)
+
+
+def confirmation(reaction: Mapping[str, Any], width: int) -> list[str]:
+    lines = message({"message": reaction["description"]}, width)
+    for option in _options(reaction["options"]):
+        lines += _folded(f"- {option}", width)
+    return lines
+
+
+def goto_question(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return _folded(f"go to the question: {reaction['question_id']}", width)
+
+
+def change_display_type(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return _folded(f"show it as: {reaction['display-type']}", width)
+
+
+def change_table_visualization_settings(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return _folded(f"show the columns: {', '.join(reaction['visible-columns'])}", width)
+
+
+def api_call(reaction: Mapping[str, Any], width: int) -> list[str]:
+    line = f"call: {reaction['method']} {reaction['url']}"
+    body = reaction.get("body")
+    return _folded(line if body is None else f"{line} {_text(body)}", width)
+
+
+def writeback(reaction: Mapping[str, Any], width: int) -> list[str]:
+    return message({"message": f"write back: {reaction['message']}"}, width)
+
+
+def _options(options: Sequence[Any] | Mapping[str, Any]) -> list[str]:
+    if isinstance(options, Mapping):
+        return [f"{name}: {_text(value)}" for name, value in options.items()]
+    return [_text(option) for option in options]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else write_json(value).decode()
+
+
+def _folded(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, break_on_hyphens=False) or [""]

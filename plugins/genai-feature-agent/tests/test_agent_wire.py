@@ -11,8 +11,7 @@ import genai_feature_agent
 import pytest
 from genai_feature_agent import wire
 from genai_feature_agent.http import Piece, failure
-from genai_feature_agent.reactions import BUILT_IN
-from genai_feature_agent.text_views import message
+from genai_feature_agent.reactions import BUILT_IN, message
 from genai_feature_agent.ui_messages import from_ui_messages, in_ui_chunks
 from genai_feature_agent.wire import from_wire, to_wire
 from hypothesis import given, strategies as st
