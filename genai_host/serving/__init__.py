@@ -1,11 +1,10 @@
 """Parts from which the APIs of the server are made, for plugins with HTTP routes.
 
 - `completion`: answers of models and features, complete or streamed
-- `model_capabilities`: what a model or a feature supports
 - `client_tools`: tools that clients define; pairing of calls and results
 - `service_tools`: tools of services that tools of the host replace
 - `passthrough`: requests that pass through to a service of the same format
-- `models`: the list of models
+- `models`: the list of models, and what a model or a feature supports
 - `router`: the HTTP routes of a host, which answer requests
 - `apis`: errors in the form of an API
 - `memory`: documents in memory, for hosts without a store
@@ -47,19 +46,17 @@ from genai_host.serving.memory import (
     MemoryCache as MemoryCache,
     StoredDocument as StoredDocument,
 )
-from genai_host.serving.model_capabilities import (
+from genai_host.serving.models import (
     FEATURE as FEATURE,
     Capabilities as Capabilities,
-    capabilities as capabilities,
-    replaced_kinds as replaced_kinds,
-    suspends_for as suspends_for,
-    text_completions as text_completions,
-)
-from genai_host.serving.models import (
     ServedModel as ServedModel,
+    capabilities as capabilities,
     name_in as name_in,
+    replaced_kinds as replaced_kinds,
     served_model as served_model,
     served_models as served_models,
+    suspends_for as suspends_for,
+    text_completions as text_completions,
 )
 from genai_host.serving.passthrough import (
     PassingFormat as PassingFormat,

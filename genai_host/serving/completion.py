@@ -53,7 +53,7 @@ from genai_host.errors import (
     ValidationError,
 )
 from genai_host.host import Host
-from genai_host.serving.model_capabilities import FEATURE, suspends_for
+from genai_host.serving.models import FEATURE, suspends_for
 from genai_host.serving.service_tools import answer_with_tools, replaced_in, with_host_tools
 from genai_host.util import waiting
 

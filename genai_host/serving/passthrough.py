@@ -31,7 +31,7 @@ from genai_host.serving.completion import (
     CompletionStream,
     streamed,
 )
-from genai_host.serving.model_capabilities import FEATURE, capabilities, suspends_for
+from genai_host.serving.models import FEATURE, capabilities, suspends_for
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _EMPTY = (b"null", b'""', b"[]", b"{}")
