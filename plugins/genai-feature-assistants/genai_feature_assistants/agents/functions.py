@@ -10,7 +10,16 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import SchemaValidator, Text, Tool, ToolCall, ToolResult, output_of, tool
+from genai_host.api import (
+    Cancellation,
+    SchemaValidator,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    output_of,
+    tool,
+)
 from genai_host.errors import ProviderTimeout, ValidationError
 
 MOST_AT_ONCE = 64
@@ -95,13 +104,18 @@ class _UnderWay:
     def started(cls, found: Tool, call: ToolCall) -> _UnderWay:
         until = time.monotonic() + found.timeout
         future: Future[Any] = Future()
-        run = _Run(until)
+        limits = Cancellation()
+        timer = threading.Timer(found.timeout, limits.cancel, [_timed_out()])
+        timer.daemon = True
 
         def work() -> None:
             try:
-                future.set_result(output_of(found.run(call.arguments, run)))
+                timer.start()
+                future.set_result(output_of(found.run(call.arguments, _Run(limits))))
             except BaseException as error:  # noqa: BLE001 - user code may raise anything
                 future.set_exception(error)
+            finally:
+                timer.cancel()
 
         threading.Thread(target=work, name=f"function {call.name}", daemon=True).start()
         return cls(future, until)
@@ -118,7 +132,7 @@ def _waited(call: _UnderWay) -> Any:
     try:
         return call.future.result(max(0.0, call.until - time.monotonic()))
     except TookTooLong as error:
-        return error if call.future.done() else ProviderTimeout("the function timed out")
+        return error if call.future.done() else _timed_out()
     except BaseException as error:
         if call.future.done() and call.future.exception() is error:
             return error
@@ -157,41 +171,9 @@ def output_text(result: ToolResult) -> str:
 class _Run:
     """The context that a tool receives beside its arguments."""
 
-    until: float
+    limits: Cancellation
     context: Mapping[str, Any] = field(factory=dict)
 
-    @property
-    def limits(self) -> _Limits:
-        return _Limits(self.until)
 
-
-@frozen
-class _Limits:
-    """Ends a call when its time is over."""
-
-    until: float
-
-    def check(self) -> None:
-        if time.monotonic() >= self.until:
-            raise ProviderTimeout("the function timed out", deadline="timeout")
-
-    def on_cancel(self, wake: Callable[[], None]) -> _Alarm:
-        return _Alarm(max(0.0, self.until - time.monotonic()), wake)
-
-
-class _Alarm:
-    """Calls `wake` once when the time is over, unless it is released before."""
-
-    def __init__(self, seconds: float, wake: Callable[[], None]) -> None:
-        self._timer = threading.Timer(seconds, wake)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def release(self) -> None:
-        self._timer.cancel()
-
-    def __enter__(self) -> _Alarm:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
+def _timed_out() -> ProviderTimeout:
+    return ProviderTimeout("the function timed out", deadline="timeout")
