@@ -20,6 +20,7 @@ from genai_batch.rows import BatchRow
 from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
     Cancellation,
+    Clock,
     Cost,
     HttpProblem,
     RouteRequest,
@@ -153,7 +154,8 @@ class Worker:
         try:
             # another process may run it, which may have just been killed
             while self._host.store_for().is_running_elsewhere(id):
-                self._sleep(_LOOK)
+                sleep(self._host.clock, _LOOK, self._ending)
+                self._ending.check()
             return self._host.conversation(id)
         except NotFound:
             return self._open(row, id)
@@ -181,20 +183,21 @@ class Worker:
         reply = self._routes.answer(request)
         return {
             **row.names,
-            "response": {"status_code": reply.status, "body": read_json(_whole(reply))},
+            "response": {"status_code": reply.status, "body": read_json(body_in(reply))},
             "cost": {"dollars": 0.0, "unknown": 1},
             "error": None,
         }
 
-    def _sleep(self, seconds: float) -> None:
-        """Sleep by the host's clock. Raises `Cancelled` after `end`."""
-        awake = threading.Event()
-        with self._ending.on_cancel(awake.set), self._host.clock.call_later(seconds, awake.set):
-            awake.wait()
-        self._ending.check()
+
+def sleep(clock: Clock, seconds: float, ending: Cancellation) -> None:
+    """Sleep by a clock, until the end at the latest."""
+    awake = threading.Event()
+    with ending.on_cancel(awake.set), clock.call_later(seconds, awake.set):
+        awake.wait()
 
 
-def _whole(reply: RouteResponse) -> bytes:
+def body_in(reply: RouteResponse) -> bytes:
+    """Return the whole body of a reply."""
     return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -27,6 +26,7 @@ from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore
 
 from genai_batch.server.rows import Row, lines_in, rows_in
+from genai_batch.work import body_in, sleep
 from genai_host.api import (
     Cancellation,
     Job,
@@ -251,23 +251,15 @@ class _Run:
                 )
             if not _may_succeed_later(row, reply) or attempt == _ATTEMPTS - 1:
                 break
-            self._sleep(_seconds_until(reply, 2.0**attempt), ending)
+            sleep(self._its.host.clock, _seconds_until(reply, 2.0**attempt), ending)
             if ending.is_cancelled():
                 break
-        body = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
         response = {
             "status_code": reply.status,
             "request_id": request_id,
-            "body": _json_or_text(body),
+            "body": _json_or_text(body_in(reply)),
         }
         return self._result(row, response=response, is_error=reply.status >= 400)
-
-    def _sleep(self, seconds: float, ending: Cancellation) -> None:
-        """Sleep by the host's clock, until the batch ends."""
-        awake = threading.Event()
-        clock = self._its.host.clock
-        with ending.on_cancel(awake.set), clock.call_later(seconds, awake.set):
-            awake.wait()
 
     def _refusal(self, row: Row, code: str, message: str) -> _Result:
         return self._result(row, error={"code": code, "message": message}, is_error=True)
