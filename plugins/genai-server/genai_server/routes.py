@@ -25,11 +25,9 @@ def _route(at: str, handler: str, **options: Any) -> HttpRoute:
 
 
 PAGE: Routes = (
-    _route("GET /", "page.assets:Assets.page", max_body_size=0, rate_limited=False),
-    _route("GET /page", "page.assets:Assets.page", max_body_size=0, rate_limited=False),
-    _route(
-        "GET /page/assets/{name}", "page.assets:Assets.asset", max_body_size=0, rate_limited=False
-    ),
+    _route("GET /", "page:Assets.page", max_body_size=0, rate_limited=False),
+    _route("GET /page", "page:Assets.page", max_body_size=0, rate_limited=False),
+    _route("GET /page/assets/{name}", "page:Assets.asset", max_body_size=0, rate_limited=False),
     _route("POST /page/markdown", "page.markdown:render", rate_limited=False),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import requests
-from genai_server.page.assets import POLICY
+from genai_server.page import POLICY
 from genai_server.page.markdown import MOST_LETTERS, tree, trees, web_address
 from genai_server.routes import PAGE
 from hypothesis import given, strategies as st
