@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from genai_feature_assistants.service.service import JOBS
+from genai_feature_assistants.service import JOBS
 
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import NotFound, ValidationError

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.service import AssistantsService
+from genai_feature_assistants.service import AssistantsService
 from genai_server.native.idempotency import Replies
 
 from genai_host import Host

@@ -23,7 +23,7 @@ from unittest import mock
 import genai_feature_agent
 import genai_feature_assistants
 import genai_feature_chat
-from genai_feature_assistants.service.service import AssistantsService
+from genai_feature_assistants.service import AssistantsService
 from genai_server.routes import own_routes
 from sqlalchemy import Engine, create_engine
 

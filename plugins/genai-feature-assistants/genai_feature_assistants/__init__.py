@@ -88,7 +88,7 @@ def genai_http_routes() -> Iterable[HttpRoute]:
             yield HttpRoute(
                 method,  # type: ignore[arg-type] # they are those of the table above
                 f"/v1{path}",
-                f"genai_feature_assistants.service.service:AssistantsService.{name}",
+                f"genai_feature_assistants.service:AssistantsService.{name}",
                 max_body_size=_BODY,
                 rate_limited=method != "GET",  # runs are polled
                 # with one handler, the worker that continues runs is loaded

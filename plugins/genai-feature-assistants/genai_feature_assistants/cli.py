@@ -34,7 +34,7 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_feature_assistants.service.service import AssistantsService
+    from genai_feature_assistants.service import AssistantsService
     from genai_host.api import CommandState, HostServices
 
 _USER = "genai_feature_assistants.user"
@@ -368,7 +368,7 @@ def _host(ctx: click.Context) -> HostServices:
 
 @contextmanager
 def _service(ctx: click.Context) -> Iterator[AssistantsService]:
-    from genai_feature_assistants.service.service import AssistantsService
+    from genai_feature_assistants.service import AssistantsService
 
     service = AssistantsService(_host(ctx))
     try:

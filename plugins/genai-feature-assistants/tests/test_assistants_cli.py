@@ -13,7 +13,7 @@ from typing import Any
 import genai_feature_assistants
 import pytest
 from genai_feature_assistants.cli import RunPrinter
-from genai_feature_assistants.service.service import AssistantsService
+from genai_feature_assistants.service import AssistantsService
 from genai_wire_openai.server.objects import ObjectStore
 
 from genai_host import Config, api
