@@ -56,6 +56,7 @@ class AssistantsService:
             self.assistants,
             self.threads,
             self.messages,
+            resources=resources,
             states=states,
             tools=tools,
             worker=self._worker,

@@ -20,26 +20,24 @@ from genai_host.errors import ValidationError
 MOST_PAIRS = 16
 MOST_CODE_FILES = 20
 
-_METADATA_KEY, _METADATA_VALUE = 64, 512
+_KEY, _TEXT = 64, 512  # characters in metadata and attributes
 _NAME = 64
 _KINDS = ("code_interpreter", "file_search", "function")
 _CHOICES = ("none", "auto", "required")
 
 
-def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
+def metadata_in(given: JsonReader) -> dict[str, str]:
     """Return at most 16 pairs, of 64 and 512 characters. Raises `ValidationError`."""
-    found = given.mapping(name) or {}
+    found = given.mapping("metadata") or {}
+    path = given.at("metadata")
     if len(found) > MOST_PAIRS:
-        raise ValidationError(f"{name} must have at most {MOST_PAIRS} pairs", path=given.at(name))
+        raise ValidationError(f"metadata must have at most {MOST_PAIRS} pairs", path=path)
     for key, value in found.items():
-        if len(key) > _METADATA_KEY:
+        if len(key) > _KEY:
+            raise ValidationError(f"a key must have at most {_KEY} characters", path=path)
+        if not isinstance(value, str) or len(value) > _TEXT:
             raise ValidationError(
-                f"a key must have at most {_METADATA_KEY} characters", path=given.at(name)
-            )
-        if not isinstance(value, str) or len(value) > _METADATA_VALUE:
-            raise ValidationError(
-                f"a value must be a string of at most {_METADATA_VALUE} characters",
-                path=f"{given.at(name)}.{key}",
+                f"a value must be a string of at most {_TEXT} characters", path=f"{path}.{key}"
             )
     return dict(found)
 
@@ -183,7 +181,6 @@ def truncation_in(given: JsonReader) -> dict[str, Any]:
     return {"type": kind, "last_messages": last if kind == "last_messages" else None}
 
 
-_KEY, _TEXT = 64, 512
 _DEPTH = 10
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {

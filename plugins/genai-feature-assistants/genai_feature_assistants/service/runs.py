@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from genai_wire_openai.server.objects import Object, new_id, shown
 
-from genai_feature_assistants.service.assistants import Assistants
+from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.fields import (
     choice_in,
     format_in,
@@ -150,6 +150,7 @@ class Runs:
         threads: Threads,
         messages: Messages,
         *,
+        resources: Resources,
         states: RunStates,
         tools: RunTools,
         worker: BackgroundWorker,
@@ -159,6 +160,7 @@ class Runs:
         self._assistants = assistants
         self._threads = threads
         self._messages = messages
+        self._resources = resources
         self._states = states
         self._tools = tools
         self._worker = worker
@@ -266,7 +268,7 @@ class Runs:
         run = read_run(given, assistant, now, content=wants_content(request))
         run["thread_id"] = thread["id"]
         if "tool_resources" in given:
-            assistant = {**assistant, "tool_resources": self._threads.resources_in(user, given)}
+            assistant = {**assistant, "tool_resources": self._resources.read(user, given)}
         self._must_run(run["model"])
         searched = resources_of(assistant, thread)["stores"] or attached_to(messages, SEARCH)
         self._tools.must_have(run["tools"], searched)

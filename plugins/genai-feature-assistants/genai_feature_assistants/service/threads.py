@@ -115,10 +115,6 @@ class Threads:
         self.append_messages(user, thread["id"], messages)
         return self.get(user, thread["id"])
 
-    def resources_in(self, user: str, given: JsonReader) -> dict[str, Any]:
-        """Return the resources of tools of a request. Raises `ValidationError`."""
-        return self._resources.read(user, given)
-
     def append_messages(
         self, user: str, thread: str, messages: Sequence[MessageText]
     ) -> list[Object]:
