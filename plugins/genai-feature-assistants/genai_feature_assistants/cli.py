@@ -326,10 +326,7 @@ def _print_sources(
     """Print the citations and the created files below the answer, or all of it as JSON."""
 
     def described(text: str, file: str) -> dict[str, str]:
-        try:
-            name = service.files.get(_user(ctx), file)["filename"]
-        except NotFound:
-            name = file
+        name = service.files.name(_user(ctx), file, file)
         return {"text": text, "file_id": file, "filename": name}
 
     def annotated(kind: str) -> list[dict[str, str]]:

@@ -40,7 +40,7 @@ class AssistantsService:
         self.files = Files(host)
         self._worker = host.jobs(JOBS).worker()
         self.store_files = StoreFiles(host, self.files, self._worker)
-        self.vector_stores = VectorStores(host, self.store_files)
+        self.vector_stores = VectorStores(host, self.files, self.store_files)
         resources = Resources(self.files, self.vector_stores)
         self.assistants = Assistants(host, resources)
         self.messages = Messages(host, self.files)
@@ -49,7 +49,7 @@ class AssistantsService:
             host, self.messages, resources, self.vector_stores, self.store_files, states
         )
         self.steps = RunSteps(host)
-        tools = RunTools(host, self.files, self.vector_stores, self.store_files)
+        tools = RunTools(host, self.files, self.vector_stores)
         streams = Streams()
         self.runs = Runs(
             host,

@@ -179,7 +179,8 @@ class Messages:
 
     def _message(self, user: str, message: Object) -> Message:
         parts = [self._part(user, block) for block in message["content"]]
-        names = [self._name(user, each["file_id"]) for each in message["attachments"] or ()]
+        ids = [each["file_id"] for each in message["attachments"] or ()]
+        names = [self._files.name(user, id, id) for id in ids]
         if names:
             parts.append(Text(f"\n[attached: {', '.join(names)}]"))
         return Message(message["role"], parts)
@@ -190,7 +191,7 @@ class Messages:
             return Text(block["text"]["value"])
         if kind == "image_file":
             id = block[kind]["file_id"]
-            name = self._name(user, id)
+            name = self._files.name(user, id)
             try:
                 data = self._files.data(user, id)
             except NotFound:
@@ -201,13 +202,6 @@ class Messages:
         if not head.startswith("data:") or not comma:
             return Image(url=url)
         return Image(bytes_of(data, "$.url"), head[len("data:") :].partition(";")[0])
-
-    def _name(self, user: str, file: str) -> str:
-        try:
-            name: str = self._files.get(user, file)["filename"]
-        except NotFound:
-            return file
-        return name
 
     def _shelf(self, request: RouteRequest) -> ObjectStore:
         thread = request.parameters["thread"]

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 from genai_wire_openai.server.files import Files
 
-from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import CancelToken, Image, ToolOutput, read_json
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, NotFound, ValidationError
@@ -217,13 +216,10 @@ class CallResult:
 class RunTools:
     """The tools that the server itself runs."""
 
-    def __init__(
-        self, host: HostServices, files: Files, stores: VectorStores, store_files: StoreFiles
-    ) -> None:
+    def __init__(self, host: HostServices, files: Files, stores: VectorStores) -> None:
         self._host = host
         self._files = files
         self._stores = stores
-        self._store_files = store_files
 
     def must_have(self, tools: Sequence[Mapping[str, Any]], stores: Sequence[str]) -> None:
         """Raise `ValidationError` for a tool that cannot run."""
@@ -292,7 +288,7 @@ class RunTools:
         except GenaiError as error:
             output = f"the search failed: {error.message}"
             return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details})
-        names = {hit.key: self._store_files.name_of(user, hit.key) for hit in hits}
+        names = {hit.key: self._files.name(user, hit.key) for hit in hits}
         details["results"] = [
             {
                 "file_id": hit.key,

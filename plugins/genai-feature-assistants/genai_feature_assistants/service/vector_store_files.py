@@ -14,7 +14,7 @@ from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.fields import attributes_in
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
-from genai_host.errors import NotFound, ValidationError
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_host.api import BackgroundWorker, HostServices
@@ -139,14 +139,6 @@ class StoreFiles:
     def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
         """Raise `ValidationError` for a file that does not exist; `path` is its place."""
         self._files.must_be(user, dict.fromkeys(files, path))
-
-    def name_of(self, user: str, file: str) -> str:
-        """Return the name of a file; empty if it was deleted."""
-        try:
-            name: str = self._files.get(user, file)["filename"]
-        except NotFound:
-            return ""
-        return name
 
     def forget_all(self, user: str, store: str) -> None:
         """Remove all files of a vector store that is deleted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 from genai_feature_assistants.service.fields import (
@@ -39,8 +40,9 @@ _STATES = ("in_progress", "completed", "failed", "cancelled")
 class VectorStores:
     """The vector stores of all users."""
 
-    def __init__(self, host: HostServices, store_files: StoreFiles) -> None:
+    def __init__(self, host: HostServices, files: Files, store_files: StoreFiles) -> None:
         self._host = host
+        self._files = files
         self._store_files = store_files
         self._held = Held()
 
@@ -109,7 +111,7 @@ class VectorStores:
         data = [
             {
                 "file_id": hit.key,
-                "filename": self._store_files.name_of(request.user, hit.key),
+                "filename": self._files.name(request.user, hit.key),
                 "score": hit.score,
                 "attributes": shelf_of(self._host, request.user, store).get(hit.key)["attributes"],
                 "content": [{"type": "text", "text": hit.text}],

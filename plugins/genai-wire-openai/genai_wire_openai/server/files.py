@@ -199,6 +199,11 @@ class Files:
         """Return a file. Raises `Missing`."""
         return self._shelf(user).get(id)
 
+    def name(self, user: str, id: str, usual: str = "") -> str:
+        """Return the name of a file; `usual` if it was deleted."""
+        found = self._shelf(user).find(id)
+        return usual if found is None else str(found["filename"])
+
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:
         """Check that files exist.
 
