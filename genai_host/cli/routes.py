@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 import click
 
@@ -46,7 +47,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     "--operation",
     cls=RenamedOption,
     former="--for",
-    type=click.Choice(["chat", "complete", "embed", "moderate", "transcribe", "count"]),
+    type=click.Choice(get_args(Operation)),
     default="chat",
     show_default=True,
     help="Operation that the model must support.",

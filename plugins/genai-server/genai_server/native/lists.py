@@ -5,10 +5,10 @@ Users see only their own usage and budgets. The operator of the server sees thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC
-from typing import Any
+from typing import Any, cast, get_args
 
 from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response
 from genai_host.api.settings import settings_schema
@@ -55,14 +55,7 @@ def _user_in(request: RouteRequest) -> str | None:
 
 
 _MOST_ROUTES = 1000
-_OPERATIONS: Mapping[str, Operation] = {
-    "chat": "chat",
-    "complete": "complete",
-    "embed": "embed",
-    "moderate": "moderate",
-    "transcribe": "transcribe",
-    "count": "count",
-}
+_OPERATIONS = get_args(Operation)
 
 
 def about(request: RouteRequest, host: Host) -> RouteResponse:
@@ -141,7 +134,7 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
             f"operation must be one of {', '.join(_OPERATIONS)}", path="?operation"
         )
     if model:
-        explained = host.probe().explain(model, provider or None, _OPERATIONS[asked])
+        explained = host.probe().explain(model, provider or None, cast("Operation", asked))
         found = [(each.model.name, each.name, each) for each in explained]
     else:
         found = [

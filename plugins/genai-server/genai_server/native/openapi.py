@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from attrs import field, frozen
 
-from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api import Operation, RouteRequest, RouteResponse, json_response
 from genai_host.host import Host
 from genai_host.util.names import __version__
 from genai_server.native.schemas import SCHEMAS
@@ -89,7 +89,7 @@ ENDPOINTS: Mapping[str, RouteDescription] = {
         query={
             "model": _TEXT,
             "provider": _TEXT,
-            "operation": {"enum": ["chat", "complete", "embed", "moderate", "transcribe", "count"]},
+            "operation": {"enum": list(get_args(Operation))},
             "runs": _FLAG,
         },
     ),
