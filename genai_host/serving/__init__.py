@@ -44,7 +44,6 @@ from genai_host.serving.completion import (
 from genai_host.serving.memory import (
     DocumentCollection as DocumentCollection,
     MemoryCache as MemoryCache,
-    StoredDocument as StoredDocument,
 )
 from genai_host.serving.models import (
     FEATURE as FEATURE,

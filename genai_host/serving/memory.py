@@ -8,35 +8,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from genai_host.api.json_text import read_json, write_long_json
+from genai_host.api.storage import Document
 from genai_host.errors import Conflict, LimitExceeded, NotFound
-
-
-class StoredDocument(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def value(self) -> Mapping[str, Any]: ...
 
 
 class DocumentCollection(Protocol):
     """Documents of one owner in one collection; see `genai_host.store.documents`."""
 
-    def get(self, id: str) -> StoredDocument: ...
+    def get(self, id: str) -> Document: ...
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int: ...
     def delete(self, id: str) -> bool: ...
 
 
 class _Held(NamedTuple):
-    id: str
     version: int
     data: bytes
-
-    @property
-    def value(self) -> Mapping[str, Any]:
-        value: Mapping[str, Any] = read_json(self.data)
-        return value
 
 
 _Key = tuple[str, str, str]  # owner, collection, id
@@ -58,12 +44,13 @@ class MemoryCache:
     def shelf(self, owner: str, collection: str) -> DocumentCollection:
         return _MemoryShelf(self, owner, collection)
 
-    def get(self, key: _Key) -> _Held:
+    def get(self, key: _Key) -> Document:
         with self._lock:
             if key not in self._held:
                 raise NotFound(f"no document {key[2]} in {key[1]}")
             self._held.move_to_end(key)
-            return self._held[key]
+            version, data = self._held[key]
+        return Document(key[2], version, read_json(data))
 
     def put(self, key: _Key, value: Mapping[str, Any], expect: int | None) -> int:
         """Save a document, unless it is too large, and return its version. Raises `LimitExceeded`
@@ -82,7 +69,7 @@ class MemoryCache:
                     )
                 return version
             self._remove(key)
-            self._held[key] = _Held(key[2], version + 1, data)
+            self._held[key] = _Held(version + 1, data)
             self._used += len(data)
             while self._used > self._size:
                 self._remove(next(iter(self._held)))
@@ -104,7 +91,7 @@ class _MemoryShelf:
         self._owner = owner
         self._collection = collection
 
-    def get(self, id: str) -> _Held:
+    def get(self, id: str) -> Document:
         return self._memory.get((self._owner, self._collection, id))
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:

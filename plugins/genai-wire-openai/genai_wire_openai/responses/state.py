@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from genai_host import Host
+from genai_host.api import Document
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
-from genai_host.serving import DocumentCollection, MemoryCache, StoredDocument, warn_unrecorded
+from genai_host.serving import DocumentCollection, MemoryCache, warn_unrecorded
 from genai_wire_openai.responses.fields import (
     ConversationNotFound,
     Fields,
@@ -107,9 +108,7 @@ class ResponseStore:
         shelf, _ = self._found(user, collection, id)
         shelf.delete(id)
 
-    def _found(
-        self, user: str, collection: str, id: str
-    ) -> tuple[DocumentCollection, StoredDocument]:
+    def _found(self, user: str, collection: str, id: str) -> tuple[DocumentCollection, Document]:
         if is_id(id):
             for shelf in self._shelves(user, collection):
                 try:
