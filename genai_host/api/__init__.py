@@ -72,6 +72,7 @@ from genai_host.api.dialects import (
     list_in as list_in,
     malformed as malformed,
     object_in as object_in,
+    objects_in as objects_in,
     picture_in_words as picture_in_words,
     read_event as read_event,
     read_object as read_object,

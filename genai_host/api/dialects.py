@@ -135,6 +135,18 @@ def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
     return [each for each in value if each is not None] if None in value else value
 
 
+def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A field that is a list of objects, as `list_in`.
+
+    Raises:
+        MalformedReply: It has another type.
+    """
+    found = list_in(data, name)
+    if not all(isinstance(each, dict) for each in found):
+        raise malformed(f"{name} is not a list of objects")
+    return found
+
+
 def string_in(data: Mapping[str, Any], name: str) -> str:
     """A field that is a string; empty if it is missing or null.
 

@@ -15,7 +15,6 @@ from genai_wire_gemini.dialect.generate_content import (
     GeminiCountTokens,
     GenerateContent,
 )
-from genai_wire_gemini.dialect.replies import objects_in
 
 from genai_host.api import (
     CancelToken,
@@ -24,6 +23,7 @@ from genai_host.api import (
     ListedModel,
     Services,
     malformed,
+    objects_in,
     string_in,
 )
 from genai_vendor_gemini import GeminiSettings

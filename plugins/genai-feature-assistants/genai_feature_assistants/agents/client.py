@@ -21,8 +21,8 @@ from genai_host.api import (
     ProviderReply,
     StreamEvent,
     error_of_reply,
-    list_in,
     malformed,
+    objects_in,
     read_object,
     read_sse,
     string_in,
@@ -148,9 +148,7 @@ class ServiceClient:
         after: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
             page = self.get(path, limit=_PAGE, order=order, **query, **after)
-            found = list_in(page, "data")
-            if not all(isinstance(each, dict) for each in found):
-                raise malformed("data contains an item that is not an object")
+            found = objects_in(page, "data")
             yield from found
             last = string_in(page, "last_id") or (string_in(found[-1], "id") if found else "")
             if not page.get("has_more") or not found or after == {"after": last}:

@@ -25,6 +25,7 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
+    objects_in,
     string_in,
 )
 from genai_host.errors import UnsupportedPart, ValidationError
@@ -209,7 +210,7 @@ def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
         raise malformed(f"a message has the role {role!r:.40}")
     return AgentMessage(
         "user" if role == "user" else "assistant",
-        tuple(_read_parts(list_in(data, "content"))),
+        tuple(_read_parts(objects_in(data, "content"))),
         name=name if role == "assistant" else "",
         id=string_in(data, "id"),
         thread_id=string_in(data, "thread_id"),
@@ -218,11 +219,9 @@ def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
     )
 
 
-def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
+def _read_parts(content: Iterable[Mapping[str, Any]]) -> Iterable[Part]:
     """Yield the parts of a message. Unknown kinds are left out."""
     for each in content:
-        if not isinstance(each, Mapping):
-            raise malformed("a part of a message is not an object")
         kind = each.get("type")
         if kind == "text":
             text = object_in(each, "text")

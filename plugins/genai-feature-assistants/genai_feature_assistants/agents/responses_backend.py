@@ -52,6 +52,7 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
+    objects_in,
     read_tool_call,
     string_in,
 )
@@ -115,18 +116,12 @@ class _Run(BackendRun):
         if self.state.get("status") != "completed":
             raise run_error(self.state, self.order)
 
-    def _items(self) -> list[Wire]:
-        found = list_in(self.state, "output")
-        if not all(isinstance(each, dict) for each in found):
-            raise malformed("output contains an item that is not an object")
-        return found
-
     def _calls(self) -> list[ToolCall]:
         return [
             read_tool_call(
                 string_in(each, "call_id"), string_in(each, "name"), each.get("arguments")
             )
-            for each in self._items()
+            for each in objects_in(self.state, "output")
             if each.get("type") == "function_call"
         ]
 
@@ -134,10 +129,10 @@ class _Run(BackendRun):
         """Yield calls, code and messages, in this order."""
         if calls:
             yield self.step_messages.asked(calls)
-        for item in self._items():
+        for item in objects_in(self.state, "output"):
             if item.get("type") == "code_interpreter_call":
                 yield self.step_messages.message([read_code(item)], id=string_in(item, "id"))
-        for item in self._items():
+        for item in objects_in(self.state, "output"):
             if item.get("type") == "message":
                 parts = list(read_parts(item))
                 yield self.step_messages.message(parts, id=string_in(item, "id"))

@@ -37,6 +37,7 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
+    objects_in,
     read_json,
     string_in,
     write_json,
@@ -146,9 +147,7 @@ def read_item(item: Mapping[str, Any], thread_id: str) -> AgentMessage | None:
 
 def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the parts of a message. Unknown kinds are left out."""
-    for each in list_in(item, "content"):
-        if not isinstance(each, Mapping):
-            raise malformed("a part of a message is not an object")
+    for each in objects_in(item, "content"):
         kind = each.get("type")
         if kind in ("input_text", "output_text", "text"):
             yield read_text(string_in(each, "text"), list_in(each, "annotations"))

@@ -45,6 +45,7 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
+    objects_in,
     one_line,
     read_object,
     read_tool_call,
@@ -293,9 +294,7 @@ class StepMessages:
         before.
         """
         id = string_in(step, "id")
-        for call in list_in(object_in(step, "step_details"), "tool_calls"):
-            if not isinstance(call, Mapping):
-                raise malformed("a tool call is not an object")
+        for call in objects_in(object_in(step, "step_details"), "tool_calls"):
             kind = call.get("type")
             if kind == "code_interpreter":
                 yield self.message([_code(object_in(call, "code_interpreter"))], id=id)

@@ -37,6 +37,7 @@ from genai_host.api import (
     malformed,
     message_in,
     object_in,
+    objects_in,
     read_event,
     read_finish,
     read_json,
@@ -152,9 +153,7 @@ def _blocks_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     blocks = message["content"]
     if isinstance(blocks, str):  # sent by some servers
         return [{"type": "text", "text": blocks}]
-    if not all(isinstance(block, dict) for block in list_in(message, "content")):
-        raise malformed("a block is not an object")
-    return list_in(message, "content")
+    return objects_in(message, "content")
 
 
 def _unknown(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,10 +42,10 @@ from genai_host.api import (
     extra_of,
     finish_word,
     id_in,
-    list_in,
     malformed,
     message_in,
     object_in,
+    objects_in,
     read_event,
     read_finish,
     read_json,
@@ -94,14 +94,6 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
     except ValueError as error:
         raise malformed(f"it is not JSON: {error}") from error
     return [read_object(write_json(value)) for value in values]
-
-
-def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return a list of objects; empty if it is missing. Raises `MalformedReply`."""
-    value = list_in(data, name)
-    if not all(isinstance(each, dict) for each in value):
-        raise malformed(f"{name} is not a list of objects")
-    return value
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:

@@ -46,6 +46,7 @@ from genai_host.api import (
     malformed,
     merged_extra,
     object_in,
+    objects_in,
     picture_in_words,
     read_finish,
     read_tool_call,
@@ -150,9 +151,7 @@ class OllamaDecoder:
         return object_in(data, "message")
 
     def _new_calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:
-        for data in list_in(message, "tool_calls"):
-            if not isinstance(data, dict):
-                raise malformed("a tool call is not an object")
+        for data in objects_in(message, "tool_calls"):
             function = data if "name" in data else object_in(data, "function")
             name, arguments = string_in(function, "name"), function.get("arguments")
             unknown = unknown_fields(data, _IN_CALL)

@@ -11,8 +11,8 @@ from genai_host.api import (
     id_in,
     index_in,
     list_in,
-    malformed,
     object_in,
+    objects_in,
     read_tool_call,
     string_in,
     text_in,
@@ -110,9 +110,7 @@ def _text_of(part: Any) -> str:
 
 
 def _read_calls(message: Mapping[str, Any]) -> Iterator[WireCall]:
-    for call in list_in(message, "tool_calls"):
-        if not isinstance(call, dict):
-            raise malformed("a tool call is not an object")
+    for call in objects_in(message, "tool_calls"):
         is_custom = bool(object_in(call, "custom"))
         is_custom = is_custom or (call.get("type") == "custom" and not call.get("function"))
         known = _IN_CUSTOM if is_custom else _IN_FUNCTION

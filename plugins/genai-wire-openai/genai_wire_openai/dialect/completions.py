@@ -26,8 +26,8 @@ from genai_host.api import (
     error_of_reply,
     finish_word,
     index_in,
-    list_in,
     malformed,
+    objects_in,
     parameter,
     read_finish,
     standard_parameters,
@@ -178,11 +178,9 @@ def _completion(text: str, finish: str, **more: Any) -> Completion:
     return Completion(Message("assistant", text), normal, vendor_finish=finish, **more)
 
 
-def _choices_in(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    choices = list_in(data, "choices")
+def _choices_in(data: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    choices = objects_in(data, "choices")
     for choice in choices:
-        if not isinstance(choice, dict):
-            raise malformed("a choice is not an object")
         error = error_in(choice)
         if error is not None:
             raise error

@@ -32,6 +32,7 @@ from genai_host.api import (
     list_in,
     malformed,
     object_in,
+    objects_in,
     read_finish,
     read_tool_call,
     string_in,
@@ -98,9 +99,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         raise GenerationError("the model gave no answer", reason=status)
     content: list[Part] = []
     refused = False
-    for at, item in enumerate(list_in(data, "output")):
-        if not isinstance(item, dict):
-            raise malformed("an item of the output is not an object")
+    for at, item in enumerate(objects_in(data, "output")):
         content += _read_item(item, at)
         refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
