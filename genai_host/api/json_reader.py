@@ -120,6 +120,13 @@ class JsonReader:
             raise self.wrong(name, "not a string")
         return value
 
+    def required_text(self, name: str) -> str:
+        """A string that must be given, and must not be empty."""
+        value = self.text(name)
+        if not value:
+            raise ValidationError(f"{name} is missing", path=self.at(name))
+        return value
+
     def text_or_none(self, name: str, most: int | None = None) -> str | None:
         """A string of at most `most` characters; None if it is missing."""
         value = self.text(name)

@@ -67,6 +67,13 @@ class TestFields:
         with wrong(path="$.a"):
             getattr(JsonReader({"a": 1}, "$"), read)("a", *bounds)
 
+    def test_a_required_text(self) -> None:
+        given = JsonReader({"a": "abc", "b": ""}, "$")
+        assert given.required_text("a") == "abc"
+        for name in "bc":
+            with wrong(path=f"$.{name}"):
+                given.required_text(name)
+
     def test_a_text_or_none(self) -> None:
         given = JsonReader({"a": "abc", "b": ""}, "$")
         assert [given.text_or_none(name, 3) for name in "abc"] == ["abc", "", None]

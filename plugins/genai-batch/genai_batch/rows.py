@@ -147,9 +147,7 @@ def _row(number: int, line: bytes) -> BatchRow:
 
 
 def _own(given: JsonReader) -> dict[str, Any]:
-    prompt = given.text("prompt")
-    if not prompt:
-        raise ValidationError("prompt is missing", path="$.prompt")
+    prompt = given.required_text("prompt")
     asked = {name: given.text(name) for name in ("system", "model", "provider")}
     parameters = dict(given.mapping("parameters") or {})
     given.nothing_else()

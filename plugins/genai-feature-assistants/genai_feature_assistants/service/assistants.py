@@ -96,8 +96,7 @@ class Assistants:
 
     def create(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
-        if not given.text("model"):
-            raise ValidationError("model is missing", path="$.model")
+        given.required_text("model")
         shelf = self._shelf(request.user)
         usual: dict[str, Any] = {
             "id": new_id("asst"),

@@ -263,7 +263,7 @@ class Runs:
             Missing: The assistant does not exist.
         """
         user = request.user
-        assistant = self._assistant(user, given)
+        assistant = self._assistants.get(user, given.required_text("assistant_id"))
         now = int(self._host.clock.now().timestamp())
         run = read_run(given, assistant, now, content=wants_content(request))
         run["thread_id"] = thread["id"]
@@ -286,12 +286,6 @@ class Runs:
         except GenaiError as error:
             self._states.end(user, run, "failed", last_error=last_error(error))
             raise
-
-    def _assistant(self, user: str, given: JsonReader) -> Object:
-        id = given.text("assistant_id")
-        if not id:
-            raise ValidationError("assistant_id is missing", path="$.assistant_id")
-        return self._assistants.get(user, id)
 
     def _must_run(self, model: str) -> None:
         try:

@@ -218,10 +218,7 @@ _Wanted = tuple[str, "dict[str, Any] | None", "dict[str, Any]"]
 
 def _file_in(given: JsonReader) -> _Wanted:
     """Return the id of a file, its chunking, and its attributes. Raises `ValidationError`."""
-    file = given.text("file_id")
-    if not file:
-        raise ValidationError("file_id is missing", path=given.at("file_id"))
-    return file, chunking_in(given), attributes_in(given)
+    return given.required_text("file_id"), chunking_in(given), attributes_in(given)
 
 
 def _batch_in(given: JsonReader) -> list[_Wanted]:

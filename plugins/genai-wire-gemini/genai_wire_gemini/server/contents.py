@@ -225,7 +225,7 @@ def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) ->
 
 
 def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
-    name = _name(given)
+    name = given.required_text("name")
     id = pairing.call(given.text("id"), name)
     call = ToolCall(id, name, given.mapping("args") or {})
     given.refuse("partialArgs", "willContinue")
@@ -233,7 +233,7 @@ def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
 
 
 def _result(given: JsonReader, pairing: Pairing) -> tuple[ToolResult, list[File]]:
-    id, name = pairing.result(given.text("id"), _name(given), given.path)
+    id, name = pairing.result(given.text("id"), given.required_text("name"), given.path)
     response = given.mapping("response") or {}
     given.refuse("willContinue", "scheduling")
     shown = [evolve(_shown(each), extra=each.extra_fields()) for each in given.objects("parts")]
@@ -253,13 +253,6 @@ def _shown(given: JsonReader) -> Image | File:
     raise ValidationError(
         "a part of a functionResponse must be inlineData or fileData", path=given.path
     )
-
-
-def _name(given: JsonReader) -> str:
-    name = given.text("name")
-    if not name:
-        raise ValidationError("name is missing", path=given.at("name"))
-    return name
 
 
 def _data(given: JsonReader) -> Image | File:

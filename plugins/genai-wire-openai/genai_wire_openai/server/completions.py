@@ -65,9 +65,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     there is a suffix.
     """
     body = body_of(request)
-    model = body.text("model")
-    if not model:
-        raise ValidationError("model is missing", path="$.model")
+    model = body.required_text("model")
     prompts, suffix = _prompts(body), body.text("suffix")
     is_streamed = bool(body.flag("stream"))
     options = body.object("stream_options")

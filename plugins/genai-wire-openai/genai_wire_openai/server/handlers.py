@@ -85,9 +85,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     if passed is not None:
         return passed
     body = body_of(request)
-    model = body.text("model")
-    if not model:
-        raise ValidationError("model is missing", path="$.model")
+    model = body.required_text("model")
     carry(body, host, model)
     tools, choice = chosen(body, tools_in(body))
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
@@ -294,9 +292,7 @@ _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
 def embed(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer with one vector per text."""
     body = body_of(request)
-    model = body.text("model")
-    if not model:
-        raise ValidationError("model is missing", path="$.model")
+    model = body.required_text("model")
     texts = _texts(body)
     form = body.choice("encoding_format", ("float", "base64"), "float")
     size = body.whole("dimensions")

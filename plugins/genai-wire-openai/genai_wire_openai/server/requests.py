@@ -352,9 +352,7 @@ def _custom(given: JsonReader) -> ToolSchema:
         grammar = form.object("grammar")
         if grammar is None:
             raise ValidationError("grammar is missing", path=form.path)
-        definition = grammar.text("definition")
-        if not definition:
-            raise ValidationError("definition is missing", path=grammar.at("definition"))
+        definition = grammar.required_text("definition")
         description = with_grammar(description, grammar.text("syntax"), definition)
     return offered_tool(given.text("name"), description, PARAMETERS, given.path)
 
