@@ -84,7 +84,6 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (BudgetExceeded, 429),
     (LimitExceeded, 422),
     (RateLimited, 429),
-    (Interrupted, 503),
     (ServiceUnavailable, 503),
     (ProviderTimeout, 504),
     (ProviderError, 502),
