@@ -43,6 +43,7 @@ from genai_host.serving import (
 )
 from genai_wire_openai.server.handlers import NEUTRAL, carry, parameters_in
 from genai_wire_openai.server.replies import FINISH_REASONS, error_event, usage_object
+from genai_wire_openai.server.requests import texts_or_tokens
 
 _DIALECT = "openai-completions"
 """Name of the dialect of this format."""
@@ -156,18 +157,9 @@ def _by_chat(
 
 
 def _prompts(body: JsonReader) -> _Prompts:
-    """The prompts, each of them a text or token IDs."""
-    given = body.raw("prompt")
-    prompts = [given] if isinstance(given, str) else body.values("prompt")
-    if prompts and all(type(each) is int for each in prompts):
-        prompts = [prompts]
+    prompts = texts_or_tokens(body, "prompt")
     if not prompts:
         raise ValidationError("prompt is missing", path=body.at("prompt"))
-    for prompt in prompts:
-        is_tokens = isinstance(prompt, list) and all(type(each) is int for each in prompt)
-        if prompt == [] or not (is_tokens or isinstance(prompt, str)):
-            message = "must be a text, or a list of token IDs"
-            raise ValidationError(message, path=body.at("prompt"))
     return prompts
 
 

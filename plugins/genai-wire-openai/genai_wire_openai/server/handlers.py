@@ -51,7 +51,7 @@ from genai_host.serving import (
 from genai_wire_openai.custom_tools import names_in
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
-from genai_wire_openai.server.requests import chosen, messages_in, tools_in
+from genai_wire_openai.server.requests import chosen, messages_in, texts_or_tokens, tools_in
 from genai_wire_openai.unknown_fields import drop_unsent
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -323,22 +323,14 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
-    """The texts to embed; some clients send token IDs instead."""
-    given = body.raw("input")
-    texts = [given] if isinstance(given, str) else body.values("input")
-    if texts and all(type(each) is int for each in texts):
-        texts = [texts]
+    """The texts to embed."""
+    texts = texts_or_tokens(body, "input")
     if not 0 < len(texts) <= _MOST:
         raise ValidationError(
             f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
         )
-    for text in texts:
-        is_tokens = isinstance(text, list) and all(type(each) is int for each in text)
-        if not is_tokens and not isinstance(text, str):
-            message = "must be a text, or a list of token IDs"
-            raise ValidationError(message, path=body.at("input"))
-        if not text:
-            raise ValidationError("texts must not be empty", path=body.at("input"))
+    if not all(texts):
+        raise ValidationError("texts must not be empty", path=body.at("input"))
     return texts
 
 

@@ -48,24 +48,38 @@ NEUTRAL = ("annotations", "cache_control", "id")
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
 
-def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
+def parts_in(given: JsonReader) -> list[Part]:
     """Read the content of a message: a text or a list of parts. Raises `ValidationError`."""
-    content = given.raw(name)
+    content = given.raw("content")
     if content is None:
         return []
     if isinstance(content, str):
         return [Text(content)] if content else []
-    return [_part_with_extra(each) for each in given.objects(name)]
+    return [_part_with_extra(each) for each in given.objects("content")]
 
 
-def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
+def texts_in(given: JsonReader) -> list[Text]:
     """Read content that may have only text. Raises `ValidationError`."""
     found = []
-    for part in parts_in(given, name):
+    for part in parts_in(given):
         if not isinstance(part, Text):
-            raise ValidationError("only text is supported here", path=given.at(name))
+            raise ValidationError("only text is supported here", path=given.at("content"))
         found.append(part)
     return found
+
+
+def texts_or_tokens(body: JsonReader, name: str) -> Sequence[str | Sequence[int]]:
+    """Read a text or a list of them; some clients send token IDs instead of a text. Raises
+    `ValidationError`."""
+    given = body.raw(name)
+    texts = [given] if isinstance(given, str) else body.values(name)
+    if texts and all(type(each) is int for each in texts):
+        texts = [texts]
+    for text in texts:
+        is_tokens = isinstance(text, list) and all(type(each) is int for each in text)
+        if text == [] or not (is_tokens or isinstance(text, str)):
+            raise ValidationError("must be a text, or a list of token IDs", path=body.at(name))
+    return texts
 
 
 def _part_with_extra(given: JsonReader) -> Part:
