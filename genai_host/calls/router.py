@@ -25,7 +25,7 @@ from genai_host.catalog.prices import Prices
 from genai_host.config import Config, ModelConfig
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.plugins.observers import Observers
-from genai_host.plugins.registry import JOINED, Registry
+from genai_host.plugins.registry import Registry
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
 from genai_host.providers.instances import ProviderInstances
 from genai_host.providers.readiness import Readiness, ReadinessProbes
@@ -37,10 +37,12 @@ _Value = TypeVar("_Value")
 
 
 class _Joined(NamedTuple):
-    """The catalog for one version of providers and plugins, with a cache of routes."""
+    """The catalog for one version of providers and plugins, with the names for which it has all
+    that matters, and a cache of routes."""
 
     version: tuple[int, int]
     catalog: Catalog
+    certain: dict[str, bool]
     found: dict[tuple[ModelChoice | None, str | None, Operation], tuple[Route, ...]]
 
 
@@ -88,8 +90,9 @@ class Routing:
 
     @property
     def catalog(self) -> Catalog:
-        """The available models, providers and dialects; rebuilt when a provider changes."""
-        self._registry.load_all(JOINED)
+        """The available models, providers and dialects, of all plugins; rebuilt when a provider
+        changes."""
+        self._registry.load_all(joined=True)
         return self._now().catalog
 
     def refresh(self) -> Catalog:
@@ -106,7 +109,7 @@ class Routing:
         """
         if again is not None:
             self._probes.forget(again)
-        self._registry.load_all(JOINED)
+        self._registry.load_all(joined=True)
         readiness = self._probes.readiness(self._instances)
         with self._lock:
             version, probed = self._instances.version, self._probed
@@ -283,19 +286,29 @@ class Routing:
         Args:
             name: Name of a model, maybe with its provider; empty if it is unknown.
         """
-        registry = self._registry
-        if not registry.deferred or self._config.configurations:
+        if not self._registry.deferred or self._config.configurations:
             return self.catalog
-        is_certain = registry.load_model(name) or registry.load_model(name.rpartition("@")[0])
-        return self._now().catalog if is_certain else self.catalog
+        if name not in self._now().certain:
+            model, _, place = name.rpartition("@")
+            instance = place.partition("+")[0] if model else name.partition("/")[0]
+            if instance in self._instances:
+                self._instances[instance]  # its type is loaded from now on
+            is_there = self._registry.load_model(name) or (
+                instance in self._instances and self._registry.load_model(model)
+            )
+            if not is_there:
+                return self.catalog
+            with self._lock:
+                _keep(self._now().certain, name, True)
+        return self._now().catalog
 
     def _default_of(self, provider: str | None, operation: Operation) -> str:
-        """The default model of a provider; empty if there is none."""
-        if provider is None or provider not in self._instances:
+        """The default model of a provider; empty if there is none, or all plugins are loaded."""
+        if not self._registry.deferred or provider is None or provider not in self._instances:
             return ""
         self._instances[provider]  # its type is loaded from now on
-        served = self._now().catalog.served[provider]
-        return served.default_models.get(of_model(operation), "")
+        served = self._now().catalog.served.get(provider)
+        return served.default_models.get(of_model(operation), "") if served else ""
 
     def _routes_of(
         self, choice: ModelChoice | None, operation: Operation, provider: str | None
@@ -326,7 +339,7 @@ class Routing:
         with self._lock:
             version = self._instances.version, self._registry.version
             if self._joined is None or self._joined.version != version:
-                self._joined = _Joined(version, self._join({}), {})
+                self._joined = _Joined(version, self._join({}), {}, {})
             return self._joined
 
     def _join(self, readiness: Mapping[str, Readiness]) -> Catalog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,13 @@ def no_output_of_plugins() -> Iterator[None]:
             os.close(kept)
 
 
+def _no_output_in_main_thread() -> contextlib.AbstractContextManager[None]:
+    """Context for loading a plugin later, when another thread may load it while this one prints an
+    answer."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return no_output_of_plugins() if is_main else contextlib.nullcontext()
+
+
 class App:
     """State of one run of the command line. The context manager closes the host and the store."""
 
@@ -65,7 +73,7 @@ class App:
             with no_output_of_plugins():
                 self._host = Host()
                 all_broken = self._host.plugins.broken
-            self._host.plugins.guard = no_output_of_plugins
+            self._host.plugins.guard = _no_output_in_main_thread
             resume_collection()
             for broken in all_broken:
                 note(f"warning: {broken.line()}", fg="yellow")

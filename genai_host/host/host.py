@@ -43,8 +43,8 @@ class Host(ModelCalls):
         with Host() as host:
             print(host.open("chat", model="smollm2").say("hi").text)
 
-    Plugins are loaded on first use. A broken plugin is listed in `plugins.broken` and does not
-    affect others. Thread-safe.
+    Plugins are loaded when something of them is needed. A broken plugin is then listed in
+    `plugins.broken` and does not affect others. Thread-safe.
 
     `config_file` is the path of the configuration file, even if the file does not exist; empty if
     `config` was given. `retry_policy` and `store` can be set until the first call.

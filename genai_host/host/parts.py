@@ -128,7 +128,7 @@ class HostParts:
 
     @lazy_property
     def plugins(self) -> Plugins:
-        """The plugins, loaded on first use.
+        """The plugins, found on first use, and loaded when something of them is needed.
 
         Raises:
             PluginError: A plugin is broken, and `plugins.strict` is set.

@@ -13,13 +13,14 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import pluggy
 
+from genai_host.api import ToolSet
 from genai_host.config import Config
 from genai_host.errors import PluginError
-from genai_host.plugins.contributions import KINDS, ask
+from genai_host.plugins.contributions import KINDS, Contributions, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
 from genai_host.plugins.manager import HOOK_PREFIX, HOOKS, HookManager
 from genai_host.plugins.registry import Registry
@@ -187,7 +188,8 @@ class StaticPlugins:
 
 
 def _can_wait(known: LoadResult) -> bool:
-    return known.status == "loaded" and bool(known.claims) and not known.observes
+    is_known = bool(known.claims) and bool(known.provides)
+    return known.status == "loaded" and is_known and not known.is_eager
 
 
 def _our_distribution(plugin: object) -> str:
@@ -274,8 +276,8 @@ class Plugins:
                         loaded = _loaded(self._loader, deferred.found)
                     others = [each for each in self._results if isinstance(each, LoadedPlugin)]
                     result = self._admit(loaded, others)
-                    self._results[number] = result
                     self._add(result)
+                    self._results[number] = result
                     if isinstance(result, BrokenPlugin):
                         self.registry.remove(name)
                         _log.warning("%s; %s", result.line(), result.fix)
@@ -316,11 +318,11 @@ class Plugins:
                 self.registry.claim(found.name, result.declared.claims())
             elif isinstance(result, DeferredPlugin):
                 self.registry.claim(found.name, result.known.claims)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
+        except BaseException as error:  # SystemExit too: it must not end the host
             if is_registered and self.manager.has_plugin(found.name):
                 self.manager.unregister(name=found.name)
+            if isinstance(error, KeyboardInterrupt):
+                raise
             return broken_by(error, found)
         return result
 
@@ -402,14 +404,23 @@ class _Loader:
                     f"but this host has version {API_VERSION}",
                     hint=f"{APP} upgrade {found.distribution} {APP}",
                 )
-        observes = any(hook.name not in _DECLARING for hook in hooks)
-        return LoadedPlugin(found, plugin, ask(hooks), observes)
+        declared = ask(hooks)
+        return LoadedPlugin(found, plugin, declared, _is_eager(hooks, declared))
 
     def _must_be_marked(self, plugin: object) -> None:
         for name in HOOKS:
             hook = getattr(plugin, name, None)
             if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
                 raise PluginError(f"hook {name} is not marked", hint="mark it with @hookimpl")
+
+
+def _is_eager(hooks: Sequence[Any], declared: Contributions) -> bool:
+    """Whether a plugin must be loaded at each start: it observes, or has a source of tools, which
+    may come from a file, as the servers of MCP do. Sets of tools do not."""
+    names = {hook.name for hook in hooks}
+    sources = declared.tool_sources
+    is_fixed = bool(sources) and all(isinstance(each, ToolSet) for each in sources)
+    return not names <= _DECLARING or (f"{HOOK_PREFIX}tool_sources" in names and not is_fixed)
 
 
 def _must_be_new(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # this module imports nothing that takes time
     from genai_host.plugins.distributions import Distribution, Leftover
     from genai_host.plugins.marks import Marks
 
-_FORM = 4
+_FORM = 5
 _COARSE_NS = 2_000_000_000
 _KEPT = 32
 _ENTRY_POINTS = "entry_points.txt"
@@ -72,7 +72,8 @@ class LoadResult(NamedTuple):
         is_left_out: Whether it is no longer loaded, because it ends the process or never returns.
         claims: Kind and name of all that only one plugin may declare; empty if distributions were
             installed or removed since, because what a plugin declares may depend on them.
-        observes: Whether it implements hooks that do not declare, and must always be loaded.
+        is_eager: Whether it must be loaded at each start, because it observes or declares by its
+            configuration.
     """
 
     status: str
@@ -82,7 +83,7 @@ class LoadResult(NamedTuple):
     commands: Sequence[tuple[str, str, str]] = ()
     is_left_out: bool = False
     claims: Sequence[tuple[str, str]] = ()
-    observes: bool = False
+    is_eager: bool = False
 
 
 def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
@@ -150,13 +151,21 @@ class PluginIndex:
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Save load results of installed plugins."""
-        data = self._current()
+        if self._with(outcomes) == self._current()["outcomes"]:
+            return
+        kept = self._read()
+        if kept is not None and _is_current(kept):  # another process may have saved results
+            self._data = kept
+        self._current()["outcomes"] = self._with(outcomes)
+        self._write(self._current())
+
+    def _with(self, outcomes: Mapping[str, LoadResult]) -> dict[str, Any]:
+        """The saved load results of installed plugins, with these."""
         installed = {found.key for found in self.plugins()}
-        kept = {key: value for key, value in data["outcomes"].items() if key in installed}
-        kept.update((key, list(outcomes[key])) for key in installed & outcomes.keys())
-        if json.dumps(kept, sort_keys=True) != json.dumps(data["outcomes"], sort_keys=True):
-            data["outcomes"] = kept
-            self._write(data)
+        known = self._current()["outcomes"]
+        kept = {key: value for key, value in known.items() if key in installed}
+        new = {key: outcomes[key] for key in installed & outcomes.keys()}
+        return {**kept, **{key: json.loads(json.dumps(new[key])) for key in new}}
 
     @property
     def marks(self) -> Marks:
@@ -204,11 +213,9 @@ class PluginIndex:
     def _is_valid(self, data: dict[str, Any]) -> bool:
         """Whether nothing has changed since the scan. A directory that had just changed may change
         again within one tick of its clock, so for two seconds it is scanned again."""
-        stamps: dict[str, Any] = data["stamps"]
-        if any(_stamp(name) != stamp for name, stamp in stamps.items()):
-            return False
         settled = data["scanned"] - _COARSE_NS
-        return all(stamp is None or stamp[0] < settled for stamp in stamps.values())
+        is_settled = all(each is None or each[0] < settled for each in data["stamps"].values())
+        return is_settled and _is_current(data)
 
     def _scan(self, before: dict[str, Any] | None) -> dict[str, Any]:
         from genai_host.plugins.distributions import find_distributions
@@ -295,6 +302,11 @@ def _read_outcome(kept: Sequence[Any]) -> LoadResult:
     )
 
 
+def _is_current(data: dict[str, Any]) -> bool:
+    """Whether no directory looks different from when it was scanned."""
+    return all(_stamp(name) == stamp for name, stamp in data["stamps"].items())
+
+
 def _without_claims(kept: Sequence[Any]) -> list[Any]:
     return [*LoadResult(*kept)._replace(claims=())]
 
@@ -303,7 +315,7 @@ def _is_outcome(kept: Sequence[Any]) -> bool:
     outcome = LoadResult(*kept)
     return (
         len(kept) == len(LoadResult._fields)
-        and _are([outcome.is_left_out, outcome.observes], bool)
+        and _are([outcome.is_left_out, outcome.is_eager], bool)
         and outcome.status in ("loaded", "broken")
         and _are([outcome.reason, outcome.fix], str)
         and all(_are(names, str) for names in outcome.provides.values())

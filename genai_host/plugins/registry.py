@@ -11,6 +11,7 @@ from collections.abc import (
     ItemsView,
     Iterable,
     Iterator,
+    KeysView,
     Mapping,
     MutableMapping,
     ValuesView,
@@ -47,9 +48,9 @@ T = TypeVar("T")
 class ContributionsByName(MutableMapping[str, T]):
     """The contributions of one kind by name, in the order of the plugins.
 
-    Looking up a contribution loads its plugin, and listing the values loads all plugins that
-    contribute any; listing the names loads none. A plugin that turns out to be broken contributes
-    nothing.
+    Looking up a contribution, also with `in`, loads its plugin, and listing the values loads all
+    plugins that contribute any; iterating over the names loads none. A plugin that turns out to be
+    broken contributes nothing.
 
     Args:
         load: Loads a deferred plugin by its name; it calls `put`.
@@ -67,9 +68,11 @@ class ContributionsByName(MutableMapping[str, T]):
         return found
 
     def __setitem__(self, name: str, value: T) -> None:
+        self.get(name)  # so that its plugin does not replace it later
         self.put({name: value})
 
     def __delitem__(self, name: str) -> None:
+        self.get(name)
         del self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -77,6 +80,12 @@ class ContributionsByName(MutableMapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def keys(self) -> KeysView[str]:
+        """The names, of loaded plugins only, as `dict` and `**` look each of them up."""
+        if self._deferred:
+            self.load_all()
+        return self._values.keys()
 
     def values(self) -> ValuesView[T]:
         if self._deferred:
@@ -102,8 +111,9 @@ class ContributionsByName(MutableMapping[str, T]):
     def defer(self, plugin: str, names: Iterable[str]) -> None:
         """Add the names of a deferred plugin."""
         for name in names:
-            self._values[name] = None
-            self._deferred[name] = plugin
+            if name not in self._values:  # a damaged index may have any
+                self._values[name] = None
+                self._deferred[name] = plugin
 
     def put(self, found: Mapping[str, T], plugin: str = "") -> None:
         """Add contributions, and remove those that the plugin had deferred and does not have."""
@@ -175,9 +185,8 @@ class Registry:
                     hint=_which_to_disable(plugin, owner),
                 )
             claims.add((kind, name))
-        if plugin in self.deferred:
-            self._release(plugin)
-        self._owners.update((claim, plugin) for claim in claims)
+        others = self._without(plugin) if plugin in self.deferred else self._owners
+        self._owners = {**others, **dict.fromkeys(claims, plugin)}
 
     def defer(self, plugin: str, provides: Mapping[str, Iterable[str]]) -> None:
         """Add the names by kind of a plugin to load later, after `claim`."""
@@ -190,19 +199,22 @@ class Registry:
         for name, kind in KINDS.items():
             found = {kind.key(each): each for each in getattr(declared, name)}
             self._by_name(name).put(found, plugin)
-        self.version += self.deferred.pop(plugin, False)
+        is_joined = any(getattr(declared, kind) for kind in JOINED)
+        self._settle(plugin, is_joined)
 
     def remove(self, plugin: str) -> None:
         """Remove what a deferred plugin claimed."""
-        self._release(plugin)
+        self._owners = self._without(plugin)
         for name in KINDS:
             self._by_name(name).put({}, plugin)
-        self.version += self.deferred.pop(plugin, False)
+        self._settle(plugin)
 
-    def load_all(self, kinds: Iterable[str] = KINDS) -> None:
-        """Load all deferred plugins with contributions of some kinds."""
-        for kind in kinds if self.deferred else ():
-            self._by_name(kind).load_all()
+    def load_all(self, *, joined: bool = False) -> None:
+        """Load all deferred plugins, or only those with contributions of `JOINED`."""
+        if self.deferred:
+            for plugin, is_joined in sorted(self.deferred.items()):
+                if is_joined or not joined:
+                    self._load(plugin)
 
     def load_model(self, name: str) -> bool:
         """Load the plugins that decide which providers can run a model: those that declare it,
@@ -218,6 +230,8 @@ class Registry:
         if not plugin or not self.deferred:
             return bool(plugin)
         self._load(plugin)
+        if not self.owner("model", name):  # it is broken now
+            return False
         names = (each.name for each in self.models.loaded.values() if name in each.aliases)
         offered = offering_key(next(names, name), "")
         for kind, each in list(self._owners):
@@ -239,8 +253,14 @@ class Registry:
         """Whether a plugin that is not part of this project declared a name."""
         return self.owner(kind, name) in self.third_parties
 
-    def _release(self, plugin: str) -> None:
-        self._owners = {claim: each for claim, each in self._owners.items() if each != plugin}
+    def _settle(self, plugin: str, is_joined: bool = False) -> None:
+        """End the deferral of a plugin. It is the last to change, for concurrent threads."""
+        if plugin in self.deferred:
+            self.version += self.deferred[plugin] or is_joined
+            del self.deferred[plugin]
+
+    def _without(self, plugin: str) -> dict[Claim, str]:
+        return {claim: each for claim, each in self._owners.items() if each != plugin}
 
     def _by_name(self, kind: str) -> ContributionsByName[Any]:
         found: ContributionsByName[Any] = getattr(self, kind)

@@ -22,7 +22,7 @@ class LoadedPlugin:
     found: InstalledPlugin
     plugin: object
     declared: Contributions
-    observes: bool = False
+    is_eager: bool = False
 
     def outcome(self) -> LoadResult:
         commands = tuple(
@@ -33,7 +33,7 @@ class LoadedPlugin:
             provides=self.declared.names(),
             commands=commands,
             claims=tuple(self.declared.claims()),
-            observes=self.observes,
+            is_eager=self.is_eager,
         )
 
 

@@ -17,6 +17,8 @@ from genai_host.secrets.keys import SecretStore
 from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, plugin_line, what_there_is
 from genai_host.util.text import close_matches, did_you_mean
 
+_CLOSED = "closed with its host"
+
 
 class ProviderInstances:
     """All providers by name: one for each provider type, and those configured under other names.
@@ -40,6 +42,7 @@ class ProviderInstances:
         self._keys = keys
         self._file = file
         self._lock = threading.RLock()
+        self._closed = False
         self.version = 0
         self.unknown: dict[str, str] = {}
         self._instances: dict[str, ProviderInstance | InstanceConfig] = {
@@ -47,7 +50,7 @@ class ProviderInstances:
         }
         self._gone: dict[str, str] = {}  # and why
         for name, config in configured.items():
-            if config.type in types:
+            if config.type in types:  # which loads its plugin
                 self._instances[name] = config
             else:
                 self.unknown[name] = self._why_unknown(name, config)
@@ -157,24 +160,26 @@ class ProviderInstances:
         in progress are cancelled."""
         if config is None and name in self._types:
             config = InstanceConfig(name)
-        known = name in self
         if config is not None and config.type not in self._types:
             self.unknown[name] = self._why_unknown(name, config)
             config = None
-        before = self[name] if known else None
+        before = self._created(name)
         if config is not None:
             self._put_back(self._new(name, config))
             self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
             if before is not None:
                 before.close("configured anew")
-        elif known:
+        elif before is not None:
             self.remove(name)
 
     def close(self) -> None:
         """Close all providers."""
-        for instance in list(self._instances.values()):
+        with self._lock:
+            self._closed = True
+            instances = list(self._instances.values())
+        for instance in instances:
             if isinstance(instance, ProviderInstance):
-                instance.close("closed with its host")
+                instance.close(_CLOSED)
 
     def _created(self, name: str) -> ProviderInstance | None:
         """A provider; None if it is unknown, or its plugin turns out to be broken."""
@@ -188,6 +193,8 @@ class ProviderInstances:
                     del self._instances[name]
                     return None
                 found = self._instances[name] = self._new(name, found)
+                if self._closed:
+                    found.close(_CLOSED)
             return found
 
     def _new(

@@ -47,9 +47,9 @@ class PluginTools:
         self._keys = keys
         if config.tools:
             warn_unknown(config, registry.tool_sets)
+        known = {*registry.tools, *registry.tool_sources}  # of plugins that are not loaded, too
         for name in config.approvals:
-            is_there = name.endswith("*") or of_source(name) in [*registry.tool_sources]
-            if not is_there and name not in registry.tools:
+            if not name.endswith("*") and known.isdisjoint((name, of_source(name))):
                 _log.warning("approvals: unknown tool %r", name)
         self.toolbox = Toolbox(
             registry.tools,

@@ -106,8 +106,10 @@ class _KnownTools:
         return ToolSources(self._given_sources, self._clock)
 
     def close(self, watchdog: Watchdog) -> None:
-        if "sources" in vars(self):
-            self.sources.close(watchdog)
+        with self._lock:
+            if "sources" not in vars(self):
+                self._given_sources = ()
+        self.sources.close(watchdog)
 
 
 class Toolbox:

@@ -15,11 +15,13 @@ from typing import Literal
 import pytest
 
 from genai_host import Config, Host
+from genai_host.api import Model
 from genai_host.config import InstanceConfig
 from genai_host.errors import NoRoute
 from genai_host.plugins.discovery import InstalledPlugins, Plugins
-from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
 from genai_host.plugins.results import LoadedPlugin
+from genai_host.providers.instance import ProviderUnavailable
 from genai_host_testing import make_distribution
 
 _MODEL = """
@@ -108,6 +110,81 @@ def test_an_observer_is_loaded_at_once(site: Path) -> None:
     plugins = load(site)
     assert imported() == ["watcher"]
     assert len(plugins.manager.hook.genai_on_close.get_hookimpls()) == 1
+
+
+_SERVERS = """
+import pathlib
+from genai_host.api import Model, ToolSource, hookimpl
+
+class Source(ToolSource):
+    name = "served"
+    def tools(self, limits): return []
+
+@hookimpl
+def genai_models():
+    yield Model("modelled", ["plain"])
+
+@hookimpl
+def genai_tool_sources():
+    if pathlib.Path(__file__).with_name("servers").exists():
+        yield Source()
+"""
+
+
+def test_a_source_of_tools_that_a_file_names_is_found_when_it_is_written(site: Path) -> None:
+    install(site, "servers", _SERVERS)
+    assert list(load(site).registry.tool_sources) == []
+    load(site)
+    (site / "servers").touch()
+    forget_modules()
+    assert list(load(site).registry.tool_sources) == ["served"]
+    (site / "servers").unlink()
+    forget_modules()
+    assert list(load(site).registry.tool_sources) == []
+
+
+def test_a_dict_has_the_plugins_that_work(installed: Path) -> None:
+    change(installed, "two", "1 / 0")
+    assert list(dict(load(installed).registry.models)) == ["one"]
+
+
+def test_what_is_put_into_the_registry_stays(installed: Path) -> None:
+    registry = load(installed).registry
+    registry.models["one"] = own = Model("one", ["other"])
+    assert registry.models["two"].name == "two"
+    del registry.models["two"]
+    assert dict(registry.models) == {"one": own}
+    assert "two" not in registry.models
+
+
+def test_a_late_load_keeps_what_other_processes_saved(installed: Path) -> None:
+    plugins = load(installed)
+    index = PluginIndex([str(installed)], str(installed.parent / "index"))
+    found = {each.name: each for each in index.plugins()}
+    index.remember({found["one"].key: must_not_load(found["one"], "it hangs")})
+    change(installed, "two", _MODEL.format(name="new"))
+    assert "two" not in plugins.registry.models
+    index = PluginIndex([str(installed)], str(installed.parent / "index"))
+    results = index.outcomes()
+    assert results[found["one"].key].is_left_out
+    assert results[found["two"].key].provides == {"models": ["new"]}
+
+
+def test_an_interrupted_late_load_is_repeated(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins = load(installed)
+    claim = plugins.registry.claim
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plugins.registry, "claim", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plugins.registry.models["one"]
+    monkeypatch.setattr(plugins.registry, "claim", claim)
+    assert plugins.registry.models["one"].name == "one"
+    assert plugins.broken == []
 
 
 def test_an_editable_plugin_is_loaded_at_once(site: Path) -> None:
@@ -247,7 +324,7 @@ class _Deferring(InstalledPlugins):
         self._known = known
 
     def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
-        return {key: known for key, known in self._known.items() if not known.observes}
+        return {key: known for key, known in self._known.items() if not known.is_eager}
 
 
 @pytest.fixture(scope="module")
@@ -276,6 +353,7 @@ def test_a_model_resolves_as_with_all_plugins(known: Mapping[str, LoadResult]) -
         named = ["mock@mock", "llama-3.3-70b", "llama-3.3-70b@mine", "openai/x", "none", "gone/x"]
         cases: list[tuple[str, str | None]] = [(name, None) for name in [*every.catalog.names][::8]]
         cases += [(name, provider) for name in named for provider in (None, "mock", "mine")]
+        cases += [("mock@openai", "mock"), ("mock@mock+plain", None), ("mock@nowhere", None)]
         expected = [resolved(every, name, provider) for name, provider in cases]
     assert len(cases) > 30
     for (name, provider), candidates in zip(cases, expected, strict=True):
@@ -289,6 +367,18 @@ def resolved(host: Host, name: str, provider: str | None) -> list[str]:
     except NoRoute as error:
         return [str(error)]
     return [f"{each.name}+{each.dialect}" for each in routes]
+
+
+def test_a_provider_is_not_opened_after_its_host(known: Mapping[str, LoadResult]) -> None:
+    with deferring(known, Config()) as host:
+        instances = host.instances
+    assert isinstance(instances["ollama"].look(), ProviderUnavailable)
+
+
+def test_approvals_load_no_tool(known: Mapping[str, LoadResult]) -> None:
+    with deferring(known, Config(approvals={"calculate": "ask", "files__*": "deny"})) as host:
+        assert host.toolbox.only(None) is host.toolbox
+        assert list(host.registry.tools.loaded) == []
 
 
 def test_a_conversation_loads_the_provider_and_the_feature(known: Mapping[str, LoadResult]) -> None:
