@@ -46,8 +46,8 @@ def no_output_of_plugins() -> Iterator[None]:
 
 
 def _no_output_in_main_thread() -> contextlib.AbstractContextManager[None]:
-    """Context for loading a plugin later, when another thread may load it while this one prints an
-    answer."""
+    """Context for loading a plugin after the start. In another thread it redirects nothing, because
+    the main thread may be printing an answer."""
     is_main = threading.current_thread() is threading.main_thread()
     return no_output_of_plugins() if is_main else contextlib.nullcontext()
 

@@ -67,8 +67,9 @@ class _Refusing(list[str]):
 
 
 class HttpRoutes:
-    """The HTTP routes of a host, whose plugins are all loaded, so that no request waits for it.
-    Thread-safe.
+    """The HTTP routes of a host. Thread-safe.
+
+    It loads all plugins of the host when it is created, so that no request has to.
 
     Args:
         host: The host.

@@ -81,8 +81,8 @@ class _Run:
 
 
 class _KnownTools:
-    """The declared tools and the sources, which are looked at on first use: many conversations use
-    no tools. Toolboxes that are limited to some tools share it."""
+    """The declared tools and the sources, read on first use, since many conversations use no tools.
+    Toolboxes that are limited to some tools share it."""
 
     def __init__(
         self,
