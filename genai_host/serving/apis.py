@@ -12,6 +12,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import evolve
@@ -28,6 +29,7 @@ REQUEST_ID = "x-request-id"
 """Header with the id of a request, in requests and replies."""
 
 _log = logging.getLogger(__name__)
+_compiled = lru_cache(re.compile)  # `re` has a cache, too, at a third of the speed
 
 
 def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> HttpApi | None:
@@ -40,9 +42,9 @@ def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> Ht
     """
     shared, usual = None, None
     for api in apis:
-        if api.paths and re.fullmatch(api.paths, path):
+        if api.paths and _compiled(api.paths).fullmatch(path):
             return api
-        if api.shared_paths and re.fullmatch(api.shared_paths, path):
+        if api.shared_paths and _compiled(api.shared_paths).fullmatch(path):
             if not api.headers.isdisjoint(headers):
                 shared = shared or api
             elif not api.headers:

@@ -69,7 +69,7 @@ def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]
 
 def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
     """Return the signals to send now; the application's providers take precedence."""
-    if not exporters and _MODULES.isdisjoint(sys.modules):
+    if not exporters and sys.modules.keys().isdisjoint(_MODULES):  # it iterates over `_MODULES`
         return _NOTHING
     apps = {
         signal: provider
