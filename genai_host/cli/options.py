@@ -10,8 +10,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -107,18 +107,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+def _names(
+    kind: Literal["models", "providers", "features"],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
         host = ctx.ensure_object(App).host
-        names: Mapping[str, list[str]] = {
-            "models": sorted(
-                {*host.config.configurations}
-                | {each.model.name for each in host.catalog.matrix() if each.runs}
-            ),
-            "providers": sorted(instance.name for instance in host.instances),
-            "features": sorted(host.registry.features),
-        }
-        return [CompletionItem(name) for name in names[kind] if name.startswith(typed)]
+        names: Iterable[str]
+        if kind == "models":
+            runnable = {each.model.name for each in host.catalog.matrix() if each.runs}
+            names = runnable.union(host.config.configurations)
+        elif kind == "providers":
+            names = (instance.name for instance in host.instances)
+        else:
+            names = host.registry.features
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(typed)]
 
     return complete
 

@@ -46,7 +46,7 @@ class PluginTools:
         self._config = config
         self._keys = keys
         if config.tools:
-            warn_unknown(config, registry.tool_sets)
+            warn_unknown(config, registry.tool_sources)
         known = {*registry.tools, *registry.tool_sources}  # of plugins that are not loaded, too
         for name in config.approvals:
             if not name.endswith("*") and known.isdisjoint((name, of_source(name))):

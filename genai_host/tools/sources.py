@@ -20,6 +20,7 @@ from genai_host.api.settings import Setting, read_settings
 from genai_host.config import Config, SetConfig
 from genai_host.config.loading import place_of, placed
 from genai_host.errors import ConfigurationError, LimitExceeded, ServiceUnavailable
+from genai_host.plugins.registry import ContributionsByName
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.tools.threads import run_in_thread
@@ -248,9 +249,11 @@ def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) 
     return keys.find(name, setting, kind=name, given=given, table="tools")
 
 
-def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
-    """Warn of tables in the configuration for unknown sets of tools, whose plugin may be
-    missing."""
+def warn_unknown(config: Config, sources: ContributionsByName[ToolSource | ToolSet[Any]]) -> None:
+    """Warn of tables in the configuration for unknown sets of tools, whose plugin may be missing.
+    No plugin is loaded: those with a `ToolSource` are already."""
+    loaded = sources.loaded
+    known = [name for name in sources if not isinstance(loaded.get(name), ToolSource)]
     there = ", ".join(known) or "none"
     for name, each in config.tools.items():
         if name not in known:

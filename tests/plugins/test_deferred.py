@@ -16,7 +16,7 @@ import pytest
 
 from genai_host import Config, Host
 from genai_host.api import Model
-from genai_host.config import InstanceConfig
+from genai_host.config import InstanceConfig, SetConfig
 from genai_host.errors import NoRoute
 from genai_host.plugins.discovery import InstalledPlugins, Plugins
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
@@ -375,10 +375,19 @@ def test_a_provider_is_not_opened_after_its_host(known: Mapping[str, LoadResult]
     assert isinstance(instances["ollama"].look(), ProviderUnavailable)
 
 
-def test_approvals_load_no_tool(known: Mapping[str, LoadResult]) -> None:
-    with deferring(known, Config(approvals={"calculate": "ask", "files__*": "deny"})) as host:
+def test_approvals_and_settings_load_no_tool(
+    known: Mapping[str, LoadResult], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config(
+        approvals={"calculate": "ask", "files__*": "deny"},
+        tools={"files": SetConfig({"folder": "."}), "flies": SetConfig()},
+    )
+    with deferring(known, config) as host:
         assert host.toolbox.only(None) is host.toolbox
-        assert list(host.registry.tools.loaded) == []
+        assert [*host.registry.tools.loaded, *host.registry.tool_sources.loaded] == []
+    (warning,) = caplog.messages
+    assert "unknown tool set 'flies'; choose from: " in warning
+    assert "files" in warning.partition("choose")[2]
 
 
 def test_a_conversation_loads_the_provider_and_the_feature(known: Mapping[str, LoadResult]) -> None:
