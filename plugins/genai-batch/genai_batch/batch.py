@@ -82,6 +82,8 @@ class Batch:
         executor: Runs the rows in other processes; None for threads of this process. It is not
             closed.
         retry_failed: Whether to run failed rows again.
+        overwrite: Whether to discard the results of earlier runs. An existing output is replaced
+            when all rows are done.
         on_progress: Called after each row.
     """
 
@@ -96,6 +98,7 @@ class Batch:
         max_cost: float | None = None,
         executor: Executor | None = None,
         retry_failed: bool = False,
+        overwrite: bool = False,
         on_progress: Callable[[BatchProgress], None] = lambda progress: None,
     ) -> None:
         self._host = host
@@ -105,6 +108,7 @@ class Batch:
         self._max_cost = max_cost
         self._executor = executor
         self._retry_failed = retry_failed
+        self._overwrite = overwrite
         self._on_progress = on_progress
 
     @property
@@ -124,16 +128,19 @@ class Batch:
             ValidationError: The source is not a file of rows.
             OSError: The source cannot be read.
             Conflict: Another process runs this batch.
-            ConfigurationError: The output already exists, or the journal is of another batch.
+            ConfigurationError: The output already exists or is the source, or the journal is of
+                another batch.
             StoreError: The journal or the output cannot be written.
             LimitExceeded: The limit on cost is reached.
             ServiceUnavailable: The executor has stopped.
         """
+        self._must_not_be_source()
         found = survey(self._source)
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
         self._must_be_new()
-        with BatchJournal(self.journal_path, head, self._host.clock) as journal:
+        journal_path, clock = self.journal_path, self._host.clock
+        with BatchJournal(journal_path, head, clock, is_new=self._overwrite) as journal:
             if self._retry_failed:
                 journal.forget(set(journal.failed))
             self._began = self._last_result = self._host.clock.monotonic()
@@ -145,10 +152,17 @@ class Batch:
                 journal.remove()
         return self._progress
 
+    def _must_not_be_source(self) -> None:
+        for path in (self._output, self.journal_path):
+            if path.exists() and path.samefile(self._source):
+                raise ConfigurationError(
+                    f"{path} would replace the input", hint="use another --output"
+                )
+
     def _must_be_new(self) -> None:
-        if self._output.exists() and not self.journal_path.exists():
+        if self._output.exists() and not (self._overwrite or self.journal_path.exists()):
             raise ConfigurationError(
-                f"{self._output} already exists", hint="delete it, or use another --output"
+                f"{self._output} already exists", hint="use another --output, or --overwrite"
             )
 
     def _do_rest(self, journal: BatchJournal, name: str) -> None:

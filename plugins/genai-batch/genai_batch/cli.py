@@ -125,11 +125,9 @@ def run_command(
             max_cost=max_cost,
             executor=elsewhere,
             retry_failed=retry_failed,
+            overwrite=overwrite,
             on_progress=bar.draw,
         )
-        if overwrite:
-            batch.journal_path.unlink(missing_ok=True)
-            output.unlink(missing_ok=True)
         try:
             progress = batch.run()
         except KeyboardInterrupt:

@@ -21,6 +21,12 @@ _SYNC = 1.0  # seconds between syncs to disk
 class BatchJournal:
     """Journal of a batch, locked for this process while open.
 
+    Args:
+        path: The file.
+        batch: Identifies the batch.
+        clock: Source of time.
+        is_new: Whether to discard what is in the file.
+
     Attributes:
         done: Offset of the result of each row, by number.
         failed: Numbers of the rows with an error.
@@ -33,7 +39,9 @@ class BatchJournal:
         StoreError: The file cannot be written.
     """
 
-    def __init__(self, path: Path, batch: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(
+        self, path: Path, batch: Mapping[str, Any], clock: Clock, *, is_new: bool = False
+    ) -> None:
         self.path = path
         self.done: dict[int, int] = {}
         self.failed: set[int] = set()
@@ -48,6 +56,8 @@ class BatchJournal:
             self._lock.release()
             raise _failed(path, error) from error
         try:
+            if is_new:
+                os.ftruncate(self._file, 0)
             self._end = self._read(batch)
         except OSError as error:
             self.close()

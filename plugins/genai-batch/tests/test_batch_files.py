@@ -15,6 +15,7 @@ import pytest
 from attrs import evolve, frozen
 from genai_batch import batch as batch_module
 from genai_batch.batch import Batch, BatchProgress
+from genai_batch.journal import BatchJournal
 from genai_batch.work import RETRY_POLICY, Task
 
 from genai_host import Host
@@ -30,6 +31,7 @@ from genai_host.api import (
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
+    Conflict,
     LimitExceeded,
     RateLimited,
     ValidationError,
@@ -303,6 +305,52 @@ def test_an_output_is_not_overwritten(make_host: MakeHost, fake: FakeModel, file
     with pytest.raises(ConfigurationError, match="already exists"):
         files.run(make_host(fake=fake))
     assert files.results.read_text(encoding="utf-8") == "mine"
+    files.run(make_host(fake=fake), overwrite=True)
+    assert [each["text"] for each in files.read()] == ["<a>"]
+
+
+def test_overwriting_discards_earlier_results(
+    make_host: MakeHost, fake: FakeModel, files: Files
+) -> None:
+    host = make_host(fake=fake)
+    files.write("a", {})
+    files.run(host)
+    files.write("b")
+    assert files.run(host, overwrite=True).before == 0
+    assert [each["text"] for each in files.read()] == ["<b>"]
+
+
+def test_an_invalid_source_keeps_the_output_to_overwrite(make_host: MakeHost, files: Files) -> None:
+    files.rows.write_text("a,b\n", encoding="utf-8")
+    files.results.write_text("mine", encoding="utf-8")
+    with pytest.raises(ValidationError):
+        files.run(make_host(), overwrite=True)
+    assert files.results.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_running_batch_is_not_overwritten(
+    make_host: MakeHost, fake: FakeModel, files: Files
+) -> None:
+    files.write("a")
+    journal = Batch(make_host(), files.rows, files.results).journal_path
+    with BatchJournal(journal, {"rows": "", "task": {}}, ManualClock()):
+        before = journal.read_bytes()
+        with pytest.raises(Conflict, match="another process"):
+            files.run(make_host(fake=fake), overwrite=True)
+        assert journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["in.jsonl", "link.jsonl"])
+def test_the_source_is_not_overwritten(
+    make_host: MakeHost, fake: FakeModel, files: Files, output: str
+) -> None:
+    files.write("a")
+    before = files.rows.read_bytes()
+    files.rows.with_name("link.jsonl").symlink_to(files.rows)
+    same = Files(files.rows, files.rows.with_name(output))
+    with pytest.raises(ConfigurationError, match="would replace the input"):
+        same.run(make_host(fake=fake), overwrite=True)
+    assert files.rows.read_bytes() == before
 
 
 def test_a_file_without_rows_and_an_empty_one(make_host: MakeHost, files: Files) -> None:
