@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,22 @@ def made(within: Path) -> Path:
     for name, text in TEXTS.items():
         (made / name).write_text(text)
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vectors_by_text() -> Iterator[None]:
+    """Compute the vector of each text once for all tests."""
+    known: dict[tuple[str, bool], bytes] = {}
+    compute = module._Model._vector
+
+    def vector(model: module._Model, text: str, *, is_query: bool) -> bytes:
+        if (text, is_query) not in known:
+            known[text, is_query] = compute(model, text, is_query=is_query)
+        return known[text, is_query]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Model, "_vector", vector)
+        yield
 
 
 @pytest.fixture
