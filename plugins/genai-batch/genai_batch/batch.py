@@ -128,13 +128,13 @@ class Batch:
             ValidationError: The source is not a file of rows.
             OSError: The source cannot be read.
             Conflict: Another process runs this batch.
-            ConfigurationError: The output already exists or is the source, or the journal is of
-                another batch.
+            ConfigurationError: The output already exists, is the source or not a file, or the
+                journal is of another batch.
             StoreError: The journal or the output cannot be written.
             LimitExceeded: The limit on cost is reached.
             ServiceUnavailable: The executor has stopped.
         """
-        self._must_not_be_source()
+        self._check_output()
         found = survey(self._source)
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
@@ -152,8 +152,10 @@ class Batch:
                 journal.remove()
         return self._progress
 
-    def _must_not_be_source(self) -> None:
+    def _check_output(self) -> None:
         for path in (self._output, self.journal_path):
+            if path.exists() and not path.is_file():
+                raise ConfigurationError(f"{path} is not a file", hint="use another --output")
             if path.exists() and path.samefile(self._source):
                 raise ConfigurationError(
                     f"{path} would replace the input", hint="use another --output"

@@ -29,7 +29,7 @@ class BatchJournal:
 
     Attributes:
         done: Offset of the result of each row, by number.
-        failed: Numbers of the rows with an error.
+        failed: Numbers of the rows with an error, or with a response that has an error status.
         spent: Known cost in US dollars.
         unknown: Number of calls of unknown cost.
 
@@ -149,7 +149,7 @@ class BatchJournal:
     def _take(self, number: int, place: int, result: Mapping[str, Any]) -> None:
         self.done[number] = place
         self.failed.discard(number)
-        if result.get("error") is not None:
+        if _is_error(result):
             self.failed.add(number)
         cost = result.get("cost") or {}
         self.spent += cost.get("dollars", 0.0)
@@ -182,6 +182,11 @@ def _value_of(line: bytes) -> Any:
         return None
     is_result = isinstance(value, dict) and isinstance(value.get("result"), dict)
     return value if (is_result and isinstance(value.get("row"), int)) or _begins(value) else None
+
+
+def _is_error(result: Mapping[str, Any]) -> bool:
+    response = result.get("response") or {}
+    return result.get("error") is not None or response.get("status_code", 200) >= 400
 
 
 def _begins(value: Any) -> bool:

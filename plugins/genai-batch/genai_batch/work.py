@@ -39,7 +39,8 @@ class Task:
 
     Attributes:
         feature, model, provider, parameters, settings, tools: As for `Host.open`. A row can
-            override all except the feature and the tools.
+            override all except the feature and the tools. Of these, only the model and its
+            provider apply to rows of OpenAI's Batch API.
         schema: JSON Schema of the answers; None for text.
         record: Whether each row is a conversation in the store. If its process is killed, it is
             resumed, and recorded model calls are not repeated.
@@ -176,7 +177,9 @@ class Worker:
 
     def _serve(self, row: BatchRow) -> RowResult:
         """Answer a row as the server does. The cost is not reported there."""
-        body = {"model": self._task.model, **row.asked["body"]}
+        model, provider = self._task.model, self._task.provider
+        usual = f"{model}@{provider}" if model and provider and "@" not in model else model
+        body = {"model": usual, **row.asked["body"]}
         request = RouteRequest(
             "POST", row.asked["url"], body=write_json(body), limits=Cancellation(self._ending)
         )

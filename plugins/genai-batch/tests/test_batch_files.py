@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -161,16 +162,20 @@ def test_lines_of_openais_batches(make_host: MakeHost, fake: FakeModel, files: F
         line("a", "/v1/chat/completions", model="fake", messages=said),
         line("b", "/v1/embeddings", model="fake-embed", input="hi"),
         line("c", "/v1/chat/completions", model="nobody", messages=said),
+        line("d", "/v1/chat/completions", messages=said),
     )
-    done = files.run(make_host(fake=fake), Task())
-    chat, vectors, refused = files.read()
+    host = make_host(fake=fake)
+    done = files.run(host, Task(model="mock", provider="mock"))
+    chat, vectors, refused, usual = files.read()
     assert (chat["custom_id"], chat["error"]) == ("a", None)
     assert chat["response"]["status_code"] == 200
     assert chat["response"]["body"]["choices"][0]["message"]["content"] == "<hi>"
     assert vectors["response"]["body"]["data"][0]["embedding"]
     assert refused["response"]["status_code"] == 404
     assert "nobody" in refused["response"]["body"]["error"]["message"]
-    assert done.failed == 0
+    assert usual["response"]["body"]["model"] == "mock@mock"
+    assert done.failed == 1
+    assert files.run(host, Task(model="mock", provider="mock"), retry_failed=True).before == 3
 
 
 def test_failures_are_asked_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
@@ -338,6 +343,14 @@ def test_a_running_batch_is_not_overwritten(
         with pytest.raises(Conflict, match="another process"):
             files.run(make_host(fake=fake), overwrite=True)
         assert journal.read_bytes() == before
+
+
+def test_what_is_not_a_file_is_not_overwritten(make_host: MakeHost, files: Files) -> None:
+    files.write("a")
+    files.results.symlink_to(os.devnull)
+    with pytest.raises(ConfigurationError, match="is not a file"):
+        files.run(make_host(), Task(), overwrite=True)
+    assert files.results.is_symlink()
 
 
 @pytest.mark.parametrize("output", ["in.jsonl", "link.jsonl"])
