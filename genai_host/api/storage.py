@@ -100,13 +100,17 @@ class DocumentCollection(Protocol):
 class BlobStore(Protocol):
     """Bytes of one owner by their SHA-256, for example those of uploaded files."""
 
-    def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
+    def put(
+        self, data: Iterable[bytes], *, conversation: str | None = None, holder: str = ""
+    ) -> str:
         """Store bytes, and return their id: their SHA-256 in hex.
 
         Args:
             data: Chunks of the bytes.
             conversation: Id of the conversation that uses them: they are deleted with the last one
                 that does. None to store them until `remove`.
+            holder: Id of what uses them, for example of a file, if several may have the same
+                bytes: they are stored until `remove` was called for each. Not with `conversation`.
         """
 
     def get(self, id: str) -> Iterator[bytes]:
@@ -116,8 +120,8 @@ class BlobStore(Protocol):
             NotFound: No bytes have this id.
         """
 
-    def remove(self, id: str) -> None:
-        """Delete bytes, unless a conversation uses them."""
+    def remove(self, id: str, *, holder: str = "") -> None:
+        """Delete bytes, unless a conversation or another holder uses them."""
 
 
 class OwnerStore(Protocol):

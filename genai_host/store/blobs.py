@@ -24,6 +24,7 @@ from genai_host.store.tables import blob_pieces, blob_uses, blobs, conversations
 
 _PIECE = 256 * 1024  # bytes
 _LOCK = 0x67656E616962  # "genaib": number of a lock on PostgreSQL
+_HOLDER = "holder/"  # no id of a conversation has it
 
 
 class Blobs:
@@ -35,8 +36,11 @@ class Blobs:
         self._now = now
         self._folder = f"{database.file}.blobs" if database.is_sqlite else None
 
-    def put(self, data: Iterable[bytes], *, conversation: str | None = None) -> str:
+    def put(
+        self, data: Iterable[bytes], *, conversation: str | None = None, holder: str = ""
+    ) -> str:
         """As `BlobStore.put`."""
+        use = conversation or _use_by(holder)
         if self._folder is not None:
             with self._database.failing():
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -52,7 +56,7 @@ class Blobs:
                     file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
-                self._enter(file, digest.hexdigest(), size, conversation or "")
+                self._enter(file, digest.hexdigest(), size, use)
             finally:
                 with contextlib.suppress(FileNotFoundError):  # it was renamed already
                     os.unlink(file.name)
@@ -76,16 +80,16 @@ class Blobs:
             raise NotFound(f"unknown blob {id[:64]}")
         return self._pieces(id)
 
-    def remove(self, id: str) -> None:
-        """Remove the owner's use of bytes; uses by conversations remain."""
+    def remove(self, id: str, *, holder: str = "") -> None:
+        """As `BlobStore.remove`."""
         with self._writing() as connection:
-            self._forget_in(connection, self._use(id, ""))
+            self._forget_in(connection, self._use(id, _use_by(holder)))
 
     def forget(self, conversation: str, connection: Connection, *, lost: str) -> None:
         """Remove the uses of a deleted conversation, in this transaction; also the uses by missing
         conversations with ids before `lost`, whose writers have ended."""
         used = blob_uses.c.conversation
-        is_there = exists().where(conversations.c.id == used)
+        is_there = or_(used.startswith(_HOLDER), exists().where(conversations.c.id == used))
         self._alone(connection)
         self._forget_in(
             connection, or_(used == conversation, and_(used != "", used < lost, ~is_there))
@@ -179,6 +183,10 @@ class Blobs:
     def _file(self, id: str) -> str:
         assert self._folder is not None
         return os.path.join(self._folder, id[:2], id)
+
+
+def _use_by(holder: str) -> str:
+    return f"{_HOLDER}{holder}" if holder else ""
 
 
 def _sync_folder(folder: str) -> None:

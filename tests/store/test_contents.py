@@ -587,6 +587,19 @@ class TestBlobs:
         assert blobs.put([b"x"]) == id
         assert list(blobs.get(id)) == [b"x"]
 
+    def test_each_holder_keeps_the_bytes(self, store: Store) -> None:
+        blobs = store.blobs()
+        id = blobs.put([b"x"], holder="file-1")
+        blobs.put([b"x"], holder="file-2")
+        blobs.put([b"x"])
+        blobs.remove(id)
+        blobs.remove(id, holder="file-1")
+        store.delete(converse(store, ("q", "a")))  # also removes uses by lost conversations
+        assert list(blobs.get(id)) == [b"x"]
+        blobs.remove(id, holder="file-2")
+        with pytest.raises(NotFound):
+            blobs.get(id)
+
     @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "0" * 64, "0" * 63 + "/", "\0"])
     def test_what_is_no_blob_is_not_found(self, store: Store, id: str) -> None:
         with pytest.raises(NotFound):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import Any
 
 import genai_wire_openai
 import pytest
 import requests
-from genai_wire_openai.server.files import read_upload
+from attrs import evolve
+from genai_wire_openai.server.files import Files, read_upload
+from genai_wire_openai.server.objects import ObjectStore
 from hypothesis import given, strategies as st
 from requests import Request
 
 from genai_host.api import Cancellation, RouteRequest
-from genai_host.errors import ValidationError
+from genai_host.errors import NotFound, ValidationError
 from genai_host_testing import RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
@@ -104,3 +107,25 @@ def test_without_a_store_no_file_is_accepted(make_host: MakeHost) -> None:
         reply = uploaded(f"{server.url}/v1/files")
     assert reply.status_code == 400
     assert "store" in reply.json()["error"]["message"]
+
+
+@pytest.mark.part
+def test_a_file_stays_if_an_equal_one_is_deleted_during_its_upload(
+    make_host: MakeHost, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(make_host(store=make_store()))
+    first = files.keep("", "a.txt", b"same", "batch")
+    add_once = ObjectStore.add_once
+
+    def add_after_deletion(shelf: ObjectStore, value: Any) -> Any:
+        request = sent(b"", "")
+        files.delete(evolve(request, parameters={"file": first["id"]}))
+        return add_once(shelf, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStore, "add_once", add_after_deletion)
+        second = files.keep("", "b.txt", b"same", "batch")
+    assert files.data("", second["id"]) == b"same"
+    files.delete(evolve(sent(b"", ""), parameters={"file": second["id"]}))
+    with pytest.raises(NotFound):
+        files._host.store_for("").blobs().get(second["_blob"])

@@ -157,8 +157,10 @@ class Files:
         file = self.get(request.user, request.parameters["file"])
         shelf = self._shelf(request.user)
         shelf.delete(file["id"])
+        blobs = self._host.store_for(request.user).blobs()
+        blobs.remove(file["_blob"], holder=file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:
-            self._host.store_for(request.user).blobs().remove(file["_blob"])
+            blobs.remove(file["_blob"])  # of a file of an earlier version, without a holder
         return json_response({"id": file["id"], "object": "file", "deleted": True})
 
     def keep(
@@ -174,6 +176,7 @@ class Files:
             id: Its id, if this may be repeated: an existing file is returned. Empty for a new id.
         """
         shelf = self._shelf(user)
+        id = id or new_id("file")
         size = 0
 
         def counted() -> Iterator[bytes]:
@@ -182,9 +185,9 @@ class Files:
                 size += len(chunk)
                 yield chunk
 
-        blob = self._host.store_for(user).blobs().put(counted())
+        blob = self._host.store_for(user).blobs().put(counted(), holder=id)
         file: dict[str, Any] = {
-            "id": id or new_id("file"),
+            "id": id,
             "object": "file",
             "bytes": size,
             "created_at": shelf.now(),
