@@ -68,8 +68,11 @@ def split_key(key: str) -> tuple[str, ...]:
         "tools.NAME.SETTING",
         "providers.NAME.SETTING",
     ]
-    near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else []
-    if near:
+    near = [each for each in known_keys() if each.startswith(f"{table}.")]
+    outer = ".".join(key.split(".")[:2])
+    if outer not in near and outer in [f"{table}.{each}" for each in names_in(table)]:
+        hint = "set it in the file, whose path is shown by: genai-host config path"
+    elif near:
         hint = hint_for(key, near)
     else:
         hint = did_you_mean(key, known) or f"tables: {', '.join(sorted(TABLES))}"

@@ -1,5 +1,4 @@
-"""Small files that are written atomically, by one process at a time, and that only their owner can
-read."""
+"""Small files that are written atomically, by one process at a time."""
 
 from __future__ import annotations
 
@@ -136,12 +135,28 @@ def read_text(path: str) -> str | None:
         raise ConfigurationError(f"cannot read {path}: {error}", file=path) from None
 
 
+def _set_as(path: str, other: os.stat_result) -> None:
+    """Give a file the owner and the permissions of another."""
+    if hasattr(os, "chown"):
+        own = os.stat(path)
+        if (own.st_uid, own.st_gid) != (other.st_uid, other.st_gid):
+            try:
+                os.chown(path, other.st_uid, other.st_gid)
+            except PermissionError:
+                return  # another group must not get the permissions of that of the file
+    os.chmod(path, stat.S_IMODE(other.st_mode))
+
+
 def write_text(path: str, text: str) -> None:
-    """Replace a file. Raises `OSError`, and keeps the old file then."""
+    """Replace a file. A new file is readable only by its owner; one that exists keeps its
+    permissions, and its owner if the system allows it. Raises `OSError`, and keeps the old file
+    then."""
     unfinished = f"{path}.{os.getpid()}.new"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            with contextlib.suppress(FileNotFoundError):
+                _set_as(unfinished, os.stat(path))
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -26,6 +26,7 @@ from genai_host.config import (
 from genai_host.config.reader import line_of
 from genai_host.errors import ConfigurationError
 from genai_host.providers.config_edits import set_keys
+from genai_host.util.files import write_text
 
 _WHOLE = """
 version = 2
@@ -241,6 +242,34 @@ class TestEditing:
             document["defaults"] = {"feature": "x"}
         file = Path(paths.config_file())
         assert "version = 2" in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    def test_the_file_keeps_its_permissions(self, file: Path) -> None:
+        file.write_text(_OPEN)
+        file.chmod(0o644)
+        with edit_config() as document:
+            document["defaults"]["model"] = "b"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+    def test_the_permissions_are_not_for_another_group(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file.write_text(_OPEN)
+        file.chmod(0o640)
+        status = os.stat(file)
+        theirs = os.stat_result((*status[:5], status.st_gid + 1, *status[6:]))
+        look = os.stat
+
+        def stat_of(path: str) -> os.stat_result:
+            return theirs if path == str(file) else look(path)
+
+        def refuse(*_: object) -> None:
+            raise PermissionError
+
+        monkeypatch.setattr("genai_host.util.files.os.stat", stat_of)
+        monkeypatch.setattr("genai_host.util.files.os.chown", refuse)
+        write_text(str(file), "x = 1")
+        monkeypatch.undo()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     def test_a_change_that_is_not_in_order_is_not_written(self, file: Path) -> None:

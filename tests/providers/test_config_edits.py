@@ -18,6 +18,7 @@ from hypothesis import given, strategies as st
 from genai_host.api import Provider, ProviderType, Secret, Services, about
 from genai_host.config import edit_config, read_config
 from genai_host.config.reader import parse
+from genai_host.config.schema import TABLES
 from genai_host.errors import ConfigurationError
 from genai_host.providers.config_edits import (
     add_instance,
@@ -208,6 +209,26 @@ class TestValues:
         with pytest.raises(ConfigurationError, match=re.escape(says)):
             set_in({"defaults.model": "y", key: text})
         assert file_of(home).read_text() == before
+
+    @pytest.mark.parametrize(
+        ("key", "hint"),
+        [
+            ("server.worker", "did you mean server.workers?"),
+            ("server.workers.x", "did you mean server.workers?"),
+            ("server.token", "set it in the file, whose path is shown by: genai-host config path"),
+            ("budgets.user", "set it in the file, whose path is shown by: genai-host config path"),
+            ("budgets.users.ada.day",
+             "set it in the file, whose path is shown by: genai-host config path"),
+            ("srever.port", "did you mean server.port?"),
+            ("unknown.key", f"tables: {', '.join(sorted(TABLES))}"),
+        ],
+    )  # fmt: skip
+    def test_the_hint_for_an_unknown_key_names_one_that_can_be_set(
+        self, key: str, hint: str
+    ) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            split_key(key)
+        assert caught.value.hint == hint
 
     @pytest.mark.parametrize(
         "text", ["sk-canary-1", '"sk-canary-1"', '{"value": "sk-canary-1"}', "[]", "3"]
