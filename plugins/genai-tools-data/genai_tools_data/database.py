@@ -169,6 +169,9 @@ _LOOKS = frozenset(
 # they change nothing; the last one is used to copy a database
 _PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "page_count"})
 # they access other data, if the SQLite build has them
+CASEFOLD = "genai_casefold"
+"""SQL function that returns the text of a value without differences of case."""
+
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 
 
@@ -233,6 +236,7 @@ class DatabaseReader:
         connection.execute("PRAGMA trusted_schema = OFF")  # views in the file are untrusted
         for name, value in _LIMITS:
             connection.setlimit(getattr(sqlite3, name), value)
+        connection.create_function(CASEFOLD, 1, casefold, deterministic=True)
         connection.set_authorizer(_authorize)
 
     def tables(self, limits: CancelToken) -> dict[str, str]:
@@ -314,6 +318,11 @@ def _of(cursor: sqlite3.Cursor, most: int) -> QueryResult:
             f"the result has {len(columns)} columns: select at most {MOST_COLUMNS}"
         )
     return kept(columns, cursor, most)
+
+
+def casefold(value: object) -> str | None:
+    """The SQL function `CASEFOLD`."""
+    return None if value is None else str(value).casefold()
 
 
 def _authorize(

@@ -7,6 +7,7 @@ with a dot are ignored, because such files are for programs and can contain secr
 
 from __future__ import annotations
 
+import codecs
 import fnmatch
 import io
 import mimetypes
@@ -20,11 +21,20 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from genai_host.api import CancelToken, Tool, ToolContext, encoding_of, is_text, tool
+from genai_host.api import (
+    CancelToken,
+    Tool,
+    ToolContext,
+    decode_text,
+    encoding_of,
+    is_text,
+    tool,
+)
 from genai_host.errors import ConfigurationError, ValidationError
 
 SETTING = "folder"
 
+_WINDOWS = "cp1252"
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would block
@@ -287,13 +297,24 @@ def _binary(place: FilePlace, size: int) -> str:
     return f"{_plain(place.inner)} is not text: {kind}, {size} bytes"
 
 
+def _encoding_of(head: bytes) -> str:
+    """The encoding of a file by its first bytes, which may end within a character."""
+    encoding = encoding_of(head)
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head, final=len(head) < _HEAD)
+    except UnicodeDecodeError:
+        if decode_text(head) == head.decode(_WINDOWS, "replace"):
+            return _WINDOWS
+    return encoding
+
+
 class _Lines:
     """The lines of a text, up to the limit."""
 
     def __init__(self, stream: io.BufferedReader, head: bytes, limits: CancelToken) -> None:
         self._stream = stream
         self._limits = limits
-        self._encoding = encoding_of(head)
+        self._encoding = _encoding_of(head)
 
     def text(self, name: str, first: int, most: int) -> str:
         taken: list[str] = []

@@ -13,7 +13,14 @@ from attrs import frozen
 
 from genai_host.api import well_formed
 from genai_host.errors import ValidationError
-from genai_tools_data.database import MOST_COLUMNS, MOST_ROWS, Column, SqlValue, quoted
+from genai_tools_data.database import (
+    CASEFOLD,
+    MOST_COLUMNS,
+    MOST_ROWS,
+    Column,
+    SqlValue,
+    quoted,
+)
 
 Operator = Literal[
     "=", "!=", "<", "<=", ">", ">=",
@@ -221,7 +228,16 @@ def _condition(given: Filter, column: str) -> tuple[str, list[SqlValue]]:
                 f"the filter of {given.column} looks for more than {MOST_SOUGHT} characters"
             )
         place = "> 0" if operator == "contains" else "= 1"
-        return f"instr(lower({column}), lower(?)) {place}", [_text(value)]
+        text = _text(value)
+        if text.isascii():  # SQLite's function is faster, and knows no other letters
+            return f"instr(lower({column}), lower(?)) {place}", [text]
+        return f"instr({CASEFOLD}({column}), ?) {place}", [text.casefold()]
+    if isinstance(value, bool) and operator in ("=", "!="):  # text in CSV files
+        among = "IN" if operator == "=" else "NOT IN"
+        return f"coalesce(lower({column}), '') {among} (?, ?)", [
+            str(int(value)),
+            str(value).lower(),
+        ]
     return f"{column} {_COMPARED[operator]} ?", [_value(value)]
 
 

@@ -11,7 +11,14 @@ from typing import Any
 import genai_tools_data
 import pytest
 from genai_tools_data import file_tools
-from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
+from genai_tools_data.file_tools import (
+    _HEAD,
+    MOST_DEPTH,
+    MOST_LINE,
+    MOST_LISTED,
+    MOST_TEXT,
+    _encoding_of,
+)
 from hypothesis import given, strategies as st
 
 from genai_host.api import ToolOutput
@@ -177,7 +184,8 @@ class TestReading:
             (b"", "x.txt is empty"),
             (b"\xef\xbb\xbfone", "\none"),
             ("one ø".encode("utf-16"), "\none ø"),
-            (b"one \xff two", "\none � two"),
+            ("café".encode("cp1252"), "\ncafé"),
+            ("cafés é".encode() + b"\xff", "\ncafés é�"),
             (b"one\r\ntwo\rthree", "\none\ntwo\nthree"),
             (b"one two three four \x1b[2J\x07", "\none two three four �[2J�"),
             (b"\x00\x01", "x.txt is not text: text/plain, 2 bytes"),
@@ -264,3 +272,8 @@ def test_a_root_that_is_no_folder_is_told(
     output = call("files__list_files")
     assert output.error
     assert str(root) not in output.text
+
+
+def test_a_character_that_is_cut_does_not_change_the_encoding() -> None:
+    assert _encoding_of(b"a" * (_HEAD - 1) + "é".encode()[:1]) == "utf-8"
+    assert _encoding_of(b"a" * (_HEAD - 2) + "é".encode("cp1252")) == "cp1252"

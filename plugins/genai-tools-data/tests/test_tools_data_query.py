@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from genai_tools_data.database import Column
+from genai_tools_data.database import CASEFOLD, Column, casefold
 from genai_tools_data.query import Aggregate, Filter, Order, SqlQuery, statement
 from hypothesis import given, strategies as st
 
@@ -28,6 +28,7 @@ ROWS = st.lists(st.tuples(st.none() | NUMBERS, st.none() | TEXTS), max_size=12)
 def asked(rows: Sequence[Row], query: SqlQuery) -> list[tuple[Any, ...]]:
     sql, parameters = statement(query, COLUMNS)
     with closing(sqlite3.connect(":memory:")) as connection:
+        connection.create_function(CASEFOLD, 1, casefold)
         connection.execute('CREATE TABLE "ta""b]le" ("num""ber" INTEGER, "te;xt\' --" TEXT)')
         connection.executemany('INSERT INTO "ta""b]le" VALUES (?, ?)', rows)
         return connection.execute(sql, parameters).fetchall()
@@ -48,15 +49,40 @@ def holds(row: Row, given: Filter) -> bool:
     if given.operator == "between":
         return bool(wanted[0] <= value <= wanted[1])
     if given.operator in ("contains", "starts with"):
-        text, part = _lower(value), _lower(wanted)
+        lower = _lower if str(wanted).isascii() else str.casefold
+        text, part = lower(str(value)), lower(str(wanted))
         return part in text if given.operator == "contains" else text.startswith(part)
     compare = {"<": value < wanted, "<=": value <= wanted, ">": value > wanted}
     return bool(compare.get(given.operator, value >= wanted))
 
 
-def _lower(value: object) -> str:
+def _lower(value: str) -> str:
     """As SQLite does: of ASCII alone."""
-    return "".join(each.lower() if each.isascii() else each for each in str(value))
+    return "".join(each.lower() if each.isascii() else each for each in value)
+
+
+@pytest.mark.parametrize("operator", ["contains", "starts with"])
+def test_other_letters_than_ascii_are_found_in_any_case(operator: Any) -> None:
+    rows: list[Row] = [(1, "MÜNCHEN"), (2, "München"), (3, "Munchen"), (4, None)]
+    chosen = [Filter(TEXT, operator, "münch")]
+    assert [row[0] for row in asked(rows, SqlQuery(TABLE, filters=chosen))] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Filter(TEXT, "=", True), [1, 2, 3]),
+        (Filter(TEXT, "!=", True), [4, 5]),
+        (Filter(TEXT, "=", False), [4]),
+        (Filter(NUMBER, "=", True), [1]),
+    ],
+)
+def test_true_and_false_are_found_as_text_and_as_numbers(
+    condition: Filter, expected: list[int]
+) -> None:
+    rows: list[Row] = [(1, "true"), (2, "TRUE"), (3, "1"), (4, "False"), (5, None)]
+    found = asked(rows, SqlQuery(TABLE, filters=[condition]))
+    assert [row[0] for row in found] == expected
 
 
 def filters(column: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Filter]:
