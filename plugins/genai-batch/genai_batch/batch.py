@@ -259,14 +259,15 @@ class Batch:
 
     def _write(self, journal: BatchJournal) -> None:
         """Write all results, in order. The file is replaced atomically."""
-        part = self._output.with_name(f"{self._output.name}.part")
+        output = Path(os.path.realpath(self._output))  # preserve a symbolic link
+        part = output.with_name(f"{output.name}.part")
         try:
             with part.open("wb") as stream:
                 for number, result in journal.results():
                     stream.write(write_json({"row": number, **result}) + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
-            part.replace(self._output)
+            part.replace(output)
         except OSError as error:
             part.unlink(missing_ok=True)
             raise StoreError(

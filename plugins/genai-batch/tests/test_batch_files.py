@@ -345,6 +345,18 @@ def test_a_running_batch_is_not_overwritten(
         assert journal.read_bytes() == before
 
 
+def test_an_output_that_is_a_link_stays_one(
+    make_host: MakeHost, fake: FakeModel, files: Files
+) -> None:
+    files.write("a")
+    target = files.rows.with_name("target.jsonl")
+    target.write_text("old", encoding="utf-8")
+    files.results.symlink_to(target)
+    files.run(make_host(fake=fake), overwrite=True)
+    assert files.results.is_symlink()
+    assert json.loads(target.read_text(encoding="utf-8"))["text"] == "<a>"
+
+
 def test_what_is_not_a_file_is_not_overwritten(make_host: MakeHost, files: Files) -> None:
     files.write("a")
     files.results.symlink_to(os.devnull)
