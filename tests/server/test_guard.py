@@ -295,6 +295,7 @@ class TestOverHttp:
             ({"origin": "https://evil.example"}, 403),
             ({"authorization": "Bearer the-token-of-anne"}, 401),
             ({"content-type": None}, 415),
+            ({"content-encoding": "gzip"}, 415),
         ]
         told: list[AccessLogEntry] = []
         with (

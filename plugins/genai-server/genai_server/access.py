@@ -175,10 +175,19 @@ _NO_TOKEN = HttpProblem(
 
 
 def _check_media_type(head: Head) -> None:
-    """Refuse media types that a page can send to any server without a preflight. Multipart bodies
-    are allowed with a token header, which a form cannot send."""
+    """Refuse compressed bodies, and media types that a page can send to any server without a
+    preflight. Multipart bodies are allowed with a token header, which a form cannot send."""
     if head.is_reading or head.length == 0:
         return
+    if head.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        raise Refused(
+            HttpProblem(
+                415,
+                "unsupported_media_type",
+                "a compressed body is not supported",
+                headers={"accept-encoding": "identity"},  # RFC 9110, section 12.5.3
+            )
+        )
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == _OF_FILES and _token(head.headers):
         return
