@@ -26,6 +26,7 @@ from genai_host.cli.session import (
     ask_for_each,
     asked,
     calls_of,
+    give_command,
     leave_out,
     next_steps,
     selected_conversation,
@@ -40,7 +41,7 @@ from genai_host.cli.terminal import (
     piped_bytes,
     piped_text,
 )
-from genai_host.errors import GenaiError, ReplayError, TurnPaused
+from genai_host.errors import GenaiError, ReplayError, TurnPaused, ValidationError
 from genai_host.serializers.conversations import answer_row
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ def command(
     selected = selected_conversation(app, last=last or regenerate, template=using, **chosen)
     with selected as conversation, next_steps(conversation, as_json=as_json):
         if not regenerate:
-            leave_out(conversation)
+            again = f"genai-host ask --regenerate --conversation {conversation.id}"
+            leave_out(conversation, give_command(conversation), again)
         whole = no_stream or as_json or returns is not None
         answer = answered(
             conversation, parts or None, returns, regenerate=regenerate, whole=whole, raw=raw
@@ -234,6 +236,13 @@ def resumed(
             hint='continue it: genai-host ask -c "..."',
         )
     result = decided if value is None else json_or_text(value)
+    calls = calls_of(conversation.current_pause)
+    if value is not None and calls is not None and not isinstance(result, bool | dict):
+        raise ValidationError(
+            "calls wait for approval: the value must be true, false, or an object with true or "
+            "false for the id of each call",
+            hint=f"answer it: {give}",
+        )
     if conversation.status == "paused" and value is None and decided is None:
         pause = conversation.current_pause
         result = _asked_for(conversation)

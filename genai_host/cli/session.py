@@ -204,11 +204,7 @@ def reopened(
     return app.recording_host.conversation(summary.id, record=record, **changed)
 
 
-def leave_out(
-    conversation: Conversation,
-    give: str = "genai-host conversations resume last VALUE",
-    again: str = "genai-host ask --regenerate",
-) -> None:
+def leave_out(conversation: Conversation, give: str, again: str) -> None:
     """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
     Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
     `again`."""

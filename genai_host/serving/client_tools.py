@@ -55,7 +55,9 @@ def offered_tool(
     """
     if not name:
         raise ValidationError("a tool has no name", path=path)
-    parameters = parameters or {}
+    # some SDKs send null for what is not set
+    unset = {key for key in ("properties", "required") if (parameters or {}).get(key, "") is None}
+    parameters = {key: each for key, each in (parameters or {}).items() if key not in unset}
     if parameters.get("type", "object") != "object":
         raise ValidationError(f"the parameters of {name} are not an object", path=path)
     check_schema(parameters, path)

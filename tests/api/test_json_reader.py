@@ -182,6 +182,10 @@ class TestTools:
         with wrong(path="$.t.properties.b"):
             offered_tool("a", "", {"properties": {"b": 1}}, "$.t")
 
+    def test_null_for_what_is_not_set(self) -> None:
+        given = {"type": "object", "properties": None, "required": None, "default": None}
+        assert offered_tool("a", "", given, "$.t").parameters == {"type": "object", "default": None}
+
     def test_too_many(self) -> None:
         with wrong(path="$.tools"):
             each_once((offered_tool(str(n), "", None, "$") for n in range(513)), "$.tools")

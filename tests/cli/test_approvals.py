@@ -135,7 +135,6 @@ class TestResume:
             (["true"], ["wipe", "drop", "look"]),
             (["false"], ["look"]),
             (['{"wipe-0": true}'], ["wipe", "look"]),
-            (["yes"], ["look"]),  # a text says nothing of any call
         ],
     )
     def test_yes_or_no_is_said_of_each(
@@ -182,6 +181,17 @@ class TestResume:
         assert told in terminal.error("conversations resume last", *options, code=2)
         assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
+
+
+@pytest.mark.parametrize("value", ["yes", "null", "1", "[]", '"true"'])
+def test_a_value_that_decides_nothing_is_refused(
+    terminal: Terminal, tools: Tools, value: str
+) -> None:
+    ask(terminal)
+    assert "true, false, or an object" in terminal.error("conversations resume last", value)
+    assert terminal.json("conversations list")[0]["status"] == "paused"
+    assert terminal("conversations resume last", '{"wipe-0": true}')[0] == 0
+    assert ran(tools) == ["wipe", "look"]
 
 
 def test_in_a_piped_chat_a_value_decides(terminal: Terminal, tools: Tools) -> None:

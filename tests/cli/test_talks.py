@@ -138,7 +138,9 @@ class TestUnfinished:
         append(*waiting(1, payload={"tool": "rm \x1b"}))
         err = terminal.error("ask -c b")
         assert 'the conversation waits for approval: {"tool": "rm \\u001b"}' in err
-        assert "answer it: genai-host conversations resume last VALUE" in err
+        id = terminal.json("conversations list")[0]["id"]
+        assert f"answer it: genai-host conversations resume {id} VALUE; or " in err
+        assert f": genai-host ask --regenerate --conversation {id}\n" in err
         assert terminal("ask --regenerate")[1] == "cut short\n"
 
     def test_who_is_overtaken_is_told_what_to_do(self, terminal: Terminal) -> None:

@@ -223,7 +223,8 @@ class AgentLoop:
             outputs.update((call.id, output) for call, output in zip(run, given, strict=True))
         after = envelope.answered(calls, [outputs[call.id] for call in calls])
         new = after.reactions[len(envelope.reactions) :]
-        yield Progress(f"called {_names(calls)}", Added(after.messages[-1], new))
+        done = f"called {_names(run)}" if run else f"refused {_names(calls)}"
+        yield Progress(done, Added(after.messages[-1], new))
         return after
 
     def _decisions(
