@@ -297,6 +297,8 @@ def test_the_prefix_of_a_proxy(host: Host, client: requests.Session) -> None:
             found = client.get(f"{server.url}{path}").json()
             assert (found["path"], found["root"]) == ("/shop/1", "/host")
         assert client.get(f"{server.url}/hostile").status_code == 404
+        moved = client.get(f"{server.url}/host", allow_redirects=False)
+        assert (moved.status_code, moved.headers["location"]) == (308, "/host/")
 
 
 HELD = threading.Event()

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
@@ -153,6 +154,11 @@ class RequestHandler:
         health = await shared.health.reply(head, shared.lack)
         if health is not None:
             await self._send(health, self._more)
+            return
+        if head.path == "/" and not self._scope["path"].endswith("/"):
+            # links of the page are relative
+            location = {"location": f"{quote(self._root_path)}/"}
+            await self._send(RouteResponse(status=308, headers=location), self._more)
             return
         method = "GET" if head.method == "HEAD" else head.method
         routes = await shared.routes()
