@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api.calls import Call, ChatCall, Operation
+from genai_host.api.calls import Call, ChatCall, Operation, VendorTool
 from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import Image, Message, Part, Reasoning, Text, VendorPart, count
@@ -409,6 +409,17 @@ class Dialect(ABC, Generic[C, R]):
         """The error of a reply of status 400 or more; None leaves it to the status."""
         return None
 
+    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
+        """Whether a service receives a tool or a part that only some services have.
+
+        Args:
+            given: The tool or the part.
+            variant: Options of the dialect, see `variant`.
+        """
+        if isinstance(given, VendorPart):
+            return given.dialect == self.name
+        return self.name in (given.extra or ())
+
 
 class CountDialect(Dialect[ChatCall, TokenCount]):
     """Counts the tokens of calls of another dialect, by sending a part of its request.
@@ -452,3 +463,6 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return self._chat.map_error(reply)
+
+    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
+        return self._chat.sends(given, variant)

@@ -28,6 +28,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from genai_host.api.calls import CancelToken
+from genai_host.api.dropped import DroppedFields
 from genai_host.api.json_text import ValueBudget, write_json
 from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT, TEXT_BY_NAME, Must, string_set
 from genai_host.errors import (
@@ -174,7 +175,7 @@ class RouteRequest:
             owner.
         root: Path prefix of a reverse proxy, for example `/host`. `path` does not include it; links
             for the client must.
-        dropped: Paths of body fields that were ignored; the reply lists them in the header
+        dropped: Paths of body fields that are ignored; the reply lists them in the header
             `x-genai-host-dropped`.
         request_id: Id of the request in the log and in the header `x-request-id` of the reply. It
             may be chosen by the client, so it need not be unique. Empty if the server assigns none.
@@ -189,7 +190,7 @@ class RouteRequest:
     limits: CancelToken = field(kw_only=True, repr=False)
     user: str = field(default="", kw_only=True)
     root: str = field(default="", kw_only=True)
-    dropped: list[str] = field(factory=list, kw_only=True, eq=False, repr=False)
+    dropped: DroppedFields = field(factory=DroppedFields, kw_only=True, eq=False, repr=False)
     request_id: str = field(default="", kw_only=True)
 
     def json(self) -> Any:

@@ -12,18 +12,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
+from genai_host.api.dropped import MOST_DROPPED, DroppedFields, OfService
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
 from genai_host.util.text import decode_base64, short_repr
 
 MOST_LEVELS = 100
 """Maximum nesting of a body: later code may recurse once per level."""
-
-MOST_DROPPED = 20
-"""Maximum number of ignored fields that a reply lists."""
 
 N = TypeVar("N", int, float)
 
@@ -75,13 +73,13 @@ class JsonReader:
     )
 
     def __init__(
-        self, value: Any, path: str, *, camel: bool = False, dropped: list[str] | None = None
+        self, value: Any, path: str, *, camel: bool = False, dropped: DroppedFields | None = None
     ) -> None:
         if not isinstance(value, dict):
             raise ValidationError(f"{short_repr(value)} is not an object", path=path)
         self.path = path
         self.value: Mapping[str, Any] = value
-        self.dropped = [] if dropped is None else dropped
+        self.dropped = DroppedFields() if dropped is None else dropped
         self._camel = camel
         self._carrier: _Carrier | None = None
         self._inner_objects: dict[str, Self] | None = None  # by name; most objects have none
@@ -242,16 +240,17 @@ class JsonReader:
 
     def refuse_elsewhere(self, *names: str) -> None:
         """Refuse fields like `refuse`, unless the service has this format: then `extra_fields`
-        returns them.
+        returns them, and no service of another format receives the request.
 
         Raises:
             ValidationError: A field is present and has an effect.
         """
         carrier = self._carrier
         for name in names:
-            if self.value.get(self._names.get(name, name)) and (
-                carrier is None or not carrier.is_sent()
-            ):
+            is_wanted = self.value.get(self._names.get(name, name))
+            if is_wanted and carrier is not None and carrier.is_sent():
+                self.ignored_elsewhere([self.at(name)], essential=True)
+            else:
                 self.refuse(name)
 
     def drop(self, *names: str) -> None:
@@ -264,19 +263,47 @@ class JsonReader:
         """Ignore this object: the reply is correct without it. `kind` says what it is."""
         self._report(f"{self.path}.{kind}")
 
+    def drop_elsewhere(self, kind: str, given: OfService | None = None) -> None:
+        """Ignore this object like `drop_this`, unless the service has the format of the request.
+
+        Args:
+            kind: What it is, or the name of the only field that is ignored.
+            given: What was read, if not all services of the format have it.
+        """
+        self.ignored_elsewhere([f"{self.path}.{kind}"], given)
+
+    def ignored_elsewhere(
+        self, paths: Iterable[str], given: OfService | None = None, *, essential: bool = False
+    ) -> None:
+        """Report paths unless the service receives what they name; see `DroppedFields`."""
+        if self._carrier is not None:
+            for path in paths:
+                name = path.removeprefix("$.")
+                self.dropped.elsewhere(name, self._carrier.dialect, given, essential=essential)
+
     def _report(self, path: str) -> None:
         if len(self.dropped) <= MOST_DROPPED:
             self.dropped.append(path.removeprefix("$."))
 
+    def others(self) -> Iterator[str]:
+        """Paths of the fields not read so far, also of the objects read with `object`."""
+        for inner in (self._inner_objects or {}).values():
+            yield from inner.others()
+        yield from (self.at(name) for name, _ in self.names() if name not in self.read)
+
     def drop_others(self) -> None:
         """Ignore all fields not read so far, also of the objects read with `object`. Formats grow,
         and an answer seldom depends on new fields."""
-        for inner in (self._inner_objects or {}).values():
-            inner.drop_others()
-        self.drop(*(name for name, _ in self.names() if name not in self.read))
+        for path in self.others():
+            self._report(path)
+        self._read_all()
 
     def carry(
-        self, dialect: str, is_sent: Callable[[], bool], replaced: Container[str] = ()
+        self,
+        dialect: str,
+        is_sent: Callable[[], bool],
+        replaced: Container[str] = (),
+        has_format: Callable[[], bool] | None = None,
     ) -> None:
         """Let `extra_fields` return fields; this also applies to the objects in this one.
 
@@ -284,8 +311,9 @@ class JsonReader:
             dialect: Name of the dialect of the format.
             is_sent: Whether the service has this format, so that it receives the fields.
             replaced: Kinds of tools of services that the host replaces; see `VendorTool`.
+            has_format: Whether `fields_for_service` returns fields, if not as `is_sent`.
         """
-        self._carrier = _Carrier(dialect, is_sent, replaced)
+        self._carrier = _Carrier(dialect, is_sent, replaced, has_format or is_sent)
 
     def replaces(self, kind: str) -> bool:
         """Whether the host replaces tools of a kind."""
@@ -310,10 +338,13 @@ class JsonReader:
         found = self._unread()
         if not found:
             return None
+        self.read.update(neutral)
         if carrier is None or not carrier.is_sent():
-            self.read.update(neutral)
             self.drop_others()
             return None
+        self.ignored_elsewhere(self.others())
+        if self.path == "$":
+            self.dropped.in_body(found, carrier.dialect)
         self._read_all()
         return {carrier.dialect: found}
 
@@ -324,7 +355,7 @@ class JsonReader:
             names: Names of the fields; all fields if none are given.
         """
         carrier = self._carrier
-        if carrier is None or not carrier.is_sent():
+        if carrier is None or not carrier.has_format():
             return None
         wanted = [each for each in self.names() if not names or each[0] in names]
         self.read.update(name for name, _ in wanted)
@@ -379,6 +410,7 @@ class _Carrier(NamedTuple):
     dialect: str
     is_sent: Callable[[], bool]
     replaced: Container[str]
+    has_format: Callable[[], bool]
 
 
 _Reader = TypeVar("_Reader", bound=JsonReader)

@@ -35,6 +35,7 @@ from genai_host.api import (
 from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import picture_in_words
+from genai_host.api.dropped import DroppedFields
 from genai_host.api.features import RetryWait
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.calls.middleware import CallMiddleware
@@ -116,6 +117,7 @@ class Agent:
         trace: StepTrace | None = None,
         raw: RawReplies | None = None,
         form: Any = None,
+        dropped: DroppedFields | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Generator[Delta | RetryWait, None, Completion]:
         """Run a prompt: yield chunks of the answer, then return it.
@@ -127,6 +129,7 @@ class Agent:
             trace: Collects failed attempts.
             raw: Stores raw replies.
             form: Class with a schema per dialect, instead of the schema of the prompt.
+            dropped: Fields of a request that only some services receive.
             waiting: Context entered while the call waits for `Prompt.rate`.
 
         Raises:
@@ -144,7 +147,12 @@ class Agent:
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            call = self._call(asked, route, self._given(asked), mixed, stream)
+            given = self._given(asked)
+            if dropped is not None:
+                dropped.sent_to(route.receives)
+                if EXTRA_BODY in given:
+                    given[EXTRA_BODY] = dropped.fields_for(route.receives, given[EXTRA_BODY])
+            call = self._call(asked, route, given, mixed, stream)
             if asked.rate is not None and self._rates is not None:
                 with waiting():
                     self._rates.wait(route.info, asked.rate, cancellation)
@@ -153,7 +161,11 @@ class Agent:
 
         try:
             completion = yield from self._with_retries().stream(
-                self._routes_for(prompt, mixed), cancellation, act, trace, self._middleware
+                _allowed(self._routes_for(prompt, mixed), dropped),
+                cancellation,
+                act,
+                trace,
+                self._middleware,
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -446,6 +458,16 @@ class Agent:
             checker.check_references()
             self._checkers[key] = checker
         return self._checkers[key]
+
+
+def _allowed(routes: list[Route], dropped: DroppedFields | None) -> list[Route]:
+    """The routes to services that may receive a request. Raises `ValidationError` without any."""
+    if dropped is None or not dropped.may_change:
+        return routes
+    errors = [dropped.error_at(route.receives) for route in routes]
+    if errors[0] is not None and all(errors):
+        raise errors[0]
+    return [route for route, error in zip(routes, errors, strict=True) if error is None]
 
 
 def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:

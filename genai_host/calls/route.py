@@ -39,6 +39,7 @@ from genai_host.api import (
     VendorTool,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.api.dropped import OfService
 from genai_host.api.error_replies import error_of_reply, explain_unreadable
 from genai_host.api.http_provider import HttpProvider
 from genai_host.api.models import EXTRA_BODY, merged_parameters
@@ -125,15 +126,20 @@ class Route:
         """The tools that the service receives, see `VendorTool`, and the choice among them."""
         if not any(isinstance(tool, VendorTool) for tool in tools):
             return tools, choice
-        dialects = {self._dialect.name, self._dialect.models_of}
         taken: list[ToolSchema] = []
         for tool in tools:
-            if not isinstance(tool, VendorTool) or not dialects.isdisjoint(tool.extra or ()):
+            if not isinstance(tool, VendorTool) or self.receives(self.info.dialect, tool):
                 taken.append(tool)
             elif tool.function is not None:
                 taken.append(tool.function)
         others = {tool.name for tool in tools} - {tool.name for tool in taken}
         return taken, None if not taken or choice in others else choice
+
+    def receives(self, dialect: str, given: OfService | None) -> bool:
+        """See `Receives`."""
+        if given is None:
+            return dialect == self._dialect.name
+        return self._dialect.sends(given, self.candidate.variant)
 
     def passing(self, request: PassedRequest) -> Route | None:
         """This route for one request that passes through; None if it does not fit."""

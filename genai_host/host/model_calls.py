@@ -22,6 +22,7 @@ from genai_host.api import (
     ToolSchema,
     Transcription,
 )
+from genai_host.api.dropped import DroppedFields
 from genai_host.api.validators import texts_or_tokens
 from genai_host.calls.agent import Agent
 from genai_host.calls.passthrough import PassedRequest
@@ -78,6 +79,7 @@ class ModelCalls(HostParts):
         limits: CancelToken | None = None,
         owner: str | None = None,
         persisted: bool = False,
+        dropped: DroppedFields | None = None,
     ) -> Generator[Delta, None, Completion]:
         """Send a prompt to a model: yield the chunks of the answer, then return the answer.
 
@@ -92,15 +94,19 @@ class ModelCalls(HostParts):
             limits: Cancels the call.
             owner: User whose budget is charged for the call.
             persisted: Whether the caller stores the call, so that its usage is counted there.
+            dropped: Fields of the HTTP request that only some services receive.
 
         Raises:
+            ValidationError: No service may receive the request, because of `dropped`.
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
         middleware = self._middleware(owner, persisted=persisted)
         agent = self._routing.agent("main", "chat", model, {}, provider, middleware)
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
-            pieces: Generator[Any, None, Completion] = agent.stream(prompt, until, stream=stream)
+            pieces: Generator[Any, None, Completion] = agent.stream(
+                prompt, until, stream=stream, dropped=dropped
+            )
             completion = yield from pieces
             if not stream and completion.text:
                 yield Delta(text=completion.text)

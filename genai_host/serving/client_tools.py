@@ -64,7 +64,9 @@ def offered_tool(
     return ToolSchema(name, description, parameters, strict, extra=extra)
 
 
-def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> VendorTool | None:
+def vendor_tool(
+    name: str, given: JsonReader, *fields: str, kind: str = "", essential: bool = False
+) -> VendorTool | None:
     """A tool that the service runs itself. If the service has another format and the host does not
     replace the tool, it is ignored and reported.
 
@@ -73,6 +75,7 @@ def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> V
         given: The object with its definition.
         fields: Fields of the definition; none for all.
         kind: See `VendorTool`.
+        essential: Whether the request must not reach a service without the tool.
 
     Returns:
         The tool; None if it is ignored.
@@ -80,15 +83,22 @@ def vendor_tool(name: str, given: JsonReader, *fields: str, kind: str = "") -> V
     Raises:
         NoRoute: The model is unknown.
     """
+    read = [given.object(name) for name in fields] or [given]
+    options = [path for each in read if each is not None for path in each.others()]
+    is_replaced = given.replaces(kind)
     extra = given.fields_for_service(*fields)
-    if extra is None and not given.replaces(kind):
+    tool = VendorTool(name, "", extra=extra, kind=kind)
+    if extra is not None:
+        ignored = options if is_replaced else [f"{given.path}.{name}"]
+        given.ignored_elsewhere(ignored, tool, essential=essential)
+        return tool
+    if not is_replaced:
         given.drop_this(name)
         return None
-    if extra is None:
-        for each in [given.object(name) for name in fields] or [given]:
-            if each is not None:
-                each.drop_others()
-    return VendorTool(name, "", extra=extra, kind=kind)
+    for each in read:
+        if each is not None:
+            each.drop_others()
+    return tool
 
 
 _MOST_VALUES = 5000

@@ -288,6 +288,7 @@ def _of_model(
         limits=request.limits,
         owner=request.user,
         persisted=is_kept,
+        dropped=request.dropped,
     )
     completion = yield from answer_with_tools(host, prompt, ask, request.limits)
     if is_kept:

@@ -24,8 +24,8 @@ from genai_host.api import (
     RouteRequest,
     RouteResponse,
 )
-from genai_host.api.json_reader import MOST_DROPPED
-from genai_host.errors import GenaiError, ValidationError
+from genai_host.api.dropped import MOST_DROPPED, DroppedFields, shortened
+from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
 from genai_host.serving.apis import error_reply, unknown_path
@@ -42,28 +42,26 @@ _log = logging.getLogger(__name__)
 DROPPED = "x-genai-host-dropped"
 """Header with the names of ignored fields."""
 
-_LONGEST_NAME = 100
 _NOT_IN_NAMES = re.compile(r"[^\w.\[\]$-]", re.ASCII)
 
 
-def _shortened(path: str) -> str:
-    return path[:_LONGEST_NAME]
+def _naming(dropped: DroppedFields, reply: RouteResponse) -> RouteResponse:
+    """The reply with the header for ignored fields, which changes with the service until the reply
+    begins."""
+    headers = dict(reply.headers)
 
+    def name() -> None:
+        every = dropped.all()
+        names = [_NOT_IN_NAMES.sub("_", shortened(each)) for each in every[:MOST_DROPPED]]
+        if names:
+            headers[DROPPED] = ", ".join([*names, "..."] if len(every) > MOST_DROPPED else names)
+            _log.debug("ignored fields of the request: %s", headers[DROPPED])
+        else:
+            headers.pop(DROPPED, None)
 
-def _naming(dropped: Sequence[str], reply: RouteResponse) -> RouteResponse:
-    """The reply with the header for ignored fields."""
-    names = [_NOT_IN_NAMES.sub("_", _shortened(name)) for name in dropped[:MOST_DROPPED]]
-    listed = ", ".join([*names, "..."] if len(dropped) > MOST_DROPPED else names)
-    _log.debug("ignored fields of the request: %s", listed)
-    return evolve(reply, headers={**reply.headers, DROPPED: listed})
-
-
-class _Refusing(list[str]):
-    """Ignored fields of a request on a server that ignores none."""
-
-    def append(self, path: str) -> None:
-        path = _shortened(path)
-        raise ValidationError(f"{path} is not supported for this model", path=f"$.{path}")
+    name()
+    dropped.changed = name
+    return evolve(reply, headers=headers)
 
 
 class HttpRoutes:
@@ -135,7 +133,7 @@ class HttpRoutes:
             return HttpProblem(
                 413, "too_large", f"the body must be at most {route.max_body_size} bytes"
             )
-        dropped = _Refusing() if self._host.config.server.strict else []
+        dropped = DroppedFields(strict=self._host.config.server.strict)
         try:
             handler = self._handler(route)
             with self._watching(route, "handler", request.limits):
@@ -144,7 +142,7 @@ class HttpRoutes:
                 raise TypeError(
                     f"{route.load} returned {short_repr(reply)}, which is not a RouteResponse"
                 )
-            reply = _naming(dropped, reply) if dropped else reply
+            reply = _naming(dropped, reply) if dropped or dropped.may_change else reply
             if reply.begin is not None:
                 with self._watching(route, "begin", request.limits):
                     reply = _begin(reply, reply.begin, begins)

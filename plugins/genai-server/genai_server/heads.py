@@ -187,7 +187,7 @@ def pairs_of(reply: RouteResponse, more: Mapping[str, str]) -> Pairs:
     defaults of the server. `vary` headers are joined."""
     given = {
         name.lower(): value
-        for name, value in reply.headers.items()
+        for name, value in dict(reply.headers).items()  # they may change
         if name.lower() not in _OF_THE_SERVER
     }
     for name, value in more.items():

@@ -282,6 +282,11 @@ class TestTools:
     def test_that_are_refused(self, api: Api, more: Any, field: str) -> None:
         assert violation(api.refused(HI, **more)) == field
 
+    def test_options_without_effect_are_not_named(self, api: Api) -> None:
+        config = {"retrievalConfig": {}, "includeServerSideToolInvocations": False}
+        reply = api.call("generateContent", {"contents": [HI], "toolConfig": config})
+        assert (reply.status_code, reply.headers.get(DROPPED)) == (200, None)
+
 
 class TestContentsThatAreRefused:
     @pytest.mark.parametrize(

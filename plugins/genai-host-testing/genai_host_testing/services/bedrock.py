@@ -10,6 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from genai_host_testing.fake_service import Reply, json_reply, stream_reply
+from genai_host_testing.services.anthropic import claude
 
 KEY = "bedrock-api-key-canary-77d0"
 STREAM_TYPE = "application/vnd.amazon.eventstream"
@@ -123,3 +124,14 @@ def converse(text: str = "", *, call: bool = False, streamed: bool = False) -> R
 def refusal(status: int, kind: str, text: str = "no", **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return json_reply({"message": text}, status, {"x-amzn-ErrorType": f"{kind}:", **named})
+
+
+def by_claude(streamed: bool) -> Reply:
+    """What Anthropic's service says, as InvokeModel has it."""
+    if not streamed:
+        return claude("hello")
+    sent = b"".join(
+        step for step in claude("hello", streamed=True).steps if isinstance(step, bytes)
+    )
+    events = [line[6:] for line in sent.split(b"\n") if line.startswith(b"data: ")]
+    return stream_reply([chunk(event) for event in events], content_type=STREAM_TYPE)

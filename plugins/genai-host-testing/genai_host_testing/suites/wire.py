@@ -19,6 +19,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -50,6 +52,7 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.stream_parsers import FRAMINGS
 from genai_host.config import Config, ServerConfig
+from genai_host.errors import ServiceUnavailable
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
 from genai_host_testing.plugins import InlinePlugin
@@ -75,13 +78,21 @@ class _Service(InlinePlugin):
         usage: Usage of the answers.
     """
 
-    def __init__(self, dialect: str) -> None:
-        service = ProviderType("service", NoSettings, self._open, automatic=True)
+    def __init__(
+        self, dialect: str, parameters: Mapping[str, Any] = MappingProxyType({}), failing: str = ""
+    ) -> None:
+        opened = {"failing": lambda *given: _FailingProvider(failing), "service": self._open}
         model = Model(
-            _MODEL, dialects=[dialect], capabilities=set(CAPABILITIES), at={"service": "m-1"}
+            _MODEL,
+            dialects=filter(None, (failing, dialect)),
+            capabilities=set(CAPABILITIES),
+            at=dict.fromkeys(opened, "m-1"),
         )
-        super().__init__(providers=[service], models=[model])
-        self.dialect = dialect
+        super().__init__(
+            providers=[ProviderType(n, NoSettings, o, automatic=True) for n, o in opened.items()],
+            models=[model],
+        )
+        self.serves = {dialect: DialectEndpoint(parameters=parameters)}
         self.reply: Json = {}
         self.events: Sequence[StreamEvent] = ()
         self.bodies: list[Json] = []
@@ -101,7 +112,7 @@ class _ServiceProvider(Provider):
 
     def __init__(self, service: _Service) -> None:
         self._service = service
-        self.serves = {service.dialect: DialectEndpoint()}
+        self.serves = service.serves
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         self._service.bodies.append(json.loads(request.data()))
@@ -110,6 +121,19 @@ class _ServiceProvider(Provider):
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         self._service.bodies.append(json.loads(request.data()))
         return _Events(self._service.events)
+
+
+class _FailingProvider(Provider):
+    extra_body = {}
+
+    def __init__(self, dialect: str) -> None:
+        self.serves = {dialect: DialectEndpoint()} if dialect else {}
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        raise ServiceUnavailable("it always fails", retry_after=3600)
+
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        return self.send(request, limits)
 
 
 class _Events:
@@ -195,18 +219,29 @@ class WireSuite(PluginSuite):
 
     @contextmanager
     def serving(
-        self, *, passing: bool = False, another: bool = False
+        self,
+        *,
+        passing: bool = False,
+        another: bool = False,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+        failing: bool = False,
+        strict: bool = False,
     ) -> Iterator[tuple[_Service, _Client]]:
         """A service, and a client of a host before it.
 
         Args:
             passing: Whether requests pass through.
             another: Whether the service has another format.
+            parameters: Further parameters of the service.
+            failing: Whether a service of the format fails before.
+            strict: Whether requests are refused if fields would be dropped.
         """
-        service = _Service("plain" if another else self.dialect.name)
+        own = self.dialect.name
+        service = _Service("plain" if another else own, parameters, own if failing else "")
         service.reply = usual_codec().to_json(_ANSWER) if another else self.reply
         service.events = [_event(each) for each in self.stream]
-        config = Config(server=ServerConfig(pass_through=passing, record_api_calls=False))
+        server = ServerConfig(pass_through=passing, record_api_calls=False, strict=strict)
+        config = Config(provider_order=("failing", "service"), server=server)
         host = Host(config=config, discovery=self.plugins(service=service))
         routes = HttpRoutes(host)
         try:
@@ -282,6 +317,24 @@ class WireSuite(PluginSuite):
                     unnamed.add(shown(place))
         differing = unnamed.symmetric_difference(self.neutral)
         assert not differing, f"not named: {', '.join(sorted(differing))}"
+
+    def test_an_unknown_field_is_named_after_a_failover_to_another_format(self) -> None:
+        """As if the second service were the first. A strict server sends it nothing."""
+        tools = [*self.request.get("tools", ()), *self.service_tools]
+        whole = {**self.request, **({"tools": tools} if tools else {})}
+        serving = partial(self.serving, another=True, parameters=self.dialect.parameters)
+        with (
+            serving() as (_, first),
+            serving(failing=True) as (service, second),
+            serving(failing=True, strict=True) as (spared, strict),
+        ):
+            for place, request in with_unknown(whole):
+                dropped = first.dropped(self.path, request)
+                assert second.dropped(self.path, request) == dropped, shown(place)
+                assert not service.bodies or UNKNOWN not in service.bodies[-1], shown(place)
+                assert strict.dropped(self.path, request) == (None if dropped else dropped)
+                assert bool(spared.bodies) == (dropped == set()), shown(place)
+                spared.bodies.clear()
 
     def test_a_tool_of_the_service_is_sent_to_it_alone(self) -> None:
         if not self.service_tools:
@@ -382,6 +435,11 @@ class _Client:
         reply = self._routes.answer(request)
         answer = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
         return reply.status, reply.headers, answer
+
+    def dropped(self, path: str, body: Json) -> set[str] | None:
+        """The names of dropped fields; None if the request is refused."""
+        status, headers, _ = self.send(path, body)
+        return None if status >= 400 else {*headers.get(DROPPED, "").split(", ")} - {""}
 
     def post(self, path: str, body: Json) -> bytes:
         status, _, text = self.send(path, body)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import ne
 from typing import Any, Literal
@@ -245,21 +246,25 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
     return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)
 
 
-def _with_tools_of(call: ChatCall, types: Iterable[str]) -> ChatCall:
-    """The call without the tools of Anthropic that the service does not have. Those that the host
-    replaces are functions."""
-    missing = {
-        tool.name: tool.function
-        for tool in call.tools
-        if isinstance(tool, VendorTool)
-        and not str(wire_tool(tool).get("type", "")).startswith(tuple(types))
-    }
-    if not missing:
-        return call
-    fitting = (missing.get(tool.name, tool) for tool in call.tools)
-    tools = [tool for tool in fitting if tool is not None]
-    is_left_out = call.tool_choice in missing and missing[call.tool_choice] is None
-    return evolve(call, tools=tools, tool_choice="auto" if is_left_out else call.tool_choice)
+def _tool_of(given: VendorTool | VendorPart) -> str:
+    """Type of the tool of the service that a tool or a block belongs to, maybe without its end;
+    empty for other blocks."""
+    data = wire_tool(given) if isinstance(given, VendorTool) else given.data
+    if not isinstance(data, Mapping):
+        return ""
+    kind = str(data.get("type", ""))
+    if isinstance(given, VendorTool):
+        return kind
+    if kind == "server_tool_use":
+        kind = f"{data.get('name')}_"
+    elif "type" not in data and _CITED in write_json(data.get("citations")):
+        return "web_search_"
+    elif not kind.endswith("_tool_result") and not kind.startswith("mcp_"):
+        return ""
+    return "code_execution_" if "code_execution" in kind else kind
+
+
+_CITED = b"web_search_result_location"
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
@@ -299,7 +304,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     - `cache`: where caching is requested: in the `request`, or in `blocks` for services without
       such a field
     - `vendor_tools`: beginnings of the types of Anthropic's tools that the service has; others are
-      not sent
+      not sent, nor are their blocks
     """
 
     name = NAME
@@ -344,7 +349,9 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
-        call = _with_tools_of(call, variant["vendor_tools"])
+        if self.variant["vendor_tools"] != variant["vendor_tools"]:
+            key, fit = (NAME, *variant["vendor_tools"]), partial(self._fitting, variant=variant)
+            call = evolve(call, messages=remember_each(call.messages, key, fit))
         given = call.parameters
         thinking = _thinking(given, variant)
         schema = None if call.schema is None else held_form(call.schema)
@@ -382,6 +389,21 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
+        tool = _tool_of(given)
+        types = {**self.variant, **variant}["vendor_tools"]
+        return super().sends(given, variant) and (not tool or tool.startswith(tuple(types)))
+
+    def _fitting(self, message: Message, variant: Mapping[str, Any]) -> Message:
+        """The message without the blocks of tools that the service does not have."""
+        content = [
+            part
+            for part in message.content
+            if not isinstance(part, VendorPart) or self.sends(part, variant)
+        ]
+        same = len(content) == len(message.content)
+        return message if same else evolve(message, content=content)
 
 
 def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:

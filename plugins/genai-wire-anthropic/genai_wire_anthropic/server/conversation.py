@@ -241,8 +241,7 @@ class _Reader:
         kind = block.text("type")
         if kind == "text":
             if citations := block.values("citations"):
-                self._name_unless_sent(block, "citations")
-                yield VendorPart(OWN, {"citations": citations})
+                yield self._own(block, {"citations": citations}, "citations")
             yield Text(block.text("text"), extra=block.extra_fields(*NEUTRAL))
         elif kind == "tool_use":
             yield self._call(block)
@@ -254,16 +253,19 @@ class _Reader:
             else:
                 block.drop_others()  # the service accepts no thoughts without a signature
         elif kind in _OF_ITS_SERVICE:
-            if kind != _HIDDEN_THOUGHT:  # other services receive no thoughts at all
-                self._name_unless_sent(block, kind)
-            yield VendorPart(OWN, dict(block.value))
+            # other services receive no thoughts at all
+            yield self._own(block, dict(block.value), "" if kind == _HIDDEN_THOUGHT else kind)
         else:
             raise _not_taken(block)
 
-    def _name_unless_sent(self, block: JsonReader, what: str) -> None:
-        """Report what only a service of this format receives."""
-        if not self._has_dialect():
+    def _own(self, block: JsonReader, data: Any, what: str) -> VendorPart:
+        """What only a service of this format receives; others ignore it, and `what` is reported."""
+        part = VendorPart(OWN, data)
+        if what and self._has_dialect():
+            block.drop_elsewhere(what, part)
+        elif what:
             block.drop_this(what)
+        return part
 
     def _call(self, block: JsonReader) -> ToolCall:
         id, name = block.text("id"), block.text("name")

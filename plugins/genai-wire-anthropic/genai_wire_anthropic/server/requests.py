@@ -160,7 +160,8 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema | None:
                 f"this model does not support Anthropic's tools of type {kind}: use custom",
                 path=given.at("type"),
             )
-        return vendor_tool(name or kind, given, kind=found["kind"] or "")
+        kind = found["kind"] or ""
+        return vendor_tool(name or found[0], given, kind=kind, essential=not kind)
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported: only {_DIRECT} is")
@@ -213,11 +214,10 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     if not model:
         raise ValidationError("this field is required", path="$.model")
     can = cache(lambda: capabilities(host, model))
-    is_own = cache(
-        lambda: can().dialect == OWN and {"betas", EXTRA_BODY} <= can().parameters.keys()
-    )
-    body.carry(OWN, is_own, replaced_kinds(host, model))
-    messages, cached = messages_in(body, lambda: can().dialect == OWN)
+    has_format = cache(lambda: can().dialect == OWN)
+    is_own = cache(lambda: has_format() and {"betas", EXTRA_BODY} <= can().parameters.keys())
+    body.carry(OWN, is_own, replaced_kinds(host, model), has_format)
+    messages, cached = messages_in(body, has_format)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
     taken = cache(lambda: can().parameters)

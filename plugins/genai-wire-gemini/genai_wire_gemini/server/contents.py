@@ -182,8 +182,12 @@ def _run(given: JsonReader, kind: str, dialect: str, model: bool) -> list[Part]:
         for name in ("thought", SIGNATURE, *_NEUTRAL):  # of no use without it
             given.raw(name)
         given.drop_others()
-    # other dialects may refuse a message of the user with nothing else
-    return [VendorPart(OWN, dict(given.value))] if is_sent or model else []
+    if not (is_sent or model):  # other dialects may refuse a message of the user with nothing else
+        return []
+    part = VendorPart(OWN, dict(given.value))
+    if is_sent:
+        given.drop_elsewhere(kind, part)
+    return [part]
 
 
 def _read_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:

@@ -270,10 +270,8 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
         if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
         found.update((name, body.raw(name)) for name in others if name in can.parameters)
-        if not _takes_unknown(can):
-            body.refuse(*(name for name in _ONLY_PASSED if name not in found))
-            body.read.update(NEUTRAL)
-    unknown = body.extra_fields()
+        body.refuse_elsewhere(*(name for name in _ONLY_PASSED if name not in found))
+    unknown = body.extra_fields(*NEUTRAL)
     if unknown is not None:
         extra = dict(unknown[DIALECT])
         drop_unsent(body, extra, _PLACES, capabilities(host, model).capabilities)

@@ -203,6 +203,8 @@ class _MessageReader:
         if name and not self._has_names():
             given.drop("name")
             return ""
+        if name:
+            given.drop_elsewhere("name")
         return name
 
     def _result(self, given: JsonReader, id: str, field: str) -> Message:

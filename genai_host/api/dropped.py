@@ -1,0 +1,113 @@
+"""The fields of a request that are ignored, always or by some services.
+
+`JsonReader` collects them. A field of one API format reaches only services of that format:
+`elsewhere` adds it, and each attempt of the call tells `sent_to` whether the service receives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from genai_host.api.calls import VendorTool
+from genai_host.api.messages import VendorPart
+from genai_host.errors import ValidationError
+
+MOST_DROPPED = 20
+"""Maximum number of ignored fields that a reply lists."""
+
+OfService: TypeAlias = VendorTool | VendorPart
+"""What only some services of a format have."""
+
+Receives: TypeAlias = Callable[[str, OfService | None], bool]
+"""Whether a service receives what is given, or any other field of the dialect of that name."""
+
+
+class _Elsewhere(NamedTuple):
+    path: str
+    dialect: str
+    given: OfService | None
+    essential: bool
+
+
+class DroppedFields(list[str]):
+    """Paths of the fields that are ignored whatever the service.
+
+    Args:
+        strict: Whether the request is refused instead.
+
+    Attributes:
+        changed: Called when the service of the next attempt ignores other fields.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._elsewhere: list[_Elsewhere] = []
+        self._plain = 0
+        self._in_body: dict[str, str] = {}  # dialects of fields, by name
+        self._left_out: list[str] = []
+        self.changed: Callable[[], None] = lambda: None
+
+    def append(self, path: str) -> None:
+        if self._strict:
+            raise _unsupported(path)
+        super().append(path)
+
+    def elsewhere(
+        self, path: str, dialect: str, given: OfService | None = None, *, essential: bool = False
+    ) -> None:
+        """Add a field that a service may ignore.
+
+        Args:
+            path: Its path.
+            dialect: Name of the dialect of its format.
+            given: What was read, if not all services of the format have it.
+            essential: Whether the answer would be wrong without it, so that no other service
+                receives the request.
+        """
+        self._plain += given is None and not essential
+        if self._plain <= MOST_DROPPED + 1 or given is not None or essential:
+            self._elsewhere.append(_Elsewhere(path, dialect, given, essential))
+
+    def in_body(self, names: Iterable[str], dialect: str) -> None:
+        """Add the names of fields of the body that only services of a dialect receive."""
+        self._in_body.update(dict.fromkeys(names, dialect))
+
+    @property
+    def may_change(self) -> bool:
+        return bool(self._elsewhere)
+
+    def all(self) -> list[str]:
+        """The fields that are ignored by the service of the last attempt."""
+        return [*self, *self._left_out]
+
+    def error_at(self, receives: Receives) -> ValidationError | None:
+        """Why a service must not receive the request; None if it may."""
+        for each in self._elsewhere:
+            if (each.essential or self._strict) and not receives(each.dialect, each.given):
+                return _unsupported(each.path)
+        return None
+
+    def sent_to(self, receives: Receives) -> None:
+        """Note the service of an attempt."""
+        left_out = [each.path for each in self._elsewhere if not receives(each.dialect, each.given)]
+        if left_out != self._left_out:
+            self._left_out = left_out
+            self.changed()
+
+    def fields_for(self, receives: Receives, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of the body without those that a service does not receive."""
+        own = self._in_body
+        return {n: v for n, v in fields.items() if n not in own or receives(own[n], None)}
+
+
+def _unsupported(path: str) -> ValidationError:
+    path = shortened(path)
+    return ValidationError(f"{path} is not supported for this model", path=f"$.{path}")
+
+
+_LONGEST_NAME = 100
+
+
+def shortened(path: str) -> str:
+    return path[:_LONGEST_NAME]
