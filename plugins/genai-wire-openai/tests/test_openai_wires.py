@@ -96,7 +96,16 @@ class TestOpenAIResponses(Wire):
         "id": "ws_1", "type": "web_search_call", "status": "completed",
         "action": {"type": "search", "query": "Oslo"},
     }  # fmt: skip
-    neutral = ("input.action",)  # named as a whole
+    drawn = {
+        "id": "ig_1", "type": "image_generation_call", "status": "completed", "result": "iVBORw==",
+        "revised_prompt": "Oslo",
+    }  # fmt: skip
+    computed = {
+        "id": "ci_1", "type": "code_interpreter_call", "status": "completed", "code": "1",
+        "outputs": [{"type": "logs", "logs": "1"}],
+    }  # fmt: skip
+    ran: tuple[dict[str, Any], ...] = (searched, computed, drawn)
+    neutral = ("input.action", "input.outputs")  # named as a whole
     request = {
         "model": "tested", "store": False, "input": [
             {"role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
@@ -105,7 +114,7 @@ class TestOpenAIResponses(Wire):
                     {"type": "input_text", "text": "What is this?"},
                     {"type": "input_image", "image_url": PNG, "detail": "auto"},
                     {"type": "input_file", "filename": "a.pdf", "file_data": PDF}]},
-            searched,
+            searched, computed,
             {
                 "type": "message", "role": "assistant", "phase": "commentary",
                 "content": [{"type": "output_text", "text": "so:"}]},
@@ -125,6 +134,7 @@ class TestOpenAIResponses(Wire):
     service_tools = (
         {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}},
         {"type": "web_search_preview_2025_03_11"},
+        {"type": "image_generation", "size": "1024x1024"},
     )
     used = {
         "input_tokens": 3,
@@ -135,15 +145,17 @@ class TestOpenAIResponses(Wire):
     text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": [cited]}
     said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
     reply = {
-        "id": "resp_1", "status": "completed", "output": [searched, said, called], "usage": used,
+        "id": "resp_1", "status": "completed", "output": [*ran, said, called], "usage": used,
     }  # fmt: skip
     stream = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
         {"type": "response.output_item.done", "output_index": 0, "item": searched},
+        {"type": "response.output_item.done", "output_index": 1, "item": computed},
+        {"type": "response.output_item.done", "output_index": 2, "item": drawn},
         {
-            "type": "response.output_text.delta", "output_index": 1, "content_index": 0,
+            "type": "response.output_text.delta", "output_index": 3, "content_index": 0,
             "delta": '{"city": "Oslo"}'},
-        {"type": "response.output_item.done", "output_index": 2, "item": called},
+        {"type": "response.output_item.done", "output_index": 4, "item": called},
         {"type": "response.completed", "response": reply},
     ]  # fmt: skip
     place = "the host begins and ends responses and items itself"
@@ -156,7 +168,7 @@ class TestOpenAIResponses(Wire):
     }
 
     @pytest.mark.parametrize("stream", [False, True])
-    def test_searches_and_citations_reach_the_client_and_the_next_turn(self, stream: bool) -> None:
+    def test_what_the_service_ran_reaches_the_client_and_the_next_turn(self, stream: bool) -> None:
         with self.serving() as (service, client):
             answer = client.post(self.path, {**self.request, "stream": stream}).decode()
             data = [line.removeprefix("data: ") for line in answer.split("\n")]
@@ -164,13 +176,31 @@ class TestOpenAIResponses(Wire):
             output = last.get("response", last)["output"]
             if stream:
                 done = [each for each in events if each["type"] == "response.output_item.done"]
-                assert done[0]["item"] == output[0]
-            search, message, call = output
-            assert search == {**self.searched, "id": search["id"]}
+                assert [each["item"] for each in done[:3]] == output[:3]
+            *ran, message, call = output
+            assert ran == [
+                {**each, "id": seen["id"]} for each, seen in zip(self.ran, ran, strict=True)
+            ]
             assert message["content"][0]["annotations"] == [self.cited]
             result = {"type": "function_call_output", "call_id": call["call_id"], "output": "so"}
             before = self.request["input"]
             client.post(self.path, {**self.request, "input": [*before, *output, result]})
-            searched, said = service.bodies[-1]["input"][len(before) :][:2]
-            assert searched == search
+            *again, said = service.bodies[-1]["input"][len(before) :][:4]
+            assert again == ran
             assert said["content"][0]["annotations"] == [self.cited]
+
+    def test_what_the_service_ran_last_is_sent_back(self) -> None:
+        """A picture may be the whole answer."""
+        given = [{"role": "user", "content": "draw"}, self.drawn, {"role": "user", "content": "a"}]
+        with self.serving() as (service, client):
+            client.post(self.path, {"model": "tested", "store": False, "input": given})
+            assert service.bodies[-1]["input"][1] == self.drawn
+
+    def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
+        given = [*self.ran, {"role": "user", "content": "and?"}]
+        request = {"model": "tested", "store": False, "input": given}
+        for failing in (False, True):
+            with self.serving(another=True, failing=failing) as (_, client):
+                dropped = client.dropped(self.path, request)
+            assert dropped is not None
+            assert {"input[0].web_search_call", "input[1].code_interpreter_call"} <= dropped

@@ -141,7 +141,7 @@ def test_a_conversation_that_is_deleted_meanwhile(api: Api) -> None:
     [
         ({"items": [user("x")] * 21}, "items"),
         ({"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0]"),
-        ({"items": [{"type": "file_search_call", "id": "fs_1"}]}, "items[0].type"),
+        ({"items": [{"type": "computer_call", "id": "cu_1"}]}, "items[0].type"),
         ({"items": "x"}, "items"),
         ({"metadata": {"a": 1}}, "metadata"),
         ({"metadata": {"a" * 65: ""}}, "metadata"),

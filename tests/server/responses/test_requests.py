@@ -51,7 +51,7 @@ def in_namespace(tool: dict[str, Any]) -> dict[str, Any]:
         ([user([{**FILE, "file_id": "f"}])], "input[0].content[0].file_id"),
         ([{"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}],
          "input[0].content[0].type"),
-        ([{"type": "file_search_call", "id": "fs"}], "input[0].type"),
+        ([{"type": "computer_call", "id": "cu"}], "input[0].type"),
         ([{"type": "function_call", "name": "x", "arguments": "{}"}], "input[0].call_id"),
         ([{"type": "function_call", "call_id": "1", "name": "x", "arguments": {}}],
          "input[0].arguments"),

@@ -42,8 +42,11 @@ from genai_host.errors import GenaiError, GenerationError, IncompleteReply, Serv
 from genai_wire_openai.dialect.common import error_in, read_event_object
 
 NAME = "openai-responses"
-WEB_SEARCH = "web_search_call"
-"""Type of the item of a search that the service ran."""
+OF_SERVICE = (
+    "code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call",
+    "mcp_list_tools", "web_search_call",
+)  # fmt: skip
+"""Types of items of tools that the service ran."""
 
 _IN_RESPONSE = frozenset(
     {
@@ -235,7 +238,7 @@ class ResponseDecoder:
         self._items[place] = item
         if not item.get("arguments"):
             self._give_arguments(place)
-        if place in self._done or item.get("type") not in ("function_call", WEB_SEARCH):
+        if place in self._done or item.get("type") not in ("function_call", *OF_SERVICE):
             return ()
         self._done.add(place)
         return [

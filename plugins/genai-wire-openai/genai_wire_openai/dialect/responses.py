@@ -60,7 +60,12 @@ from genai_wire_openai.dialect.common import (
     wire_parameters,
     with_json_instruction,
 )
-from genai_wire_openai.dialect.response_replies import NAME, ResponseDecoder, read_response
+from genai_wire_openai.dialect.response_replies import (
+    NAME,
+    OF_SERVICE,
+    ResponseDecoder,
+    read_response,
+)
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "max_tokens": ("max_output_tokens",),
@@ -233,10 +238,13 @@ def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
             yield _wire_tool_call(part)
             thoughts = []
         elif isinstance(part, VendorPart) and isinstance(part.data, Mapping):
-            if "type" in part.data:
-                thoughts.append(part.data)
-            else:
+            if "type" not in part.data:
                 fields = part.data
+                continue
+            thoughts.append(part.data)
+            if part.data["type"] in OF_SERVICE:
+                yield from thoughts
+                thoughts = []
         elif part is not None:
             raise unsupported(part, "in a message of role assistant", NAME)
 

@@ -34,9 +34,9 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
-from genai_wire_openai.dialect.response_replies import WEB_SEARCH, add_fields
+from genai_wire_openai.dialect.response_replies import OF_SERVICE, add_fields
 from genai_wire_openai.responses.compaction import summary_text
-from genai_wire_openai.responses.items import inline, is_inline
+from genai_wire_openai.responses.items import PREFIXES, inline, is_inline
 from genai_wire_openai.responses.tools import (
     EXTRA,
     ClientTool,
@@ -135,12 +135,12 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
                 yield "assistant", Reasoning(part["text"])
         for kept in item.get("opaque", ()):
             yield "assistant", VendorPart(kept["dialect"], kept["data"])
-    elif kind == WEB_SEARCH:
+    elif kind in OF_SERVICE:
         if EXTRA in item:  # otherwise the service had another format
-            own = {name: item[name] for name in ("type", "id", "status")}
+            own = {name: each for name, each in item.items() if name != EXTRA}
             yield "assistant", VendorPart(DIALECT, {**item[EXTRA], **own})
-    elif kind == "image_generation_call":
-        yield "assistant", Image(bytes_of(item["result"], _INPUT))
+        elif "result" in item:
+            yield "assistant", Image(bytes_of(item["result"], _INPUT))
     elif item["role"] == "assistant":
         phase = {"phase": item["phase"]} if item.get("phase") else {}
         fields = {**item.get(EXTRA, {}), **phase}
@@ -202,7 +202,7 @@ class Group:
         opaque: Data that only its own dialect can read.
         apart: Whether the text is not part of the streamed text.
         fields: Further fields of a message: its phase, which is commentary or final answer, and
-            unknown fields; or those of a search.
+            unknown fields; or those of an item of the service.
     """
 
     kind: str
@@ -237,8 +237,8 @@ def groups_of(message: Message) -> list[Group]:
             last.size += len(part.text)
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
-        elif is_search(part):
-            groups.append(Group(WEB_SEARCH, fields=part.data))
+        elif is_of_service(part):
+            groups.append(Group(part.data["type"], fields=part.data))
         elif isinstance(part, VendorPart) and _fields_of(part):
             fields = _fields_of(part)
         elif isinstance(part, (Reasoning, VendorPart)):
@@ -252,21 +252,22 @@ def groups_of(message: Message) -> list[Group]:
     return groups
 
 
-def is_search(part: Part | None) -> TypeGuard[VendorPart]:
-    """Whether a part is a search that the service ran."""
+def is_of_service(part: Part | None) -> TypeGuard[VendorPart]:
+    """Whether a part is an item of a tool that the service ran."""
     return (
         isinstance(part, VendorPart)
         and part.dialect == DIALECT
         and isinstance(part.data, Mapping)
-        and part.data.get("type") == WEB_SEARCH
+        and part.data.get("type") in OF_SERVICE
     )
 
 
-def search_item(data: Mapping[str, Any], new_id: MakeItemId) -> Item:
-    return {"id": new_id("ws"), "type": WEB_SEARCH, **_fields_of_search(data)}
+def service_item(data: Mapping[str, Any], new_id: MakeItemId) -> Item:
+    kind = data["type"]
+    return {"id": new_id(PREFIXES[kind]), "type": kind, **_fields_of_service(data)}
 
 
-def _fields_of_search(data: Mapping[str, Any]) -> Item:
+def _fields_of_service(data: Mapping[str, Any]) -> Item:
     further = {name: data[name] for name in data.keys() - {"id", "status", "type"}}
     status = data.get("status")
     return {"status": status if status and isinstance(status, str) else "completed", EXTRA: further}
@@ -284,8 +285,8 @@ def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientT
         return call_item(group.call, new_id, client_tools)
     if group.picture is not None:
         return picture_item(group.picture, new_id)
-    if group.kind == WEB_SEARCH:
-        return search_item(group.fields, new_id)
+    if group.kind in OF_SERVICE:
+        return service_item(group.fields, new_id)
     if group.kind == "message":
         return _with_fields(message_item("".join(group.texts), new_id), group)
     item = reasoning_item(group.texts, new_id)
@@ -367,8 +368,8 @@ def joined(
                 _with_fields(found, group)
             elif group.call is not None:
                 found.update(unknown_of(group.call))
-            elif group.kind == WEB_SEARCH:
-                found.update(_fields_of_search(group.fields))
+            elif group.kind in OF_SERVICE and group.picture is None:
+                found.update(_fields_of_service(group.fields))
             if group.opaque:
                 found["opaque"] = group.opaque
             ordered.append(found)
@@ -381,7 +382,7 @@ def joined(
     return ordered + left, late
 
 
-_WHOLE = ("function_call", WEB_SEARCH)
+_WHOLE = ("function_call", *OF_SERVICE)
 """Kinds of items that are streamed whole."""
 
 

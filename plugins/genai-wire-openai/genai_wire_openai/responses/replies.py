@@ -25,14 +25,14 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
-from genai_wire_openai.dialect.response_replies import NAME, WEB_SEARCH
+from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.messages import (
     call_item,
-    is_search,
+    is_of_service,
     joined,
     message_item,
     reasoning_item,
-    search_item,
+    service_item,
     summary_part,
     text_part,
 )
@@ -184,9 +184,7 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "reasoning": {"summary": []},
     "function_call": {"arguments": ""},
     "custom_tool_call": {"input": ""},
-    "tool_search_call": {},
     "image_generation_call": {"result": None},
-    WEB_SEARCH: {},
 }
 """Initial content of an item."""
 _CALLS = {
@@ -250,9 +248,9 @@ class Events:
         if piece.tool_call is not None:
             yield from self._close()
             yield from self._whole(self._reply.call(piece.tool_call))
-        if is_search(piece.opaque):
+        if is_of_service(piece.opaque):
             yield from self._close()
-            yield from self._whole(search_item(piece.opaque.data, self._reply.new_id))
+            yield from self._whole(service_item(piece.opaque.data, self._reply.new_id))
 
     def _add(self, kind: str, text: str) -> Iterator[bytes]:
         if self._open is None or self._open["type"] != kind:
@@ -268,7 +266,7 @@ class Events:
         """Events before the content of an item."""
         self._indexes[item["id"]] = len(self._items)
         self._items.append(item)
-        begun = {**self._show(item), **_EMPTY[item["type"]]}
+        begun = {**self._show(item), **_EMPTY.get(item["type"], {})}
         begun.pop("encrypted_content", None)
         if "status" in begun:
             begun["status"] = "in_progress"

@@ -9,9 +9,9 @@ Models know functions with a name and a JSON Schema. Other forms become function
 - A custom tool takes text, which becomes a parameter; see `custom_tools`.
 - `tool_search` with `execution: client`; the tools that the client finds are offered, too.
 
-OpenAI runs `web_search`. Services of this format receive it, and for others, a tool of the host may
-replace it. Otherwise it is ignored and reported, as is `image_generation`; other types of tools are
-refused.
+OpenAI runs `web_search` and `image_generation`. Services of this format receive them, and for
+others, a tool of the host may replace the first. Otherwise they are ignored and reported; other
+types of tools are refused.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ EXTRA = "extra"
 apart from the fields of the host, so that clients cannot set these."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_WEB_SEARCH = re.compile(r"web_search(_preview)?(_\d{4}_\d\d_\d\d)?")
-_IGNORED = "image_generation"
-"""Type of a tool that OpenAI runs, and that is ignored."""
+_OF_SERVICE = re.compile(
+    r"image_generation|(?P<web_search>web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?)"
+)
+"""Types of tools that OpenAI runs, with their kinds."""
 _LONGEST_NAME = 64
 _SEARCH = "tool_search"
 
@@ -171,7 +172,7 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     name, used = "", set(client_tools)
     for kind, each in of_service.items():
         if not name or each.extra:  # the host replaces all types with one function
-            name = name or each.kind
+            name = each.kind or kind
             while name in used:
                 name += "_"
             used.add(name)
@@ -230,11 +231,11 @@ def read_tool_list(
         kind = tool.needed("type")
         # a search by the service is not needed: the model gets all tools
         is_hosted_search = kind == _SEARCH and tool.text("execution") != "client"
-        if is_hosted_search or kind == _IGNORED:
+        if is_hosted_search:
             tool.drop_this(kind)
             continue
-        if _WEB_SEARCH.fullmatch(kind):
-            own = _read_web_search(kind, tool, of_service)
+        if _OF_SERVICE.fullmatch(kind):
+            own = _read_of_service(kind, tool, of_service)
             found += [] if own is None else [(own, tool.path)]
             continue
         reader = _READERS.get(kind)
@@ -252,7 +253,7 @@ def read_tool_list(
     return found
 
 
-def _read_web_search(
+def _read_of_service(
     kind: str, tool: Fields, of_service: dict[str, VendorTool] | None
 ) -> RepeatedTool | None:
     """Read a tool of the service; None if it is ignored."""
@@ -260,7 +261,8 @@ def _read_web_search(
         tool.drop_this(kind)
         return None
     with suppress(NoRoute):  # the call reports it
-        own = vendor_tool(kind, tool, kind="web_search")
+        found = _OF_SERVICE.fullmatch(kind)
+        own = vendor_tool(kind, tool, kind=found.lastgroup or "" if found else "")
         if own is not None:
             of_service[kind] = own
             fields = dict((own.extra or {}).get(NAME, ()))
@@ -360,7 +362,7 @@ class _Function(NamedTuple):
 def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_Function]:
     """The functions of a tool for the model."""
     kind = tool["type"]
-    if _WEB_SEARCH.fullmatch(kind):
+    if _OF_SERVICE.fullmatch(kind):
         return
     if kind == "namespace":
         about = tool["description"] or ""
@@ -428,7 +430,7 @@ def _read_choice(
         given = tool.text("type")
         if given in of_service:
             allowed.append((of_service[given], {"type": given}))
-        elif given != _IGNORED and not _WEB_SEARCH.fullmatch(given):
+        elif not _OF_SERVICE.fullmatch(given):
             allowed.append(_named(tool, client_tools))
         tool.drop_others()
     mode = chosen.choice("mode", ("auto", "required")) or "auto"
