@@ -45,6 +45,7 @@ class TestOllama(Wire):
                     "name": "weather", "description": "of a city", "parameters": WEATHER}}],
         "options": {"temperature": 0.5},
     }  # fmt: skip
+    options = {"options": {"temperature": 0.5, "new": 1}, "new": {"a": 1}}
     last = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2}
     reply = {
         "message": {"role": "assistant", "content": "so", "tool_calls": [called]},

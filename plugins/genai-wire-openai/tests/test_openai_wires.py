@@ -58,6 +58,14 @@ class TestOpenAIChat(Wire):
                 "name": "place", "schema": {**WEATHER, "title": "place"}}},
         "metadata": {"team": "a"}, "stream_options": {"include_usage": True},
     }  # fmt: skip
+    options = {
+        "tool_choice": {"type": "function", "function": {"name": "weather", "new": 1}, "new": 1},
+        "response_format": {
+            "type": "json_schema", "new": 1, "json_schema": {
+                "name": "place", "schema": {**WEATHER, "title": "place"}, "strict": False,
+                "new": {"a": 1}}},
+        "prediction": {"type": "content", "content": "a"},
+    }  # fmt: skip
     used = {
         "prompt_tokens": 3,
         "completion_tokens": 2,
@@ -131,6 +139,12 @@ class TestOpenAIResponses(Wire):
         "text": {"format": {"type": "json_schema", "name": "place", "schema": WEATHER}},
         "reasoning": {"effort": "low"}, "stream_options": {"include_obfuscation": False},
     }  # fmt: skip
+    options = {
+        "reasoning": {"effort": "low", "new": 1},
+        "text": {"new": {"a": 1}},
+        "tool_choice": {"type": "function", "name": "weather", "new": 1},
+        "truncation": "auto",
+    }
     service_tools = (
         {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}},
         {"type": "web_search_preview_2025_03_11"},

@@ -177,6 +177,8 @@ class WireSuite(PluginSuite):
         lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
             `message_start: message`.
         service_tools: Tools that the service runs or describes itself, as in `tools` of a request.
+        options: Further fields of the request, with unknown fields in their objects, that a service
+            of the format receives as they are.
         neutral: Places of the request in fields that mean nothing to services of other formats, so
             that they are left out without being named.
         data: Places of the request with objects of the user, such as the arguments of a tool. The
@@ -197,6 +199,7 @@ class WireSuite(PluginSuite):
     lost: Mapping[str, str] = {}
     lost_in_streams: Mapping[str, str] = {}
     service_tools: Sequence[Json] = ()
+    options: Mapping[str, Any] = {}
     neutral: Collection[str] = ()
     data: Collection[str] = ()
     new: Collection[str] = ("completed_at", "created", "created_at", "id")
@@ -335,6 +338,15 @@ class WireSuite(PluginSuite):
                 assert strict.dropped(self.path, request) == (None if dropped else dropped)
                 assert bool(spared.bodies) == (dropped == set()), shown(place)
                 spared.bodies.clear()
+
+    def test_unknown_options_are_sent_to_the_service(self) -> None:
+        if not self.options:
+            pytest.skip("no options are given: `options`")
+        with self.serving() as (service, client):
+            usual = client.dropped(self.path, self.request)
+            assert client.dropped(self.path, {**self.request, **self.options}) == usual
+            sent = service.bodies[-1]
+        assert {name: sent[name] for name in self.options} == self.options
 
     def test_a_tool_of_the_service_is_sent_to_it_alone(self) -> None:
         if not self.service_tools:
