@@ -169,6 +169,9 @@ class TestOpenAIResponses(Wire):
         {
             "type": "response.output_text.delta", "output_index": 3, "content_index": 0,
             "delta": '{"city": "Oslo"}'},
+        {
+            "type": "response.output_text.annotation.added", "output_index": 3, "content_index": 0,
+            "annotation_index": 0, "annotation": cited},
         {"type": "response.output_item.done", "output_index": 4, "item": called},
         {"type": "response.completed", "response": reply},
     ]  # fmt: skip
@@ -178,6 +181,7 @@ class TestOpenAIResponses(Wire):
         "response.created: $": place,
         "response.created: response": place,
         "response.output_item.done: $": place,
+        "response.output_text.annotation.added: $": place,
         "response.output_text.delta: $": place,
     }
 
@@ -191,6 +195,11 @@ class TestOpenAIResponses(Wire):
             if stream:
                 done = [each for each in events if each["type"] == "response.output_item.done"]
                 assert [each["item"] for each in done[:3]] == output[:3]
+                kind = "response.output_text.annotation.added"
+                [added] = [each for each in events if each["type"] == kind]
+                place = {name: added[name] for name in ("output_index", "annotation_index")}
+                assert place == {"output_index": 3, "annotation_index": 0}
+                assert (added["item_id"], added["annotation"]) == (output[3]["id"], self.cited)
             *ran, message, call = output
             assert ran == [
                 {**each, "id": seen["id"]} for each, seen in zip(self.ran, ran, strict=True)

@@ -39,6 +39,7 @@ from genai_host.api import (
     unknown_fields,
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
+from genai_wire_openai.annotations import chunk_of, moved
 from genai_wire_openai.dialect.common import error_in, read_event_object
 
 NAME = "openai-responses"
@@ -83,6 +84,7 @@ _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.d
 _ITEM_DONE = "response.output_item.done"
 _ITEMS = ("response.output_item.added", _ITEM_DONE)
 _ARGUMENTS = "response.function_call_arguments."
+_ANNOTATION = "response.output_text.annotation.added"
 
 
 def read_response(data: Mapping[str, Any]) -> Completion:
@@ -168,6 +170,8 @@ class ResponseDecoder:
             return self._add_text(data, kind)
         if kind in _THOUGHTS:
             return self._add_thought(data, kind)
+        if kind == _ANNOTATION:
+            return self._annotate(data)
         if kind.startswith(_ARGUMENTS):
             self._add_arguments(data)
         elif kind in _ITEMS:
@@ -202,6 +206,15 @@ class ResponseDecoder:
         self._texts.setdefault(self._place(data), []).append(text)
         self._refused = self._refused or kind == _REFUSAL
         return (Delta(text),) if text else ()
+
+    def _annotate(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        """Give an annotation of the first text of a message; its last event has all of them."""
+        if count_in(data, "content_index"):
+            return ()
+        here = self._place(data)
+        before = [texts for place, texts in self._texts.items() if place < here]
+        begin = sum(len(piece) for texts in before for piece in texts)
+        return (Delta(extra=chunk_of(data.get("annotation"), begin)),)
 
     def _add_thought(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
         """Add reasoning, which is divided into paragraphs."""
@@ -318,14 +331,7 @@ def add_fields(joined: dict[str, Any], begin: int, fields: Mapping[str, Any]) ->
     joined.update(fields)
     if isinstance(further, list):
         joined["annotations"] = before if isinstance(before, list) else []
-        joined["annotations"] += (_moved(each, begin) for each in further)
-
-
-def _moved(annotation: Any, by: int) -> Any:
-    if not isinstance(annotation, dict):
-        return annotation
-    places = {name: annotation.get(name) for name in ("start_index", "end_index")}
-    return {**annotation, **{n: at + by for n, at in places.items() if type(at) is int}}
+        joined["annotations"] += (moved(each, begin) for each in further)
 
 
 def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:

@@ -312,6 +312,8 @@ def _with_fields(item: Item, group: Group) -> Item:
         item[EXTRA] = fields
     if group.extra:
         item["content"][0][EXTRA] = group.extra
+        if isinstance(group.extra.get("annotations"), list):
+            item["content"][0]["annotations"] = group.extra["annotations"]  # all of them
     return item
 
 

@@ -25,6 +25,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
+from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.messages import (
     call_item,
@@ -81,7 +82,13 @@ class ResponseHead:
         self, completion: Completion, streamed: Sequence[Item]
     ) -> tuple[list[Item], list[Item]]:
         """Return the items of an answer in order, and those not yet streamed."""
-        return joined(completion.message, streamed, self.new_id, self.request.tools.client_tools)
+        tools = self.request.tools.client_tools
+        ordered, late = joined(completion.message, streamed, self.new_id, tools)
+        texts = [part for item in ordered if item["type"] == "message" for part in item["content"]]
+        cited = for_responses(completion.extra)
+        if texts and cited:  # of a chat completion, which has one text
+            texts[-1]["annotations"] = cited
+        return ordered, late
 
     def call(self, call: ToolCall) -> Item:
         """Return the item of a call."""
@@ -245,6 +252,8 @@ class Events:
             yield from self._add("reasoning", piece.reasoning)
         if piece.text:
             yield from self._add("message", piece.text)
+        for annotation in for_responses(piece.extra) if piece.extra is not None else ():
+            yield from self._annotate(annotation)
         if piece.tool_call is not None:
             yield from self._close()
             yield from self._whole(self._reply.call(piece.tool_call))
@@ -261,6 +270,15 @@ class Events:
             self._open, self._texts = begun, []
         self._texts.append(text)
         yield self._text_event("delta", self._items[-1], delta=text)
+
+    def _annotate(self, annotation: Any) -> Iterator[bytes]:
+        if self._open is None or self._open["type"] != "message":
+            return
+        annotations = self._open["content"][0]["annotations"]
+        annotations.append(annotation)
+        place = {"content_index": 0, "annotation_index": len(annotations) - 1}
+        name = "response.output_text.annotation.added"
+        yield self._event(name, **self._of(self._open), **place, annotation=annotation)
 
     def _begin(self, item: Item) -> Iterator[bytes]:
         """Events before the content of an item."""
@@ -352,7 +370,8 @@ class Events:
     def _part_event(self, what: str, item: Item, at: int, text: str) -> bytes:
         if item["type"] == "message":
             name = f"response.content_part.{what}"
-            return self._event(name, **self._of(item), content_index=at, part=text_part(text))
+            part = {**text_part(text), "annotations": item["content"][at]["annotations"]}
+            return self._event(name, **self._of(item), content_index=at, part=part)
         name = f"response.reasoning_summary_part.{what}"
         return self._event(name, **self._of(item), summary_index=at, part=summary_part(text))
 

@@ -26,6 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
+from genai_wire_openai.annotations import for_chunk, for_message
 from genai_wire_openai.custom_tools import INPUT, input_of
 
 DIALECT = "openai-chat"
@@ -111,7 +112,7 @@ class CompletionWriter:
             "role": "assistant",
             "content": None if calls and not text else text,
             "refusal": None,
-            "annotations": [],
+            "annotations": for_message(completion),
         }
         thought = _thoughts(completion)
         if thought:
@@ -160,6 +161,8 @@ class CompletionWriter:
                 for choice in delta.extra.get("choices", ()) if delta.extra else ():
                     head = self._head("chat.completion.chunk")
                     yield _event(write_json({**head, "choices": [_as_delta(choice)]}))
+                if delta.extra and (cited := for_chunk(delta.extra)):
+                    wire["annotations"] = cited
                 unknown = delta.extra.get(DIALECT) if delta.extra else None
                 if unknown:
                     yield from self._with_unknown(wire, logprobs, unknown)
