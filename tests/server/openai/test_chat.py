@@ -212,7 +212,7 @@ def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
         assert "x-genai-host-dropped" not in reply.headers
         wrong = api.refused(model="gate/m", extra_body={"stream": True})
         assert "extra_body cannot set stream" in wrong["message"]
-        for name in ("audio", "modalities", "web_search_options"):
+        for name in ("audio", "modalities"):
             wrong = api.refused(model="gate/m", extra_body={name: {"a": 1}})
             assert wrong["param"] == f"extra_body.{name}"
     (received,) = service.requests

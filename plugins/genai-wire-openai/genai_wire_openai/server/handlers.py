@@ -41,6 +41,7 @@ from genai_host.serving import (
     is_empty,
     name_in,
     pass_through,
+    replaced_kinds,
     served_model,
     served_models,
     sse_of,
@@ -51,7 +52,13 @@ from genai_host.serving import (
 from genai_wire_openai.custom_tools import names_in
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
-from genai_wire_openai.server.requests import chosen, messages_in, texts_or_tokens, tools_in
+from genai_wire_openai.server.requests import (
+    chosen,
+    messages_in,
+    texts_or_tokens,
+    tools_in,
+    web_search_in,
+)
 from genai_wire_openai.unknown_fields import drop_unsent
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -68,7 +75,7 @@ NEUTRAL = frozenset(
 )
 """Fields that do not change an answer; ignored."""
 
-_REFUSED = ("audio", "web_search_options")
+_REFUSED = ("audio",)
 
 
 _ONLY_PASSED = ("logit_bias", "logprobs", "top_logprobs")
@@ -88,6 +95,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     model = body.required_text("model")
     carry(body, host, model)
     tools, choice = chosen(body, tools_in(body))
+    search = web_search_in(body, tools, lambda: capabilities(host, model).dialect)
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
     custom = names_in(body.raw("tools"))
     options = body.object("stream_options")
@@ -98,7 +106,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     asked = ChatRequest(
         model=model,
         messages=messages_in(body, lambda: capabilities(host, model).dialect == DIALECT),
-        tools=tools,
+        tools=[*tools, *search],
         tool_choice=choice,
         schema=schema,
         strict=strict,
@@ -120,7 +128,8 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
 
 def carry(body: JsonReader, host: Host, model: str) -> None:
     """Let unknown fields reach a service of this format."""
-    body.carry(DIALECT, cache(lambda: _takes_unknown(capabilities(host, model))))
+    takes = cache(lambda: _takes_unknown(capabilities(host, model)))
+    body.carry(DIALECT, takes, replaced_kinds(host, model))
 
 
 def _takes_unknown(can: Capabilities) -> bool:

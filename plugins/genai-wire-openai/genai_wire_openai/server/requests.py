@@ -13,6 +13,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
+from typing import Any
 
 from attrs import evolve
 
@@ -27,6 +28,7 @@ from genai_host.api import (
     Text,
     ToolCall,
     ToolSchema,
+    VendorTool,
     bytes_of,
     write_json,
 )
@@ -40,6 +42,7 @@ from genai_host.serving import (
     one_of,
     result_and_files,
 )
+from genai_wire_openai.annotations import CHAT, RESPONSES
 from genai_wire_openai.custom_tools import INPUT, PARAMETERS, with_grammar
 
 NEUTRAL = ("annotations", "cache_control", "id")
@@ -288,6 +291,54 @@ def _old_function(given: JsonReader) -> ToolSchema:
     function = _function(given)
     given.drop_others()
     return function
+
+
+_SEARCH = "web_search"
+_OPTIONS = "web_search_options"
+
+
+def web_search_in(
+    body: JsonReader, tools: Sequence[ToolSchema], dialect: Callable[[], str]
+) -> list[VendorTool]:
+    """Read the web search. Services of this format receive the field, and those of responses a
+    tool; for others, the host may have a tool.
+
+    Args:
+        body: The request.
+        tools: The tools of the client.
+        dialect: Returns the dialect of the service.
+
+    Raises:
+        ValidationError: The options are invalid.
+    """
+    given = body.peek(_OPTIONS)
+    if given is None or dialect() == CHAT:
+        return []
+    if dialect() != RESPONSES and not body.replaces(_SEARCH):
+        body.drop(_OPTIONS)
+        return []
+    body.raw(_OPTIONS)
+    extra = {RESPONSES: _search(given)} if dialect() == RESPONSES else None
+    given.drop_others()
+    name = _SEARCH
+    while name in {tool.name for tool in tools}:
+        name += "_"
+    tool = VendorTool(name, "", extra=extra, kind=_SEARCH)
+    if extra is not None and not body.replaces(_SEARCH):
+        body.drop_elsewhere(_OPTIONS, tool)
+    return [tool]
+
+
+def _search(options: JsonReader) -> dict[str, Any]:
+    """The tool of a response for the options of a chat completion."""
+    size, location = options.text("search_context_size"), options.object("user_location")
+    tool: dict[str, Any] = {"type": _SEARCH}
+    if size:
+        tool["search_context_size"] = size
+    if location is not None:
+        kind = location.text("type", "approximate")
+        tool["user_location"] = {"type": kind, **(location.mapping(kind) or {})}
+    return tool
 
 
 def chosen(
