@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from genai_host.api.calls import VendorTool
@@ -30,6 +31,9 @@ class _Elsewhere(NamedTuple):
     essential: bool
 
 
+_NOTHING: list[_Elsewhere] = []
+
+
 class DroppedFields(list[str]):
     """Paths of the fields that are ignored whatever the service.
 
@@ -40,13 +44,17 @@ class DroppedFields(list[str]):
         changed: Called when the service of the next attempt ignores other fields.
     """
 
+    # defaults of the class, since many are made and few are filled
+    _strict = False
+    _elsewhere = _NOTHING
+    _plain = 0
+    _in_body: Mapping[str, str] = MappingProxyType({})  # dialects of fields, by name
+    _left_out: tuple[str, ...] = ()
+    changed: Callable[[], None] = staticmethod(lambda: None)
+
     def __init__(self, *, strict: bool = False) -> None:
-        self._strict = strict
-        self._elsewhere: list[_Elsewhere] = []
-        self._plain = 0
-        self._in_body: dict[str, str] = {}  # dialects of fields, by name
-        self._left_out: list[str] = []
-        self.changed: Callable[[], None] = lambda: None
+        if strict:
+            self._strict = True
 
     def append(self, path: str) -> None:
         if self._strict:
@@ -65,13 +73,15 @@ class DroppedFields(list[str]):
             essential: Whether the answer would be wrong without it, so that no other service
                 receives the request.
         """
+        if self._elsewhere is _NOTHING:
+            self._elsewhere = []
         self._plain += given is None and not essential
         if self._plain <= MOST_DROPPED + 1 or given is not None or essential:
             self._elsewhere.append(_Elsewhere(path, dialect, given, essential))
 
     def in_body(self, names: Iterable[str], dialect: str) -> None:
         """Add the names of fields of the body that only services of a dialect receive."""
-        self._in_body.update(dict.fromkeys(names, dialect))
+        self._in_body = {**self._in_body, **dict.fromkeys(names, dialect)}
 
     @property
     def may_change(self) -> bool:
@@ -90,7 +100,9 @@ class DroppedFields(list[str]):
 
     def sent_to(self, receives: Receives) -> None:
         """Note the service of an attempt."""
-        left_out = [each.path for each in self._elsewhere if not receives(each.dialect, each.given)]
+        left_out = tuple(
+            each.path for each in self._elsewhere if not receives(each.dialect, each.given)
+        )
         if left_out != self._left_out:
             self._left_out = left_out
             self.changed()
