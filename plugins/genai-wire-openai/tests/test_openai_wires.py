@@ -90,6 +90,21 @@ class TestOpenAIChat(Wire):
         "[DONE]",
     ]
 
+    def test_what_changes_an_answer_is_not_left_out_after_a_failover(self) -> None:
+        parameters = self.dialect.parameters
+        with self.serving(another=True, parameters=parameters, failing=True) as (service, client):
+            assert client.dropped(self.path, {**self.request, "logit_bias": {"7": 1}}) is None
+            assert not service.bodies
+            assert client.dropped(self.path, {**self.request, "logit_bias": {}}) is not None
+
+    def test_a_few_of_many_fields_are_named_after_a_failover(self) -> None:
+        parameters = self.dialect.parameters
+        many = {f"field_{number}": number for number in range(1000)}
+        with self.serving(another=True, parameters=parameters, failing=True) as (_, client):
+            named = client.dropped(self.path, {**self.request, **many})
+        assert named is not None
+        assert (len(named), "..." in named) == (21, True)
+
 
 class TestOpenAIResponses(Wire):
     plugin = genai_wire_openai
