@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,7 +41,7 @@ class DroppedFields(list[str]):
         strict: Whether the request is refused instead.
 
     Attributes:
-        changed: Called when the service of the next attempt ignores other fields.
+        changed: Called with all ignored fields when the service of the next attempt ignores others.
     """
 
     # defaults of the class, since many are made and few are filled
@@ -50,7 +50,7 @@ class DroppedFields(list[str]):
     _plain = 0
     _in_body: Mapping[str, str] = MappingProxyType({})  # dialects of fields, by name
     _left_out: tuple[str, ...] = ()
-    changed: Callable[[], None] = staticmethod(lambda: None)
+    changed: Callable[[Sequence[str]], None] = staticmethod(lambda paths: None)
 
     def __init__(self, *, strict: bool = False) -> None:
         if strict:
@@ -105,7 +105,7 @@ class DroppedFields(list[str]):
         )
         if left_out != self._left_out:
             self._left_out = left_out
-            self.changed()
+            self.changed(self.all())
 
     def fields_for(self, receives: Receives, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """The fields of the body without those that a service does not receive."""

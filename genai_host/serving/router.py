@@ -50,8 +50,7 @@ def _naming(dropped: DroppedFields, reply: RouteResponse) -> RouteResponse:
     begins."""
     headers = dict(reply.headers)
 
-    def name() -> None:
-        every = dropped.all()
+    def name(every: Sequence[str]) -> None:  # without `dropped`, which would be a cycle
         names = [_NOT_IN_NAMES.sub("_", shortened(each)) for each in every[:MOST_DROPPED]]
         if names:
             headers[DROPPED] = ", ".join([*names, "..."] if len(every) > MOST_DROPPED else names)
@@ -59,7 +58,7 @@ def _naming(dropped: DroppedFields, reply: RouteResponse) -> RouteResponse:
         else:
             headers.pop(DROPPED, None)
 
-    name()
+    name(dropped.all())
     dropped.changed = name
     return evolve(reply, headers=headers)
 
