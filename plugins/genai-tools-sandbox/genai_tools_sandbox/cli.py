@@ -8,9 +8,12 @@ from pathlib import Path
 import click
 
 from genai_host import commands
-from genai_host.api import CommandState
+from genai_host.api import Cancellation, CommandState
+from genai_host.errors import ServiceUnavailable
 from genai_tools_sandbox import Settings
+from genai_tools_sandbox.process import can_run
 from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
+from genai_tools_sandbox.snapshot import save_snapshot
 
 
 @click.group()
@@ -34,4 +37,9 @@ def pull_command(state: CommandState, quiet: bool) -> None:
     folder = folder_of(commands.tool_settings(state.host, "sandbox", Settings).folder)
     with commands.ProgressLine(quiet=quiet) as line:
         file = pull(KNOWN, folder, registry(os.environ, Path.home()), show_progress)
+    if can_run():
+        try:
+            save_snapshot(file, Cancellation())
+        except ServiceUnavailable as error:
+            click.echo(f"sessions start more slowly, as there is no snapshot: {error}", err=True)
     click.echo(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -80,6 +81,12 @@ def can_run() -> bool:
     return sys.platform == "linux" and is_known and is_python
 
 
+def snapshot_of(folder: Path) -> Path:
+    """Return the path of the snapshot of a Pyodide that this version of the runner has started."""
+    digest = hashlib.sha256(_RUNNER.read_bytes()).hexdigest()[:16]
+    return folder / f"snapshot-{digest}.bin"
+
+
 def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
     """Return the command for Node, which may read only a directory and the runner."""
     return [
@@ -99,13 +106,21 @@ def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
 class Process:
     """A started process. One thread at a time may use `call`; `kill` is thread-safe.
 
+    Args:
+        makes_snapshot: Whether it only makes a snapshot.
+
+    Attributes:
+        ready: Its first answer: the version of Pyodide, or the snapshot.
+
     Raises:
         Ended: It does not start.
         ServiceUnavailable: The system cannot start or confine it.
         GenaiError: The call ended.
     """
 
-    def __init__(self, folder: Path, bounds: Bounds, limits: CancelToken) -> None:
+    def __init__(
+        self, folder: Path, bounds: Bounds, limits: CancelToken, *, makes_snapshot: bool = False
+    ) -> None:
         program = node()
         given = {
             "command": command_of(folder, bounds.memory, program),
@@ -119,15 +134,18 @@ class Process:
         self._rest = b""
         self._lock = threading.Lock()
         self._popen = _popen(folder, json.dumps(given))
+        snapshot = snapshot_of(folder)
         first = {
             "secret": self._secret,
             "folder": str(folder),
+            "snapshot": str(snapshot) if snapshot.exists() else "",
+            "makesSnapshot": makes_snapshot,
             "mostOutput": bounds.output,
             "mostFiles": bounds.files,
             "mostBytes": bounds.file_bytes,
         }
         try:
-            self.call(first, _START, limits)
+            self.ready = self.call(first, _START, limits)
         except BaseException:
             self.close()
             raise

@@ -1,10 +1,10 @@
 // What Node runs: Pyodide, and a loop that takes one call after the other.
 //
-// Lines of JSON come in at descriptor 0. The first has `secret`, the folder of Pyodide and the
-// bounds; each further one is a call. A line at descriptor 3 answers each: the secret, a space,
+// Lines of JSON come in at descriptor 0. The first has `secret`, the folder of Pyodide, the file of
+// its snapshot if there is one or whether to make one, and the bounds; each further one is a call. A line at descriptor 3 answers each: the secret, a space,
 // JSON. The code that is run cannot know the secret, so it cannot answer for this file.
 
-import { constants, readSync, writeSync } from "node:fs";
+import { constants, readFileSync, readSync, writeSync } from "node:fs";
 
 const { parse, stringify } = JSON;
 const { alloc, concat, from } = Buffer;
@@ -17,7 +17,7 @@ const MOST_SEEN = 2000;
 
 const BOOT = `
 def _boot():
-    import base64, builtins, json, linecache, os, posix, sys, traceback
+    import base64, builtins, json, linecache, os, posix, random, sys, traceback
     from pyodide.code import eval_code_async
 
     space = {"__name__": "__main__", "__builtins__": builtins}
@@ -71,6 +71,7 @@ def _boot():
     def system(command):
         raise OSError("there are no other programs here")
 
+    random.seed()  # a snapshot has the seed of the process that made it
     builtins.display = display
     os.system = posix.system = system  # Pyodide's own ends the process
     return run
@@ -103,7 +104,7 @@ function readLine() {
 }
 
 const first = parse(readLine());
-const { secret, folder, mostOutput, mostFiles, mostBytes } = first;
+const { secret, folder, snapshot, makesSnapshot, mostOutput, mostFiles, mostBytes } = first;
 
 function answer(value) {
   const line = from(secret + " " + stringify(value) + "\n");
@@ -200,7 +201,13 @@ const pyodide = await loadPyodide({
   env: { HOME: "/home/pyodide", _: "/usr/bin/python" },
   stdin: () => null,
   fullStdLib: false,
+  _makeSnapshot: makesSnapshot,
+  _loadSnapshot: snapshot && readFileSync(snapshot),
 });
+if (makesSnapshot) {
+  answer({ snapshot: from(pyodide.makeMemorySnapshot()).toString("base64") });
+  exit(0);
+}
 const FS = pyodide.FS;
 pyodide.setStdout({ write: take });
 pyodide.setStderr({ write: take });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 from genai_tools_sandbox import Settings
-from genai_tools_sandbox.process import can_run
+from genai_tools_sandbox.process import can_run, snapshot_of
+from genai_tools_sandbox.snapshot import save_snapshot
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Cancellation, Image, ToolOutput
@@ -117,6 +119,26 @@ def test_a_session_keeps_variables_and_files(shared: SandboxTools) -> None:
         output = _run(shared, "import os\nprint(os.listdir('.'))\nkept", other)
         assert output.text.splitlines()[0] == "[]"
         assert "NameError" in output.text
+
+
+def test_sessions_draw_different_numbers(shared: SandboxTools) -> None:
+    """Their Pythons have the same snapshot, and `random` is imported in it."""
+    drawn = [_run(shared, "import random; random.random()", name).text for name in ("one", "two")]
+    assert drawn[0] != drawn[1]
+
+
+def test_python_starts_without_a_snapshot_too(pyodide: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pyodide"
+    shutil.copytree(pyodide, folder, ignore=shutil.ignore_patterns("snapshot-*"))
+    tools = SandboxTools(Settings(folder=str(folder)))
+    assert _run(tools, "1 + 1").text == "2"
+    tools.close()
+    (folder / "snapshot-of-an-earlier-runner.bin").touch()
+    save_snapshot(folder, Cancellation())
+    assert list(folder.glob("snapshot-*")) == [snapshot_of(folder)]
+    made = snapshot_of(folder).stat()
+    save_snapshot(folder, Cancellation())
+    assert snapshot_of(folder).stat() == made
 
 
 def test_files_come_in_and_new_ones_go_out(shared: SandboxTools) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genai_host import Config, Host, StaticPlugins
-from genai_host.api import Model, Offering
+from genai_host.api import Cancellation, Model, Offering
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.plugins import InlinePlugin, installed_wires
@@ -247,14 +247,19 @@ def _real_host(
 
 @pytest.fixture(scope="session")
 def pyodide(pytestconfig: pytest.Config) -> Path:
-    """The directory with Pyodide, downloaded once for all test runs."""
+    """The directory with Pyodide and its snapshot, made once for all test runs."""
+    from genai_tools_sandbox.process import can_run
     from genai_tools_sandbox.pyodide import KNOWN, pull, registry
+    from genai_tools_sandbox.snapshot import save_snapshot
 
     named = os.environ.get("GENAI_HOST_TEST_PYODIDE")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / KNOWN.name
     try:
-        return pull(KNOWN, folder, registry(os.environ, Path.home()), lambda size, whole: None)
+        pull(KNOWN, folder, registry(os.environ, Path.home()), lambda size, whole: None)
     except ServiceUnavailable as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"Pyodide cannot be fetched: {error}")
+    if can_run():
+        save_snapshot(folder, Cancellation())
+    return folder
