@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
+    Integer,
+    Select,
     Text,
     and_,
+    bindparam,
     case,
     cast,
     delete,
-    false,
     func,
     insert,
     literal,
@@ -39,6 +42,54 @@ _PLAIN = r"[A-Za-z0-9_ .-]+"  # names that need no escaping in JSON or in a path
 _EXACT = 2**53  # integers up to it are exact as floats
 
 
+class _Statements:
+    """SQL for the documents that satisfy a condition. It is made once: to make a statement and to
+    find its compiled form takes longer than all the rest of a query."""
+
+    def __init__(self, mine: ColumnElement[bool]) -> None:
+        columns = documents.c
+        this = and_(mine, columns.id == bindparam("of_id"))
+        version: BindParameter[int] = bindparam("new_version")
+        value: BindParameter[str] = bindparam("new_value")
+        self.get = select(documents).where(this)
+        self.version = select(columns.version).where(this).with_for_update()
+        self.number = select(columns.number).where(this)
+        self.update = update(documents).where(this).values(version=version, value=value)
+        self.delete = delete(documents).where(this)
+        self.count = select(func.count()).select_from(documents).where(mine)
+        self.clear = delete(documents).where(mine)
+        self.list = {
+            (newest_first, has_last): _ordered(mine, newest_first, has_last)
+            for newest_first in (True, False)
+            for has_last in (True, False)
+        }
+        limit = bindparam("most", type_=Integer)
+        self.page = {key: each.limit(limit) for key, each in self.list.items()}
+
+
+def _ordered(mine: ColumnElement[bool], newest_first: bool, has_last: bool) -> Select[Any]:
+    number = documents.c.number
+    chosen = select(documents).where(mine).order_by(number.desc() if newest_first else number)
+    if has_last:
+        last: BindParameter[int] = bindparam("last")
+        chosen = chosen.where(number < last if newest_first else number > last)
+    return chosen.execution_options(stream_results=True)
+
+
+_IN_COLLECTION = and_(
+    documents.c.owner == bindparam("of_owner"),
+    documents.c.collection == bindparam("of_collection"),
+)
+_STATEMENTS = {
+    False: _Statements(_IN_COLLECTION),
+    True: _Statements(
+        and_(_IN_COLLECTION, documents.c.conversation == bindparam("of_conversation"))
+    ),
+}
+"""By whether the documents belong to a conversation."""
+_INSERT = insert(documents)
+
+
 class Documents:
     """Documents of one owner in one collection, deleted with their `conversation` if they have one.
     Made by `Store.documents`."""
@@ -50,37 +101,40 @@ class Documents:
         self._owner = owner
         self._collection = collection
         self._conversation = conversation
+        self._statements = _STATEMENTS[conversation is not None]
+        self._mine = {"of_owner": owner, "of_collection": collection}
+        if conversation is not None:
+            self._mine["of_conversation"] = conversation
 
     def get(self, id: str) -> Document:
         """Read a document. Raises `NotFound`."""
-        with self._database.reading() as connection:
-            row = connection.execute(select(documents).where(self._is(id))).one_or_none()
-        if row is None:
-            raise self._not_found(id)
-        return _document(row)
+        if _is_id(id):
+            with self._database.reading() as connection:
+                row = connection.execute(self._statements.get, self._this(id)).one_or_none()
+            if row is not None:
+                return _document(row)
+        raise self._not_found(id)
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
         """As `DocumentCollection.put`."""
         text = json_as_text(value)
-        if storable(id) != id:
+        if not _is_id(id):
             raise ValueError(f"{id!r} is not an id")
         with self._database.writing() as connection:
-            found = connection.execute(
-                select(documents.c.version).where(self._is(id)).with_for_update()
-            ).scalar()
+            found = connection.execute(self._statements.version, self._this(id)).scalar()
             now = found or 0
             if expect is not None and expect != now:
                 raise self._conflict(id)
-            values = {"version": now + 1, "value": text}
             if found is None:
                 mine = {"owner": self._owner, "collection": self._collection, "id": id}
-                new = {**mine, "conversation": self._conversation, **values}
+                values = {"conversation": self._conversation, "version": now + 1, "value": text}
                 try:
-                    connection.execute(insert(documents).values(**new))
+                    connection.execute(_INSERT, {**mine, **values})
                 except IntegrityError as error:  # another writer created it meanwhile
                     raise self._conflict(id) from error
             else:
-                connection.execute(update(documents).where(self._is(id)).values(**values))
+                changed = {"new_version": now + 1, "new_value": text}
+                connection.execute(self._statements.update, {**self._this(id), **changed})
         return now + 1
 
     def change(
@@ -102,19 +156,20 @@ class Documents:
 
     def delete(self, id: str) -> bool:
         """Delete a document. Returns False if it does not exist."""
+        if not _is_id(id):
+            return False
         with self._database.writing() as connection:
-            return connection.execute(delete(documents).where(self._is(id))).rowcount > 0
+            return connection.execute(self._statements.delete, self._this(id)).rowcount > 0
 
     def count(self) -> int:
         """Number of documents."""
-        counted = select(func.count()).select_from(documents).where(self._mine())
         with self._database.reading() as connection:
-            return int(connection.execute(counted).scalar_one())
+            return int(connection.execute(self._statements.count, self._mine).scalar_one())
 
     def clear(self) -> int:
         """Delete all documents, and return their number."""
         with self._database.writing() as connection:
-            return connection.execute(delete(documents).where(self._mine())).rowcount
+            return connection.execute(self._statements.clear, self._mine).rowcount
 
     def list(
         self,
@@ -125,22 +180,19 @@ class Documents:
         where: Mapping[str, Any] | None = None,
     ) -> list[Document]:
         """As `DocumentCollection.list`."""
-        number = documents.c.number
-        chosen = select(documents).where(self._mine())
+        values: dict[str, Any] = dict(self._mine)
         if after is not None:
-            with self._database.reading() as connection:
-                last = connection.execute(select(number).where(self._is(after))).scalar()
-            if last is None:
-                raise self._not_found(after)
-            chosen = chosen.where(number < last if newest_first else number > last)
-        chosen = chosen.order_by(number.desc() if newest_first else number)
-        if not where:
-            chosen = chosen.limit(limit)
-        for name, wanted in (where or {}).items():
-            chosen = chosen.where(self._may_have(name, wanted))
+            values["last"] = self._number(after)
+        key = newest_first, after is not None
+        if where:
+            chosen = self._statements.list[key]
+            for name, wanted in where.items():
+                chosen = chosen.where(self._may_have(name, wanted))
+        else:
+            chosen = self._statements.page[key]
+            values["most"] = limit
         found: list[Document] = []
-        chosen = chosen.execution_options(stream_results=True)
-        with self._database.reading() as connection, connection.execute(chosen) as rows:
+        with self._database.reading() as connection, connection.execute(chosen, values) as rows:
             for row in rows:
                 document = _document(row)
                 if _has(document.value, where or {}):
@@ -164,17 +216,16 @@ class Documents:
             else_=in_jsonb == cast(literal(write_json(wanted).decode(), Text), JSONB),
         )
 
-    def _mine(self) -> ColumnElement[bool]:
-        columns = documents.c
-        mine = and_(columns.owner == self._owner, columns.collection == self._collection)
-        if self._conversation is None:
-            return mine
-        return and_(mine, columns.conversation == self._conversation)
+    def _number(self, id: str) -> int:
+        if _is_id(id):
+            with self._database.reading() as connection:
+                found = connection.execute(self._statements.number, self._this(id)).scalar()
+            if found is not None:
+                return int(found)
+        raise self._not_found(id)
 
-    def _is(self, id: str) -> ColumnElement[bool]:
-        if storable(id) != id:  # the database would refuse the query
-            return false()
-        return and_(self._mine(), documents.c.id == id)
+    def _this(self, id: str) -> dict[str, str]:
+        return {**self._mine, "of_id": id}
 
     def _not_found(self, id: str) -> NotFound:
         return NotFound(f"no document {short_repr(id)} in {self._collection}")
@@ -184,6 +235,11 @@ class Documents:
             f"document {id} in {self._collection} has changed since it was read",
             hint="read it again",
         )
+
+
+def _is_id(id: str) -> bool:
+    """Whether the database accepts it in a query."""
+    return storable(id) == id
 
 
 def _is_comparable(wanted: Any) -> bool:

@@ -11,7 +11,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
@@ -35,31 +46,50 @@ DAMAGED = "damaged"
 """Status of a conversation that is no longer indexed."""
 
 
+# made once: to make a statement takes longer than to execute it
+_THIS = conversations.c.id == bindparam("of_id")
+_LAST = (
+    select(func.max(entries.c.number))
+    .where(entries.c.conversation == conversations.c.id)
+    .scalar_subquery()
+)
+_BEHIND = select(conversations.c.id).where(conversations.c.entries <= _LAST)
+_BEHIND_OF: Mapping[tuple[str, ...], Select[str]] = {
+    (): _BEHIND,
+    ("of_id",): _BEHIND.where(_THIS),
+    ("of_owner",): _BEHIND.where(conversations.c.owner == bindparam("of_owner")),
+}
+_BEFORE = select(conversations).where(_THIS).with_for_update()
+_NEW_ENTRIES = (
+    select(entries)
+    .where(
+        entries.c.conversation == bindparam("of_id"), entries.c.number >= bindparam("first_number")
+    )
+    .order_by(entries.c.number)
+    .limit(bindparam("at_once", type_=Integer))
+)
+_SUMMARY = update(conversations).where(_THIS)
+_MESSAGES, _TRIES = insert(messages), insert(tries)
+
+
 class Indexer:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def catch_up(self, which: ColumnElement[bool] | None = None) -> None:
-        """Index new entries of all or some conversations. Checking all is slow in a large store."""
-        last = (
-            select(func.max(entries.c.number))
-            .where(entries.c.conversation == conversations.c.id)
-            .scalar_subquery()
-        )
-        behind = select(conversations.c.id).where(last >= conversations.c.entries)
-        if which is not None:
-            behind = behind.where(which)
+    def catch_up(self, **which: str) -> None:
+        """Index new entries of one conversation (`of_id`), those of an owner (`of_owner`), or all.
+        Checking all is slow in a large store."""
         with self._database.reading() as connection:
-            found = connection.execute(behind).scalars().all()
+            found = connection.execute(_BEHIND_OF[*which], which).scalars().all()
         for id in found:
             while self._go_on(id):
                 pass
 
-    def catch_up_if_possible(self, which: ColumnElement[bool] | None = None) -> None:
+    def catch_up_if_possible(self, **which: str) -> None:
         """Index new entries for a read; skipped on a full disk and in a read-only store, where the
         existing index is used."""
         try:
-            self.catch_up(which)
+            self.catch_up(**which)
         except StoreError as error:
             _log.warning("lists may lack the latest entries: %s", error)
 
@@ -97,23 +127,18 @@ class Indexer:
 
 def _derive_more(id: str, connection: Connection) -> bool:
     """Index a part. Returns whether there may be more."""
-    mine = conversations.c.id == id
-    before = connection.execute(select(conversations).where(mine).with_for_update()).one_or_none()
+    before = connection.execute(_BEFORE, {"of_id": id}).one_or_none()
     if before is None:
         return False
-    rows = connection.execute(
-        select(entries)
-        .where(entries.c.conversation == id, entries.c.number >= before.entries)
-        .order_by(entries.c.number)
-        .limit(_AT_ONCE)
-    ).all()
+    wanted = {"of_id": id, "first_number": before.entries, "at_once": _AT_ONCE}
+    rows = connection.execute(_NEW_ENTRIES, wanted).all()
     if not rows:
         return False
     derived = _Derived(before, connection)
     for row in rows:
         derived.add(row)
     derived.write()
-    connection.execute(update(conversations).where(mine).values(**derived.summary))
+    connection.execute(_SUMMARY, {"of_id": id, **derived.summary})
     return len(rows) == _AT_ONCE
 
 
@@ -146,9 +171,9 @@ class _Derived:
 
     def write(self) -> None:
         if self._messages:
-            self._connection.execute(insert(messages), self._messages)
+            self._connection.execute(_MESSAGES, self._messages)
         if self._tries:
-            self._connection.execute(insert(tries), self._tries)
+            self._connection.execute(_TRIES, self._tries)
             add_usage(self._connection, self._tally)
         if self._takes_back:
             self._remove_what_was_taken_back()

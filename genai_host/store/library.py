@@ -8,7 +8,18 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.engine import Row
 
 from genai_host.api import Codec, Cost
@@ -53,6 +64,35 @@ _COSTS = tuple(
     )
 )
 """Cost of the calls of a conversation; see `Cost`."""
+# made once: to make a statement takes longer than to execute it
+_THIS = conversations.c.id == bindparam("of_id")
+_OWNED = conversations.c.owner == bindparam("of_owner")
+_FOUND = (
+    select(conversations.c.id)
+    .where(_OWNED, conversations.c.id.startswith(bindparam("beginning")))
+    .order_by("id")
+    .limit(6)
+)
+_SUMMARIES = select(conversations, *_COSTS)
+_SUMMARY = _SUMMARIES.where(_THIS)
+_OF_THIS = entries.c.conversation == bindparam("of_id")
+_LAST_TURN = select(func.max(entries.c.turn)).where(_OF_THIS).scalar_subquery()
+# read in the same statement as the entries; otherwise an entry that another process adds in between
+# would be counted but not indexed
+_LAST_NUMBER = select(func.max(entries.c.number)).where(_OF_THIS).scalar_subquery()
+_RECORD = (
+    select(entries.c.body, _LAST_NUMBER)
+    .where(_OF_THIS, or_(entries.c.kind.not_in(_STEPS), entries.c.turn == _LAST_TURN))
+    .order_by(entries.c.number)
+)
+_ENTRIES = select(entries.c.body).where(_OF_THIS).order_by(entries.c.number)
+_ROWS = (
+    select(*(entries.c[name] for name in Written._fields))
+    .where(_OF_THIS)
+    .order_by(entries.c.number)
+)
+_NAME = select(conversations.c.name).where(_THIS)
+
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
@@ -81,29 +121,15 @@ class ConversationQueries:
 
     def record(self, id: str, codec: Codec) -> tuple[str, int, tuple[Entry, ...]]:
         id = self.find(id)
-        mine = entries.c.conversation == id
-        last = select(func.max(entries.c.turn)).where(mine).scalar_subquery()
-        # read in the same statement as the entries; otherwise an entry that another process adds
-        # in between would be counted but not indexed
-        number = select(func.max(entries.c.number)).where(mine).scalar_subquery()
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(entries.c.body, number)
-                .where(mine, or_(entries.c.kind.not_in(_STEPS), entries.c.turn == last))
-                .order_by(entries.c.number)
-            ).all()
+            rows = connection.execute(_RECORD, {"of_id": id}).all()
         bodies = [body for body, _ in rows]
         return id, rows[-1][1] + 1 if rows else 0, self._read(bodies, codec)
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         id = self.find(id)
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(entries.c.body)
-                .where(entries.c.conversation == id)
-                .order_by(entries.c.number)
-            )
-            bodies = list(rows.scalars())
+            bodies = list(connection.execute(_ENTRIES, {"of_id": id}).scalars())
         return self._read(bodies, codec)
 
     def times(self, id: str) -> dict[int, float]:
@@ -117,15 +143,9 @@ class ConversationQueries:
     def find(self, id: str) -> str:
         if not re.fullmatch("[0-9a-z]{1,18}", id):
             raise _unknown(short_repr(id))
-        begins = conversations.c.id.startswith(id)
+        wanted = {"of_owner": self._owner, "beginning": id}
         with self._database.reading() as connection:
-            found = (
-                connection.execute(
-                    select(conversations.c.id).where(self._mine(), begins).order_by("id").limit(6)
-                )
-                .scalars()
-                .all()
-            )
+            found = connection.execute(_FOUND, wanted).scalars().all()
         if id in found:
             return id
         if not found:
@@ -138,8 +158,8 @@ class ConversationQueries:
         return str(found[0])
 
     def conversations(self, *, limit: int | None, after: str | None) -> list[Summary]:
-        self._indexer.catch_up_if_possible(self._mine())
-        chosen = select(conversations, *_COSTS).where(self._mine())
+        self._indexer.catch_up_if_possible(of_owner=self._owner)
+        chosen = _SUMMARIES.where(self._mine())
         if after is not None:
             chosen = chosen.where(_is_after(self.find(after)))
         columns = conversations.c
@@ -148,15 +168,15 @@ class ConversationQueries:
 
     def summary(self, id: str) -> Summary:
         id = self.find(id)
-        self._indexer.catch_up_if_possible(conversations.c.id == id)
-        found = self._summaries(select(conversations, *_COSTS).where(conversations.c.id == id))
+        self._indexer.catch_up_if_possible(of_id=id)
+        found = self._summaries(_SUMMARY, of_id=id)
         if not found:
             raise _unknown(repr(id))
         return found[0]
 
     def is_running_elsewhere(self, id: str) -> bool:
         id = self.find(id)
-        self._indexer.catch_up(conversations.c.id == id)
+        self._indexer.catch_up(of_id=id)
         columns = conversations.c
         chosen = select(columns.status, columns.writer).where(columns.id == id)
         with self._database.reading() as connection:
@@ -167,7 +187,7 @@ class ConversationQueries:
 
     def attempts(self, id: str) -> list[StoredTry]:
         id = self.find(id)
-        self._indexer.catch_up_if_possible(conversations.c.id == id)
+        self._indexer.catch_up_if_possible(of_id=id)
         wanted = [column for column in tries.c if column is not tries.c.conversation]
         chosen = select(*wanted).where(tries.c.conversation == id)
         with self._database.reading() as connection:
@@ -175,7 +195,7 @@ class ConversationQueries:
             return [StoredTry(**row._mapping) for row in rows]
 
     def search(self, words: str, *, limit: int) -> list[SearchMatch]:
-        self._indexer.catch_up_if_possible(self._mine())
+        self._indexer.catch_up_if_possible(of_owner=self._owner)
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
             select(*columns, conversations.c.name, conversations.c.title)
@@ -219,7 +239,9 @@ class ConversationQueries:
 
     def delete_expired(self, *, days: float | None, number: int | None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
-        self._indexer.catch_up(self._mine())  # otherwise conversations in use would look expired
+        self._indexer.catch_up(
+            of_owner=self._owner
+        )  # otherwise conversations in use would look expired
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None, after=None)):
             old = oldest is not None and each.updated < oldest
@@ -272,15 +294,12 @@ class ConversationQueries:
         return Blobs(self._database, self._owner, self._now)
 
     def _rows(self, id: str) -> list[Written]:
-        columns = (entries.c[name] for name in Written._fields)
-        chosen = select(*columns).where(entries.c.conversation == id).order_by(entries.c.number)
         with self._database.reading() as connection:
-            return [Written(*row) for row in connection.execute(chosen)]
+            return [Written(*row) for row in connection.execute(_ROWS, {"of_id": id})]
 
     def _name(self, id: str) -> str | None:
-        chosen = select(conversations.c.name).where(conversations.c.id == id)
         with self._database.reading() as connection:
-            return connection.execute(chosen).scalar()
+            return connection.execute(_NAME, {"of_id": id}).scalar()
 
     def _read(self, bodies: list[str], codec: Codec) -> tuple[Entry, ...]:
         return read(bodies, codec, self._database.location, self._attached())
@@ -291,9 +310,9 @@ class ConversationQueries:
     def _mine(self) -> ColumnElement[bool]:
         return conversations.c.owner == self._owner
 
-    def _summaries(self, chosen: Select[Any]) -> list[Summary]:
+    def _summaries(self, chosen: Select[Any], **values: str) -> list[Summary]:
         with self._database.reading() as connection:
-            rows = connection.execute(chosen).all()
+            rows = connection.execute(chosen, values).all()
         there = self._presence.there() if any(row.status == "open" for row in rows) else set()
         return [_summary(row, there) for row in rows]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from attrs import asdict, define, field, fields, frozen
-from sqlalchemy import Connection, Double, case, cast, func, select
+from sqlalchemy import Connection, Double, Executable, case, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
@@ -67,8 +68,14 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     rows = [{**_stored(key), **_limited(sums)} for key, sums in tally]
     if not rows:
         return
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = make(usage)  # identical for all rows, so it is compiled once
+    connection.execute(_adding(connection.dialect.name), rows)
+
+
+@cache
+def _adding(dialect: str) -> Executable:
+    """SQL that adds a row. It is made once: that takes longer than to execute it."""
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = make(usage)
     new = statement.excluded
     changed: dict[str, Any] = {
         name: case((usage.c[name] > MOST_TOKENS, usage.c[name]), else_=usage.c[name] + new[name])
@@ -77,7 +84,7 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     is_slower = new.slowest > usage.c.slowest
     changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
     keys = list(UsageKey._fields)
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
 def _stored(key: UsageKey) -> dict[str, Any]:
