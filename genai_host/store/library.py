@@ -239,9 +239,8 @@ class ConversationQueries:
 
     def delete_expired(self, *, days: float | None, number: int | None) -> int:
         oldest = None if days is None else self._now() - days * _DAY
-        self._indexer.catch_up(
-            of_owner=self._owner
-        )  # otherwise conversations in use would look expired
+        # otherwise conversations in use would look expired
+        self._indexer.catch_up(of_owner=self._owner)
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None, after=None)):
             old = oldest is not None and each.updated < oldest

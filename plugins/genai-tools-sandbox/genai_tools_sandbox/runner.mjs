@@ -1,8 +1,9 @@
 // What Node runs: Pyodide, and a loop that takes one call after the other.
 //
 // Lines of JSON come in at descriptor 0. The first has `secret`, the folder of Pyodide, the file of
-// its snapshot if there is one or whether to make one, and the bounds; each further one is a call. A line at descriptor 3 answers each: the secret, a space,
-// JSON. The code that is run cannot know the secret, so it cannot answer for this file.
+// its snapshot if there is one, whether to make one, and the bounds; each further one is a call. A
+// line at descriptor 3 answers each: the secret, a space, JSON. The code that is run cannot know the
+// secret, so it cannot answer for this file.
 
 import { constants, readFileSync, readSync, writeSync } from "node:fs";
 
