@@ -236,7 +236,7 @@ def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
 def picture_in_words(image: Image) -> Text:
     """Text in place of an image in a tool's result, for formats that allow no images there."""
     kind = one_line(image.media_type or image.url)
-    return Text(f"(a picture{f', {kind},' if kind else ''} was left out: it cannot be shown here)")
+    return Text(f"(image omitted{f' ({kind})' if kind else ''}: not supported here)")
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:

@@ -162,8 +162,8 @@ def one_line(text: str) -> str:
 
 _NO_SUCH_PATH = frozenset({404, 405})
 _OTHER_SERVICE = (
-    "is base_url the address of the API, such as https://HOST/v1? A proxy or a sign-in page "
-    "may have answered"
+    "check base_url: it must be the address of the API, for example https://HOST/v1; "
+    "a proxy or a sign-in page may have answered"
 )
 _SEND_LESS = "send fewer or shorter messages, or lower max_tokens"
 

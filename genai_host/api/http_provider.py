@@ -386,9 +386,9 @@ def _checked(base_url: str) -> str:
     except ValueError:
         known = False
     if "@" in base_url.partition("?")[0]:
-        raise ConfigurationError("the address of a service must not hold a user or a password")
+        raise ConfigurationError("base_url must not contain a user name or a password")
     if "?" in base_url or "#" in base_url:
-        raise ConfigurationError("the address of a service must not hold a query")
+        raise ConfigurationError("base_url must not contain a query or a fragment")
     if not known:
         raise ConfigurationError(
             f"invalid base URL {base_url!r}", hint="for example https://api.example.com/v1"

@@ -51,7 +51,9 @@ def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
         isinstance(content, Mapping) or not isinstance(content, Iterable)
     ):
         kind = type(content).__name__
-        raise ValidationError(f"a message holds parts, not {kind}", path="$.content")
+        raise ValidationError(
+            f"message content must be strings or parts, not {kind}", path="$.content"
+        )
     return tuple([_part(each) for each in content])
 
 
@@ -60,7 +62,8 @@ def _part(content: object) -> Part:
         return Text(content)
     if isinstance(content, Part):
         return content
-    raise ValidationError(f"a message holds parts, not {type(content).__name__}", path="$.content")
+    kind = type(content).__name__
+    raise ValidationError(f"message content must be strings or parts, not {kind}", path="$.content")
 
 
 def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
@@ -73,7 +76,7 @@ def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Ima
     for part in _parts(content):
         if not isinstance(part, (Text, Image)):
             kind = getattr(part, "type", type(part).__name__)
-            raise ValidationError(f"the result of a tool holds no part of type {kind}")
+            raise ValidationError(f"a tool result must contain only text and images, not {kind}")
         kept.append(part)
     return tuple(kept)
 

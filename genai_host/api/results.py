@@ -351,7 +351,7 @@ def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
     """
     sizes = {len(vector) for vector in vectors}
     if len(vectors) != texts:
-        raise MalformedReply(f"{texts} texts came back as {len(vectors)} vectors")
+        raise MalformedReply(f"expected {texts} vectors, one per text, received {len(vectors)}")
     if 0 in sizes:
         raise MalformedReply("a vector is empty")
     if len(sizes) > 1:

@@ -158,7 +158,7 @@ def _references(schema: Any) -> list[str]:
 
 def _elsewhere(error: Any) -> ValidationError:
     what = getattr(error, "anchor", "") or error.ref
-    return ValidationError(f"the schema refers to {what}, which is not in it")
+    return ValidationError(f"unresolved reference in the schema: {what}")
 
 
 def _unenforced(pattern: Pattern) -> str:

@@ -138,10 +138,10 @@ class Tool:
         available_when: Whether it is available in a context; otherwise it is not offered.
     """
 
-    name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_tool_name))
+    name: str = field(validator=Must(f"a string that matches `{_NAME.pattern}`", _is_tool_name))
     description: str = field(
         validator=Must(
-            "a string, and not blank", lambda value: isinstance(value, str) and bool(value.strip())
+            "a non-blank string", lambda value: isinstance(value, str) and bool(value.strip())
         )
     )
     run: Callable[[Mapping[str, Any], ToolContext], ToolReturn] = field(validator=CALLABLE)
@@ -318,7 +318,7 @@ class ReactionType:
             (base64), or base64 whose type is in the field `media_type` of the reaction.
     """
 
-    name: str = field(validator=Must("printable, without a space", _is_name))
+    name: str = field(validator=Must("printable and without spaces", _is_name))
     schema: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
     ends: bool = field(default=False, validator=BOOLEAN, kw_only=True)
     text_view: str = field(

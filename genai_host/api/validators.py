@@ -133,7 +133,7 @@ def _is_operation(value: Any) -> bool:
 
 TEXT = Must("a string", _is_text)
 TEXT_OR_NONE = Must("a string or None", lambda value: value is None or _is_text(value))
-FILLED = Must("a string, and not empty", lambda value: _is_text(value) and bool(value))
+FILLED = Must("a non-empty string", lambda value: _is_text(value) and bool(value))
 BOOLEAN = Must("True or False", lambda value: isinstance(value, bool))
 CALLABLE = Must("a callable", callable)
 SIZE_OR_NONE = Must("an integer above 0, or None", lambda value: value is None or _is_size(value))
@@ -142,7 +142,7 @@ STRING_SET = Must(
 )
 TEXT_BY_NAME = Must("a mapping of strings to strings", by_name(_is_text))
 FILLED_BY_NAME = Must(
-    "a mapping of strings to strings that are not empty",
+    "a mapping of strings to non-empty strings",
     by_name(lambda value: _is_text(value) and bool(value)),
 )
 ANY_BY_NAME = Must("a mapping with strings for keys", by_name(_is_any))

@@ -388,7 +388,7 @@ def _missing_plugin(provider: str, here: Iterable[str]) -> str:
     line = plugin_line("vendor", provider)
     near = did_you_mean(provider, here)
     end = f": {line}" if line else f"; {near}" if near else ""
-    return f"no plugin brings the provider {provider!r}{end}"
+    return f"no installed plugin declares the provider {provider!r}{end}"
 
 
 def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:

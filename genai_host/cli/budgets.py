@@ -25,7 +25,7 @@ def command(app: App, as_json: bool) -> None:
         echo_json({"run": config.per_turn, "data": [budget_row(budget) for budget in found]})
         return
     if config.per_turn is not None:
-        note(f"a turn may cost ${config.per_turn:g}")
+        note(f"limit per turn: ${config.per_turn:g}")
     if not found and config.per_turn is None:
         note("no budgets; set one: genai-host config set budgets.per_turn=0.5")
     echo_table(

@@ -327,13 +327,13 @@ def rename(app: App, id: str, name: str) -> None:
     "--before",
     metavar="DATE",
     callback=read_date,
-    help="Conversations last used before this date, for example 2030-01-31.",
+    help="Delete conversations last used before this date, for example 2030-01-31.",
 )
 @click.option(
     "--older-than",
     metavar="AGE",
     callback=read_age,
-    help="Conversations not used for this long: 30d, 12h, 4w.",
+    help="Delete conversations not used for this long, for example 30d, 12h or 4w.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_app

@@ -184,7 +184,7 @@ def _check_leftovers() -> Iterator[DoctorCheck]:
         shown = [f"{each.folder}: {each.reason}" for each in leftovers[:_MOST_SHOWN]]
         if len(leftovers) > len(shown):
             shown.append(f"{len(leftovers) - len(shown)} more")
-        yield DoctorCheck("distributions", "warning", "; ".join(shown), "remove these folders")
+        yield DoctorCheck("distributions", "warning", "; ".join(shown), "remove these directories")
 
 
 def _check_providers(host: Host) -> Iterator[DoctorCheck]:

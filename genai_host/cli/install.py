@@ -200,7 +200,7 @@ def _meant(name: str) -> str:
 
     for found in PluginIndex().plugins():
         if found.name == name:
-            return f"the plugin {name} comes with {found.distribution}"
+            return f"the plugin {name} is in the distribution {found.distribution}"
     return did_you_mean(name, _distributions()) or _LIST
 
 

@@ -102,7 +102,7 @@ def _absent(command: str) -> str:
         return ""
     if any(each.distribution == plugin for each in PluginIndex().plugins()):
         return f"Its plugin, {plugin}, is disabled or broken: {APP} plugins"
-    return f"A plugin brings it: {install_line(plugin)}"
+    return f"Install its plugin: {install_line(plugin)}"
 
 
 def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -> None:

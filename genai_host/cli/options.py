@@ -192,7 +192,7 @@ _OPTIONS = (
         "--max-cost",
         type=FiniteRange(min=0, min_open=True),
         metavar="DOLLARS",
-        help="Make no further model calls in a turn that has cost this much, in US dollars.",
+        help="Maximum cost of a turn in US dollars. No model call starts after it is reached.",
     ),
     click.option(
         "--verbose",

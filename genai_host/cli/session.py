@@ -280,7 +280,7 @@ def give_command(conversation: Conversation) -> str:
     resume = f"genai-host conversations resume {conversation.id}"
     if calls_of(conversation.current_pause) is None:
         return f"{resume} VALUE"
-    return f"{resume} --yes, or --deny-all, or --approve CALL for some"
+    return f"{resume} --approve-all, or --deny-all, or --approve CALL for some"
 
 
 @contextlib.contextmanager

@@ -252,7 +252,7 @@ class TurnUsage:
         most = limits.max_model_calls
         if self._round_trips > most:
             raise LimitExceeded(
-                f"turn reached its limit of model calls ({most}) without an answer",
+                f"turn reached its limit of model calls (max_model_calls={most}) without an answer",
                 limit="round_trips",
             )
         if limits.cost is not None and isinstance(step, _CALLS):
@@ -313,8 +313,8 @@ class TurnUsage:
             raise LimitExceeded(
                 f"turn stopped: limit {most:g} US dollars, and the cost of a call is unknown",
                 limit="cost",
-                hint='pip install "genai-host[prices]" knows many prices; else bound its '
-                "round trips in place of its cost",
+                hint='install the price list: pip install "genai-host[prices]"; '
+                "or set TurnLimits.max_model_calls in place of cost",
             )
 
     def _not_shown(self, messages: Sequence[Message]) -> Sequence[Message]:

@@ -230,7 +230,7 @@ class Driver:
         if perform is None:
             raise self._wrong(f"yields {short_repr(step)}, which is not a step")
         try:
-            self._journal.start(path, step, self._is_repeatable(step))
+            self._journal.start(path, step, self._is_idempotent(step))
         except TypeError as error:
             raise self._wrong(f"yields a step that cannot be recorded: {error}") from error
         past = self._journal.past(path)
@@ -267,7 +267,7 @@ class Driver:
         yield from self._step_events(step, path, result, ended)
         return result
 
-    def _is_repeatable(self, step: Step[Any]) -> bool:
+    def _is_idempotent(self, step: Step[Any]) -> bool:
         """Whether a step may run again if it is unknown whether it ran before."""
         if isinstance(step, CallTool):
             return self._toolbox.interrupted(step.call) is None
@@ -354,7 +354,7 @@ class Driver:
         if len(path) > 1:
             raise self._wrong("pauses within All or AllSettled: pause before or after")
         pause = TurnPaused(
-            f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
+            f"the turn waits for {step.kind}", kind=step.kind, hint="pass the result to resume()"
         )
         if not self._journal.has_given(path):
             yield Event("paused", step)

@@ -2,7 +2,7 @@
 
 On replay, a step with a recorded result is not run: its result is reused. A step that never
 started is run. A step that began, but whose end is not recorded, is run again only if it is
-repeatable; otherwise `StepInterrupted` is raised.
+idempotent; otherwise `StepInterrupted` is raised.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A store that fails, for example because the disk is full, does not prevent an answer: the
 conversation continues unrecorded, and a warning is logged. This ends where something must not
-happen twice: a step that is not repeatable does not begin unless its start is recorded, and a
+happen twice: a step that is not idempotent does not start unless its start is recorded, and a
 `Pause` does not end unless its result is. The turn then stops with `NotRecorded`, and can be
 resumed. If another process has continued the conversation, the turn ends with `Conflict`.
 """
@@ -149,11 +149,13 @@ class FailsafeRecorder:
 
 
 def _not_recorded(entry: Entry, error: StoreError) -> NotRecorded:
-    what = f"{entry.step} does not begin" if isinstance(entry, StepStarted) else "this is not used"
+    if isinstance(entry, StepStarted):
+        what = f"step {entry.step} was not started: its start cannot be saved"
+    else:
+        what = "the result was not used: it cannot be saved"
+    then = "resume the conversation when the store works again"
     return NotRecorded(
-        f"{what} unless that is recorded: {error}",
-        file=error.file,
-        hint="; ".join([*filter(None, [error.hint]), "then resume the conversation"]),
+        f"{what}: {error}", file=error.file, hint="; ".join([*filter(None, [error.hint]), then])
     )
 
 

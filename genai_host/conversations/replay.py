@@ -104,7 +104,7 @@ class ConversationState:
             raise ValidationError("no turn to send again")
         if message is None:
             if not again or last is None:
-                raise ValidationError("no message", hint="give a message, or again=True")
+                raise ValidationError("no message", hint="pass a message, or regenerate=True")
             message = last.message
             context = last.context if context is None else context
         again = again and (self.failed is None or self.failed.again)
@@ -151,7 +151,7 @@ class ConversationState:
 
     def _start(self, entry: TurnStarted) -> None:
         if entry.again and not self.marks:
-            raise ReplayError("the event log has a turn that replaces no turn")
+            raise ReplayError("the event log replaces a turn that does not exist")
         self.turns = entry.turn + 1
         self.pending = [entry]
 
@@ -271,7 +271,7 @@ class _Checker:
             0 <= entry.history <= len(self.state._messages)
             and 0 <= entry.turns <= len(self.state.marks)
         ):
-            raise ReplayError("it undoes more turns than there are")
+            raise ReplayError("more turns are undone than recorded")
 
 
 _CHECKS: Mapping[type[Entry], Callable[[_Checker, Any], None]] = {

@@ -187,9 +187,7 @@ class HostParts:
         except KeyError:
             known = sorted(self.registry.features)
             if not known:
-                raise ConfigurationError(
-                    "genai-host is installed without plugins that answer", hint=STARTER_HINT
-                ) from None
+                raise ConfigurationError("no feature is installed", hint=STARTER_HINT) from None
             raise ConfigurationError(
                 f"unknown feature {name!r}",
                 hint=what_there_is("feature", name, known),
@@ -205,9 +203,7 @@ class HostParts:
             ConfigurationError: The host has no store.
         """
         if self.store is None:
-            raise ConfigurationError(
-                "this host keeps no conversations", hint="give it a store: Host(store=Store())"
-            )
+            raise ConfigurationError("the host has no store", hint="pass one: Host(store=Store())")
         return self.store if owner is None else self.store.for_owner(owner)
 
     def jobs(self, queue: str) -> JobQueue:
@@ -240,7 +236,7 @@ class HostParts:
         return self.toolbox.tools(self._closing)
 
     def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[AvailableTool, ...]:
-        """The tools that a model is offered: those that apply in a context and are not denied.
+        """The tools that a model is offered: those available in a context and not denied.
 
         Args:
             context: JSON, for example `Turn.context`.

@@ -158,7 +158,9 @@ def save_template(name: str, template: Template) -> str:
     file = template_file(name)
     data = _written(template, file)
     if _read(file, data.decode()) != template._replace(file=file):
-        raise _wrong(file, "cannot hold this")  # the saved template must read back unchanged
+        raise _wrong(
+            file, "cannot store this template without changes"
+        )  # the saved template must read back unchanged
     try:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -248,8 +250,8 @@ class _Reader(TableReader):
             try:
                 string.Template(text).substitute(dict.fromkeys(_names(text), ""))
             except ValueError as error:
-                what = f"{key}: there is a $ that begins no variable"
-                raise self.error((key,), what, "$$ is a dollar sign") from error
+                what = f"{key}: a $ is not followed by a variable name"
+                raise self.error((key,), what, "write $$ for a dollar sign") from error
         if _INPUT in _names(template.system):
             raise self.error(("system",), "system: $input is allowed only in the prompt")
         for name in template.variables:
@@ -279,7 +281,7 @@ class _Reader(TableReader):
     def _strings(self, data: Mapping[str, Any], key: str) -> Sequence[str]:
         values: Sequence[str] = self.of(list, data.get(key, []), key)
         if PIPED in values:
-            raise self.wrong((key,), "cannot have standard input", "name a file")
+            raise self.wrong((key,), "cannot read from standard input", "name a file")
         return values
 
     def _json(self, table: dict[str, Any], place: str) -> dict[str, Any]:
@@ -330,14 +332,14 @@ def _written(template: Template, file: str) -> bytes:
         elif isinstance(value, Mapping):
             for name, leaf in _leaves(value, key):
                 if leaf is None:
-                    raise _wrong(file, f"cannot hold {name}: TOML has no null")
+                    raise _wrong(file, f"{name} is null, which TOML does not support")
             tables[key] = dict(value)
         else:
             data[key] = list(value)
     try:
         return tomlkit.dumps({**data, **tables}).encode()
     except UnicodeEncodeError as error:
-        raise _wrong(file, "cannot hold half of a character") from error
+        raise _wrong(file, "contains a lone surrogate, which UTF-8 cannot encode") from error
 
 
 def _names(text: str) -> list[str]:

@@ -139,7 +139,7 @@ class KeyRing:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - each backend has its own exceptions
-            raise _refused("asked", error) from None
+            raise _refused("read from", error) from None
         return Secret(found) if found else None
 
     def set(self, name: str, secret: Secret) -> None:
@@ -148,7 +148,7 @@ class KeyRing:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            raise _refused("written", error, secret) from None
+            raise _refused("write to", error, secret) from None
 
     def delete(self, name: str) -> None:
         """Delete a secret, if it exists."""
@@ -158,7 +158,7 @@ class KeyRing:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            raise _refused("written", error) from None
+            raise _refused("write to", error) from None
 
     def _backend(self) -> KeyringBackend:
         found = self._find()
@@ -178,9 +178,9 @@ class KeyRing:
         try:
             found = keyring.get_keyring()
         except Exception as error:  # noqa: BLE001 - it imports third-party backends
-            return f"keyring finds none: {describe_exception(error)}"
+            return f"no usable keyring backend: {describe_exception(error)}"
         if isinstance(found, (fail.Keyring, null.Keyring)):
-            return "this machine has none that keyring could use"
+            return "no usable keyring backend on this machine"
         return found
 
 
@@ -196,5 +196,5 @@ def _refused(what: str, error: Exception, secret: Secret | None = None) -> Confi
     if secret is not None:
         why = why.replace(secret.reveal(), "***")
     return ConfigurationError(
-        f"the keyring cannot be {what}: {why}", hint="is it unlocked? genai-host doctor"
+        f"cannot {what} the keyring: {why}", hint="unlock it, then run: genai-host doctor"
     )

@@ -356,7 +356,7 @@ def lock_beside(database: Database) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"timeout: another process is opening {database.file} for {_SECONDS:g} s",
+                f"timed out after {_SECONDS:g} s: another process is opening {database.file}",
                 file=database.file,
                 hint="try again later",
             ) from error

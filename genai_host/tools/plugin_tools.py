@@ -81,7 +81,7 @@ class PluginTools:
         source = of_source(name)
         line = "" if source in self._registry.tool_sources else plugin_line("tools", source)
         known = f"choose from {', '.join(tools)}" if tools else "no tools are available"
-        hint = f"a plugin brings it: {line}" if line else did_you_mean(name, tools) or known
+        hint = f"install its plugin: {line}" if line else did_you_mean(name, tools) or known
         raise ConfigurationError(f"unknown tool {name!r}", hint=hint)
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:

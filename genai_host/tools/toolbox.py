@@ -58,7 +58,7 @@ MOST_PARTS = 1000
 MOST_DATA = 2**20
 """Maximum number of bytes of reactions and context, as JSON; more is an error."""
 
-_LOOK = 5.0  # timeout of a tool's schema and of `applies`, in seconds
+_LOOK = 5.0  # timeout of a tool's schema and of `available_when`, in seconds
 
 
 _log = logging.getLogger(__name__)
@@ -193,8 +193,8 @@ class Toolbox:
         return self._know(tool).checker.unenforced()
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
-        """The tools that apply in a context and are not denied, by name. A tool is omitted if it
-        cannot be described or its `applies` fails.
+        """The tools available in a context and not denied, by name. A tool is omitted if it cannot
+        be described or its `available_when` fails.
 
         Raises the error of the cancellation.
         """
@@ -307,10 +307,10 @@ class Toolbox:
 
         def look() -> str:
             self._know(tool)
-            applies = tool.available_when(self._copy(context))
-            if not isinstance(applies, bool):
-                raise TypeError(f"applies returned {short_repr(applies)}, not True or False")
-            return "" if applies else "it does not apply in this context"
+            found = tool.available_when(self._copy(context))
+            if not isinstance(found, bool):
+                raise TypeError(f"available_when returned {short_repr(found)}, not a bool")
+            return "" if found else "available_when is false in this context"
 
         def failed(error: BaseException) -> str:
             is_ours = isinstance(error, GenaiError)
@@ -324,7 +324,7 @@ class Toolbox:
             )
         except LimitExceeded:
             until.check()
-            _log.warning("applies of tool %s failed", tool.name)
+            _log.warning("available_when of tool %s timed out", tool.name)
             return "its check for availability timed out"
 
     def _know(self, tool: Tool) -> _Known:
@@ -441,7 +441,7 @@ def _capped(output: ToolOutput) -> Iterator[Text | Image]:
             images -= len(part.data)
             yield part
         else:
-            yield Text(f"(a picture of {len(part.data)} bytes was omitted)")
+            yield Text(f"(an image of {len(part.data)} bytes was omitted)")
 
 
 def _failed(why: str) -> ToolOutput:

@@ -146,8 +146,8 @@ class Budgets:
             raise BudgetExceeded(
                 f"the cost of a call of {route.candidate.name} is unknown, "
                 "and budgets.unknown_cost is refuse",
-                hint='pip install "genai-host[prices]" knows many prices; '
-                'or allow it: budgets.unknown_cost = "allow"',
+                hint='install the price list: pip install "genai-host[prices]"; '
+                "or allow such calls: genai-host config set budgets.unknown_cost=allow",
             )
 
     def spend(self, route: Route, bounds: Sequence[_Bound], spent: Spent) -> None:
@@ -164,7 +164,9 @@ class Budgets:
         if model not in self._unpriced and len(self._unpriced) < _MOST_WARNINGS:
             self._unpriced.add(model)
             what = short_repr(model)
-            _log.warning("the cost of a call of %s is unknown and counts for no budget", what)
+            _log.warning(
+                "the cost of a call of %s is unknown and is not counted in any budget", what
+            )
 
     def called(self, route: Route, error: GenaiError | None, report: CallRecord) -> Spent | None:
         """Spending of a call; None if none was made or it was free."""
@@ -256,7 +258,8 @@ def _end(period: Period, now: datetime.datetime) -> datetime.datetime:
 
 def _exceeded(budget: Budget, now: datetime.datetime) -> BudgetExceeded:
     owner = "all users" if budget.user == EVERYBODY else budget.user
-    whose = f"of {owner} " if owner else ""
+    whose = f" of {owner}" if owner else ""
+    period = "daily" if budget.period == "day" else "monthly"
     unit = "US dollars" if budget.unit == "dollars" else "tokens"
     renews = budget.renews.strftime("%Y-%m-%d %H:%M UTC")
     spent, most = (
@@ -265,8 +268,7 @@ def _exceeded(budget: Budget, now: datetime.datetime) -> BudgetExceeded:
         else (f"{budget.spent:.0f}", f"{budget.most:.0f}")
     )
     return BudgetExceeded(
-        f"the budget {whose}for a {budget.period} is spent: "
-        f"{spent} of {most} {unit}; it resets at {renews}",
+        f"the {period} budget{whose} is exhausted: {spent} of {most} {unit}; resets at {renews}",
         budget=budget.name,
         spent=budget.spent,
         most=budget.most,

@@ -122,7 +122,7 @@ def wire_of(dialect: str) -> str:
 def wires_hint() -> str:
     """A hint that names our API formats, for a server without any."""
     wires = [each for each in our_distributions() if each.startswith("genai-wire-")]
-    return f"these plugins bring APIs for clients: {', '.join(wires)}; {APP} install adds one"
+    return f"install an API format with {APP} install: {', '.join(wires)}"
 
 
 def vendors_hint(here: Iterable[str] = ()) -> str:
@@ -139,7 +139,7 @@ def vendors_hint(here: Iterable[str] = ()) -> str:
     ]
     if not vendors:
         return ""
-    return f"these plugins bring providers: {', '.join(vendors)}; {APP} install adds one"
+    return f"install a provider with {APP} install: {', '.join(vendors)}"
 
 
 STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
@@ -152,7 +152,7 @@ def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequen
     there = f"choose from {', '.join(names)}" if (names := list(known)) else "none is installed"
     line = plugin_line(kind, wanted)
     if line:
-        return f"{there}; a plugin brings it: {line}"
+        return f"{there}; install its plugin: {line}"
     return did_you_mean(wanted, known) or there
 
 

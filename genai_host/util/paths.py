@@ -14,7 +14,7 @@ import sys
 from genai_host.util.names import APP
 
 _NOWHERE = os.path.abspath(os.devnull)  # not even root can create a directory there
-ELSEWHERE = "set GENAI_HOST_HOME to a folder that may be written"
+ELSEWHERE = "set GENAI_HOST_HOME to a writable directory"
 """Hint if a file of the host cannot be written."""
 
 # XDG Base Directory Specification 0.8

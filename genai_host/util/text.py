@@ -28,7 +28,7 @@ def message_of(error: BaseException) -> str:
     try:
         return shorten(str(error))
     except BaseException:  # noqa: BLE001 - may run any code, even raise `SystemExit`
-        return "it cannot say what is wrong"
+        return "its message cannot be read (str() failed)"
 
 
 def describe_with_hint(error: BaseException) -> str:

@@ -185,7 +185,7 @@ class TestFlooding:
     def test_pictures_are_left_out(self, make_host: MakeHost) -> None:
         giant = Image(bytes(MOST_IMAGES + 1), "image/png")
         result = told_of(make_host, lambda *_: [giant] * 3)
-        assert [getattr(part, "text", "")[:9] for part in result.content] == ["(a pictur"] * 3
+        assert [getattr(part, "text", "")[:9] for part in result.content] == ["(an image"] * 3
 
 
 def _cycle() -> Any:
@@ -394,7 +394,7 @@ class TestForged:
                 (
                     {"approval": each, "available_when": lambda context: False},
                     {"forged": True},
-                    "tool 'wipe' is unavailable: it does not apply in this context",
+                    "tool 'wipe' is unavailable: available_when is false in this context",
                     False,
                 )
                 for each in ("allow", "ask")

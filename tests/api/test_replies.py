@@ -90,7 +90,7 @@ def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, fou
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        ([[1]], "2 texts came back as 1 vectors"),
+        ([[1]], "expected 2 vectors, one per text, received 1"),
         ([[1], []], "a vector is empty"),
         ([[1], [2, 3]], "the vectors have different sizes: 1, 2"),
     ],

@@ -106,7 +106,7 @@ def test_a_model_that_takes_no_pictures_is_told_of_those_that_tools_gave(stage: 
     [heard] = sent(host, "poor")
     assert heard["messages"][0]["content"][0]["content"] == [
         {"type": "text", "text": "taken"},
-        {"type": "text", "text": "(a picture, image/png, was left out: it cannot be shown here)"},
+        {"type": "text", "text": "(image omitted (image/png): not supported here)"},
     ]
 
 

@@ -19,7 +19,7 @@ ONE, TWO = RateLimit(1, 1.0), RateLimit(2, 1.0)
 
 
 class Caller(threading.Thread):
-    """Waiter for one call of the model `a`."""
+    """Waits for one call of the model `a`."""
 
     def __init__(self, rates: RateLimiter, limit: RateLimit) -> None:
         super().__init__(daemon=True)

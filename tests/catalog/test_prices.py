@@ -218,7 +218,7 @@ class TestCaps:
         with pytest.raises(LimitExceeded, match="the cost of a call is unknown") as caught:
             self.cost(scripted(make_host, said(), said(), prices=Table({})), 100)
         assert caught.value.limit == "cost"
-        assert "round trips" in caught.value.hint
+        assert "TurnLimits.max_model_calls" in caught.value.hint
 
     def test_what_is_free_is_free(self, make_host: MakeHost) -> None:
         assert self.cost(scripted(make_host, said(), said(), seller=FREE), 0.01).known == 2

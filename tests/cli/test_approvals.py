@@ -78,7 +78,7 @@ class TestWaiting:
         [row] = terminal.json("conversations list")
         assert (code, out, row["status"]) == (3, "I will.\n", "paused")
         assert 'wipe (wipe-0)\n  {"what": "all"}\ndrop (drop-1)\n' in err
-        assert f"conversations resume {row['id']} --yes" in err
+        assert f"conversations resume {row['id']} --approve-all" in err
         assert ran(tools) == []
 
     def test_json_has_what_it_waits_for(self, terminal: Terminal, tools: Tools) -> None:

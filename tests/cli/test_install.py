@@ -221,7 +221,7 @@ class TestInstall:
             ("upgrade", 2, "nothing to upgrade: name plugins or use --all"),
             ("upgrade --all a", 2, "nothing to upgrade: name plugins or use --all"),
             ("upgrade zz-none", 1, "error: cannot upgrade 'zz-none': not installed\n"),
-            ("upgrade mock", 1, "the plugin mock comes with genai-vendor-mock\n"),
+            ("upgrade mock", 1, "the plugin mock is in the distribution genai-vendor-mock\n"),
             ("upgrade genai-vendor-mok", 1, "did you mean genai-vendor-mock?\n"),
             ("uninstall genai-vendor-mok", 1, "\n  list plugins: genai-host plugins\n"),
             ("uninstall genai-host", 1, "genai-host cannot uninstall itself\n"),

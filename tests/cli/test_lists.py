@@ -304,7 +304,7 @@ class TestDoctor:
             "what": "distributions",
             "status": "warning",
             "found": f"{left}: left by an interrupted installer",
-            "fix": "remove these folders",
+            "fix": "remove these directories",
         }
 
     def test_what_is_not_in_order_comes_with_a_fix(self, terminal: Terminal) -> None:

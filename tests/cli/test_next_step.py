@@ -245,7 +245,7 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
 @pytest.mark.parametrize(
     ("is_installed", "hint"),
     [
-        (False, "A plugin brings it: genai-host install genai-batch"),
+        (False, "Install its plugin: genai-host install genai-batch"),
         (True, "Its plugin, genai-batch, is disabled or broken: genai-host plugins"),
     ],
 )

@@ -151,10 +151,10 @@ class TestSave:
         ("arguments", "code", "says"),
         [
             ("", 2, "nothing to save"),
-            ("'for $5'", 1, "$$ is a dollar sign"),
-            ("x -a -", 1, "cannot have standard input"),
+            ("'for $5'", 1, "write $$ for a dollar sign"),
+            ("x -a -", 1, "cannot read from standard input"),
             ("x --var y=z", 1, "variables.y is not used in"),
-            ("x --param y=null", 1, "TOML has no null"),
+            ("x --param y=null", 1, "is null, which TOML does not support"),
             ("x --schema [", 2, "--schema"),
         ],
     )

@@ -77,7 +77,7 @@ class TestList:
         assert [line for line in out.splitlines() if "\tzz-some-tools\t" in line] == [
             "draw\tzz-some-tools\task\tyes\tDraw.",
             "fail\tzz-some-tools\tallow\tyes\tFail.",
-            "later\tzz-some-tools\tallow\tno: it does not apply in this context\tWait.",
+            "later\tzz-some-tools\tallow\tno: available_when is false in this context\tWait.",
             "odd\tzz-some-tools\tallow\tno: its parameters are not an object\tis wrong",
             "picky\tzz-some-tools\tallow\tyes\tLook.",
             "repeat\tzz-some-tools\tallow\tyes\tSay it again.",
@@ -135,7 +135,7 @@ class TestShow:
         code, _, err = terminal("tools show odd")
         told = "warning: the tool cannot be called: its parameters are not an object\n"
         assert (code, err) == (0, told)
-        assert "offered: no: it does not apply" in terminal("tools show later")[1]
+        assert "offered: no: available_when is false" in terminal("tools show later")[1]
 
     @pytest.mark.parametrize(
         ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "choose from ")]

@@ -80,7 +80,7 @@ def test_item_4_budgets_are_shown_and_stop_the_command(terminal: Terminal) -> No
     terminal.configure("[budgets]\nper_turn = 0.5\nuser = { day_tokens = 3 }\n")
     terminal.out("ask -p mock", "hi there")
     err = terminal.error("ask -p mock", "hi there")
-    assert err.startswith("error: the budget for a day is spent: ")
+    assert err.startswith("error: the daily budget is exhausted: ")
     terminal.error("ask --no-record -p mock", "hi there")
     told = terminal.json("budgets")
     [budget] = told["data"]
@@ -88,7 +88,7 @@ def test_item_4_budgets_are_shown_and_stop_the_command(terminal: Terminal) -> No
     assert (told["run"], budget["spent"] >= 3) == (0.5, True)
     _, out, err = terminal("budgets")
     assert out.startswith("user.day_tokens\t")
-    assert "a turn may cost $0.5" in err
+    assert "limit per turn: $0.5" in err
 
 
 def test_unrecorded_calls_are_counted(terminal: Terminal) -> None:

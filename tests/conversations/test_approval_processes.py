@@ -272,7 +272,7 @@ class TestTerminal:
         child = spawn("ask", "-f", "agent", "-m", "fake", "go")
         decide(child, "y")
         child.expect("May it run")
-        interrupt(child, "resume [0-9a-z-]+ --yes")
+        interrupt(child, "resume [0-9a-z-]+ --approve-all")
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 3

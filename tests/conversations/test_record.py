@@ -181,7 +181,7 @@ class TestRetelling:
         assert told.state == 3
 
     def test_a_turn_in_place_of_none_is_refused(self) -> None:
-        with pytest.raises(ReplayError, match="replaces no turn"):
+        with pytest.raises(ReplayError, match="replaces a turn that does not exist"):
             replay([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)])
 
     def test_a_second_beginning_is_refused(self) -> None:
@@ -239,7 +239,7 @@ class TestChecking:
             ([BEGUN, STEP, STEPPED, STEPPED], "entry 4: a step ends twice"),
             ([BEGUN, Rewound(0, 0)], "entry 2: turns are undone within a turn"),
             *(
-                ([*turn(0), Rewound(*place)], "entry 3: it undoes more turns than there are")
+                ([*turn(0), Rewound(*place)], "entry 3: more turns are undone than recorded")
                 for place in ((-1, 0), (3, 0), (0, -1), (0, 2))
             ),
         ],

@@ -95,7 +95,7 @@ def test_a_turn_that_has_not_ended_is_gone_on_with(keeping: Host, kept: Store) -
 
 def test_a_host_without_a_store_says_so(host: Host) -> None:
     for act in (host.conversations, lambda: host.conversation("x")):
-        with pytest.raises(ConfigurationError, match="keeps no conversations"):
+        with pytest.raises(ConfigurationError, match="the host has no store"):
             act()
     assert host.open("chat", "mock").id == ""
 

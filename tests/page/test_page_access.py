@@ -99,7 +99,7 @@ def test_axe_finds_nothing(
     page.get_by_role("button", name="Model, provider and parameters").click()
     expect(there.dialog.get_by_label("Feature")).to_have_value("agent")
     check(there, "dialog")
-    there.button("What cannot run, and why").click()
+    there.button("Unavailable models").click()
     expect(there.dialog.last.locator(".reasons")).not_to_contain_text("Loading")
     check(there, "reasons")
     for place in ("plugins", "providers"):
@@ -181,7 +181,7 @@ class TestTheKeyboard:
 
     def test_closes_a_dialog_and_comes_back(self, host: Host, visit: Visiting) -> None:
         there = visit(host)
-        opener = there.button("What cannot run, and why")
+        opener = there.button("Unavailable models")
         opener.focus()
         there.page.keyboard.press("Enter")
         expect(there.dialog.get_by_role("searchbox")).to_be_focused()

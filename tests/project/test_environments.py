@@ -116,7 +116,7 @@ class TestItem7Letters:
         assert run("ask", "-m", "mock", stdin="é 🎉", env=env).stdout == "\\xe9 \\U0001f389\n"
 
 
-_ELSEWHERE = "set GENAI_HOST_HOME to a folder that may be written"
+_ELSEWHERE = "set GENAI_HOST_HOME to a writable directory"
 _NO_XDG: dict[str, str | None] = {
     f"XDG_{each}_HOME": None for each in ("CACHE", "CONFIG", "DATA", "STATE")
 }

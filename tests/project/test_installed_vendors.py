@@ -41,7 +41,7 @@ NEEDS = {
     "genai-vendor-ollama": ["genai-wire-ollama"],
     "genai-vendor-openai": ["genai-wire-openai"],
 }
-ANY_VENDOR = "these plugins bring providers: genai-vendor-anthropic"
+ANY_VENDOR = "install a provider with genai-host install: genai-vendor-anthropic"
 CLAUDE, LLAMA = "claude-haiku-4-5", "llama-3.3-70b"
 
 Install = Callable[..., Environment]

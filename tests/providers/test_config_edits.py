@@ -282,7 +282,7 @@ class TestInstances:
         ("kind", "hint"),
         [
             ("maid", "did you mean made?"),
-            ("bedrock", "a plugin brings it: genai-host install genai-vendor-bedrock"),
+            ("bedrock", "install its plugin: genai-host install genai-vendor-bedrock"),
         ],
     )
     def test_one_of_an_unknown_type_says_what_to_do(self, kind: str, hint: str) -> None:

@@ -324,7 +324,7 @@ class TestWhileRunning:
         assert caught.value.hint == "choose from mock"
         with pytest.raises(NoRoute) as caught:
             instances["ollama"]
-        bring = "a plugin brings it: genai-host install genai-vendor-ollama"
+        bring = "install its plugin: genai-host install genai-vendor-ollama"
         assert caught.value.hint == f"choose from mock; {bring}"
 
     def test_what_is_being_disabled(self, answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,8 +254,14 @@ class TestExport:
             (lambda entries: entries.insert(3, entries[3]), "a step ends twice"),
             (lambda entries: entries.pop(2), "a step ends that has not begun"),
             (lambda entries: entries.insert(4, REWOUND), "are undone within a turn"),
-            (lambda entries: entries.append({**REWOUND, "history": 3}), "more turns than there"),
-            (lambda entries: entries.append({**REWOUND, "turns": -1}), "more turns than there"),
+            (
+                lambda entries: entries.append({**REWOUND, "history": 3}),
+                "more turns are undone than recorded",
+            ),
+            (
+                lambda entries: entries.append({**REWOUND, "turns": -1}),
+                "more turns are undone than recorded",
+            ),
             (lambda entries: entries[2].update(turn=1), "it is of another turn"),
             *[
                 (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")

@@ -105,7 +105,7 @@ def test_why_one_has_no_tools(make_host: MakeHost, reason: Any, message: str, is
 def test_a_tool_of_a_plugin_of_ours_that_is_missing(make: Make) -> None:
     with pytest.raises(ConfigurationError, match="unknown tool 'sandbox__run'") as caught:
         make().tool("sandbox__run")
-    assert caught.value.hint == "a plugin brings it: genai-host install genai-tools-sandbox"
+    assert caught.value.hint == "install its plugin: genai-host install genai-tools-sandbox"
 
 
 def test_what_there_is_may_change(make: Make, source: Source) -> None:

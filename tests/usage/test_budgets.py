@@ -60,7 +60,7 @@ def test_models_of_unknown_cost_are_logged_once(caplog: pytest.LogCaptureFixture
         budgets.spend(route, (), Spent(0.0, 1, 1))
     assert len(caplog.messages) == 100
     assert caplog.messages[3] == (
-        r"the cost of a call of '\n3' is unknown and counts for no budget"
+        r"the cost of a call of '\n3' is unknown and is not counted in any budget"
     )
 
 
@@ -88,17 +88,17 @@ def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) ->
         (
             ("ann", "day", "dollars", 0.5, 0.61234, 0),
             "users.ann.day",
-            "the budget of ann for a day is spent: 0.6123 of 0.5 US dollars",
+            "the daily budget of ann is exhausted: 0.6123 of 0.5 US dollars",
         ),
         (
             (EVERYBODY, "month", "tokens", 1e6, 1234567, 0),
             "total.month_tokens",
-            "the budget of all users for a month is spent: 1234567 of 1000000 tokens",
+            "the monthly budget of all users is exhausted: 1234567 of 1000000 tokens",
         ),
         (
             ("", "day", "tokens", 1, 2, 0),
             "user.day_tokens",
-            "the budget for a day is spent: 2 of 1 tokens",
+            "the daily budget is exhausted: 2 of 1 tokens",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_the_error_of_a_spent_budget_has_its_numbers(
 ) -> None:
     budget = Budget(*given, NOW + timedelta(hours=1.5))
     error = _exceeded(budget, NOW)
-    assert error.message == f"{message}; it resets at 2026-02-01 00:00 UTC"
+    assert error.message == f"{message}; resets at 2026-02-01 00:00 UTC"
     assert (error.budget, error.spent, error.most) == (name, budget.spent, budget.most)
     assert (error.renews, error.retry_after) == ("2026-02-01T00:00:00+00:00", 5400.0)
 
@@ -170,7 +170,7 @@ def test_item_4_a_budget_that_is_spent_stops_before_the_call(sold: Sold) -> None
     assert (error.budget, error.spent, error.most) == ("users.ann.day", 1.0, 1.0)
     assert error.retry_after is not None
     assert 0 < error.retry_after <= 86400
-    assert "of ann for a day is spent: 1 of 1 US dollars" in error.message
+    assert "daily budget of ann is exhausted: 1 of 1 US dollars" in error.message
     say(host, owner="bob")  # whose own is not spent
 
 

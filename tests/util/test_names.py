@@ -32,5 +32,5 @@ def test_item_6_a_name_that_nobody_owns_is_never_suggested(name: str) -> None:
 def test_item_6_one_of_ours_is() -> None:
     assert plugin_line("vendor", "local") == "genai-host install genai-vendor-local"
     assert what_there_is("feature", "agent", ["chat"]) == (
-        "choose from chat; a plugin brings it: genai-host install genai-feature-agent"
+        "choose from chat; install its plugin: genai-host install genai-feature-agent"
     )

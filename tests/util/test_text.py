@@ -44,9 +44,9 @@ class Wrong(Exception):
         (ValueError(), "ValueError"),
         (ValueError("a\n\n  b\t"), "ValueError: a b"),
         (SystemExit(3), "SystemExit: 3"),
-        (Mute(), "Mute: it cannot say what is wrong"),
-        (Deadly(), "Deadly: it cannot say what is wrong"),
-        (Wrong(), "Wrong: it cannot say what is wrong"),
+        (Mute(), "Mute: its message cannot be read (str() failed)"),
+        (Deadly(), "Deadly: its message cannot be read (str() failed)"),
+        (Wrong(), "Wrong: its message cannot be read (str() failed)"),
     ],
 )
 def test_an_exception_is_told_in_one_line(error: BaseException, text: str) -> None:
@@ -55,7 +55,7 @@ def test_an_exception_is_told_in_one_line(error: BaseException, text: str) -> No
 
 def test_what_it_says_goes_without_its_class() -> None:
     assert message_of(ValueError("no\nway")) == "no way"
-    assert message_of(Mute()) == "it cannot say what is wrong"
+    assert message_of(Mute()) == "its message cannot be read (str() failed)"
 
 
 def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:

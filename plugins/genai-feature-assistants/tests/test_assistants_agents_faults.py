@@ -53,7 +53,7 @@ from genai_host_testing.services.assistants import (
     Ends,
     Says,
     ScriptedService,
-    Waiter,
+    Stays,
 )
 from genai_host_testing.services.responses import ResponsesService
 
@@ -104,7 +104,7 @@ class TestRuns:
         self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(runs, "CANCELLING", 0.05)
-        service.turns.append([Waiter()])
+        service.turns.append([Stays()])
         service.fail("POST", "/cancel", Reply([HANG]))
         # any other request would be waited for
         configuration = attrs.evolve(configured(service), timeout=3600.0)

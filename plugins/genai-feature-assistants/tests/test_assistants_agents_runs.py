@@ -45,7 +45,7 @@ from genai_host_testing.services.assistants import (
     Runs,
     Says,
     ScriptedService,
-    Waiter,
+    Stays,
 )
 from genai_host_testing.services.responses import ResponsesService
 
@@ -259,7 +259,7 @@ class TestItem7:
         assert run in error.message
 
     def test_item_7_a_run_that_takes_too_long(self, either: ScriptedService) -> None:
-        either.turns.append([Waiter()])
+        either.turns.append([Stays()])
         clock = RushingClock()
         with agent_of(either, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
             invoked(agent)
@@ -269,7 +269,7 @@ class TestItem7:
         assert run["status"] == "cancelled"
 
     def test_item_7_cancelling_may_fail(self, service: AssistantsService) -> None:
-        service.turns.append([Waiter("cancelling")])
+        service.turns.append([Stays("cancelling")])
         service.fail("POST", "/cancel", reply(status=500))
         polling = PollingOptions(timeout=3)
         with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:

@@ -27,7 +27,7 @@ from genai_host_testing.services.assistants import (
     Runs,
     Says,
     ScriptedService,
-    Waiter,
+    Stays,
 )
 
 pytestmark = pytest.mark.part
@@ -120,7 +120,7 @@ def test_item_6_a_message_that_is_completed_twice(service: AssistantsService) ->
 
 
 def test_item_7_a_stream_that_just_ends(either: ScriptedService) -> None:
-    either.turns.append([Waiter()])
+    either.turns.append([Stays()])
     with pytest.raises(IncompleteReply, match=r"before the (run|response) was complete"):
         streamed(either)
     assert either.cancels == 1

@@ -115,15 +115,17 @@ class Settings:
         validator=_is_region,
     )
     max_tokens: int | None = setting(None, "maximum number of output tokens", validator=_POSITIVE)
-    temperature: float | None = setting(None, "of the model", validator=must.optional(must.ge(0)))
+    temperature: float | None = setting(
+        None, "sampling temperature of the model", validator=must.optional(must.ge(0))
+    )
     top_p: float | None = setting(
-        None, "of the model", validator=must.optional((must.ge(0), must.le(1)))
+        None, "nucleus sampling of the model", validator=must.optional((must.ge(0), must.le(1)))
     )
     presence_penalty: float | None = setting(
-        None, "of the model; 0 means not set", validator=_PENALTY
+        None, "presence penalty of the model; 0 means not set", validator=_PENALTY
     )
     frequency_penalty: float | None = setting(
-        None, "of the model; 0 means not set", validator=_PENALTY
+        None, "frequency penalty of the model; 0 means not set", validator=_PENALTY
     )
     moderate: bool = setting(False, "moderate the user's message first")
     style_pass: bool = setting(False, "rewrite the answer in the assistant's style")

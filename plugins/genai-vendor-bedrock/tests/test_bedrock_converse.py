@@ -104,7 +104,7 @@ class TestRequests(ChatRequests):
         **{f"a picture without a place, {kind}": (
             [CALLED, tool(ToolResult("call_1", "look", ("taken", picture)))],
             [of("assistant", use({"at": "é"})), of("user", result(
-                "taken", f"(a picture, {kind}, was left out: it cannot be shown here)"))])
+                "taken", f"(image omitted ({kind}): not supported here)"))])
            for picture, kind in [
                (Image(b"BM", "image/bmp"), "image/bmp"),
                (Image(url="https://x.invalid/a.png"), "https://x.invalid/a.png")]},

@@ -152,7 +152,7 @@ class MockProvider(Provider):
 
 
 class _Nap:
-    """Waiter on the host's clock that end with their time, with the call, or by `end`."""
+    """Waits on the host's clock. A wait ends after its time, with the call, or by `end`."""
 
     def __init__(self, clock: Clock, limits: CancelToken) -> None:
         self._clock = clock

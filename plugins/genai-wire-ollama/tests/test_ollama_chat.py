@@ -30,7 +30,7 @@ LOOK = ToolSchema("look", "looks", CITY)
 PNG = Image(b"\x89PNG", "image/png")
 AWAY = Image(url="https://x.invalid/a.png")
 IMAGES = ["iVBORw=="]
-LEFT_OUT = "(a picture, https://x.invalid/a.png, was left out: it cannot be shown here)"
+LEFT_OUT = "(image omitted (https://x.invalid/a.png): not supported here)"
 CALLS = [ToolCall("a", "look", {"at": "é"}), ToolCall("b", "look", {"at": "b"})]
 RESULTS = [ToolResult("b", "look", ("fine", PNG)), ToolResult("a", "look", "no", error=True)]
 NUMBERS = {"type": "array", "items": {"type": "integer"}}

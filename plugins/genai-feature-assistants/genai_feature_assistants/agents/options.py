@@ -195,7 +195,7 @@ class TimeIsUp(Exception):
 
 
 class Pace:
-    """Waiter and retries according to the options. Without a clock it uses that of the system."""
+    """Polls and retries as `options` specify. Without a clock it uses that of the system."""
 
     def __init__(self, options: PollingOptions, clock: Clock | None = None) -> None:
         self.options = options

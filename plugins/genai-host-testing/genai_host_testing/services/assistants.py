@@ -62,13 +62,13 @@ class Ends:
 
 
 @frozen
-class Waiter:
+class Stays:
     """The run keeps a status forever."""
 
     status: str = "in_progress"
 
 
-Act = Calls | Runs | Says | Ends | Waiter
+Act = Calls | Runs | Says | Ends | Stays
 
 
 @define
@@ -321,7 +321,7 @@ class AssistantsService(ScriptedService):
     def _stand(self, run: Wire, act: Act) -> None:
         if isinstance(act, Ends):
             run.update(act.more, status=act.status)
-        elif isinstance(act, Waiter):
+        elif isinstance(act, Stays):
             run["status"] = act.status
         elif isinstance(act, Calls):
             calls = [

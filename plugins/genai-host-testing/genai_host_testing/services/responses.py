@@ -19,7 +19,7 @@ from genai_host_testing.services.assistants import (
     Ends,
     Says,
     ScriptedService,
-    Waiter,
+    Stays,
     Wire,
     page,
 )
@@ -116,7 +116,7 @@ class ResponsesService(ScriptedService):
             if isinstance(act, Ends):
                 run.update(status=act.status, **act.more)
                 run["error"] = run.pop("last_error", None)
-            elif isinstance(act, Waiter):
+            elif isinstance(act, Stays):
                 run["status"] = act.status
                 acts.insert(0, act)
             else:
@@ -135,7 +135,7 @@ class ResponsesService(ScriptedService):
                 yield {"id": self._id("fc"), "type": "function_call", "status": "completed",
                        "call_id": id, "name": name, "arguments": arguments}  # fmt: skip
         else:
-            assert not isinstance(act, Ends | Waiter)
+            assert not isinstance(act, Ends | Stays)
             outputs = [{"type": "logs", "logs": act.logs}] if act.logs else []
             yield {"id": self._id("ci"), "type": "code_interpreter_call", "status": "completed",
                    "code": act.code, "outputs": outputs}  # fmt: skip

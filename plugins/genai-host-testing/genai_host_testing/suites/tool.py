@@ -229,7 +229,7 @@ class ToolSuite(PluginSuite):
     def test_it_may_be_called_again_if_it_says_so(self) -> None:
         """An idempotent tool returns the same output again, also from several threads."""
         if not self.found().idempotent:
-            pytest.skip("it is not repeatable")
+            pytest.skip("it is not idempotent")
         host = self.host()
         for arguments, *_ in self.samples:
             first = self.called(host, arguments)

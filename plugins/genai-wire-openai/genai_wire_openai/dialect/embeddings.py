@@ -67,7 +67,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
         try:
             vectors = [_vector(item["embedding"]) for item in _in_order(data["data"])]
         except (LookupError, TypeError, AttributeError) as error:
-            raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
+            raise MalformedReply(f"the reply has no embeddings: {error!r}") from error
         must_be_vectors(vectors, len(call.texts))
         model = data.get("model")
         return Embeddings(vectors, str(model or ""), read_usage(data.get("usage")))
@@ -107,9 +107,9 @@ class OpenAIModerate(Dialect[ModerateCall, ModerationResult]):
             scores = result.get("category_scores") or {}
             categories = {str(name): _share(score) for name, score in scores.items()}
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
+            raise MalformedReply(f"the reply has no moderation result: {error!r}") from error
         if not isinstance(flagged, bool):
-            raise MalformedReply("the reply holds no verdict: it does not say whether")
+            raise MalformedReply("the reply has no moderation result: flagged is not a boolean")
         return ModerationResult(flagged, categories, str(data.get("model") or ""))
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:

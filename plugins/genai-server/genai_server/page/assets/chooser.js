@@ -62,7 +62,7 @@ export class Chooser {
         this.parameters,
         this.settings,
       ),
-      button("What cannot run, and why", () => explain(), { class: "text-button" }),
+      button("Unavailable models", () => explain(), { class: "text-button" }),
     );
   }
 
@@ -291,10 +291,10 @@ export function choose(talk) {
   );
 }
 
-/** What cannot run, and why, as far as it is asked for. */
+/** Lists what cannot run, with the reasons. */
 function explain() {
   return ask(
-    "What cannot run, and why",
+    "Unavailable models",
     (close) => {
       const list = h("div", { class: "reasons" }, h("p", {}, "Loading …"));
       const id = newId("filter");
