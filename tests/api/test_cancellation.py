@@ -86,7 +86,7 @@ def test_it_wakes_all_that_wait_once_and_at_once_if_it_has_ended() -> None:
 
 
 @pytest.mark.parametrize("way", ["release", "context"])
-def test_whoever_went_is_not_woken(way: str) -> None:
+def test_released_callback_is_not_called(way: str) -> None:
     cancellation, woken = Cancellation(), list[str]()
     gone = cancellation.on_cancel(lambda: woken.append("gone"))
     cancellation.on_cancel(lambda: woken.append("there"))
@@ -126,7 +126,7 @@ def fail() -> None:
     raise RuntimeError("broken")
 
 
-def test_a_waker_that_raises_keeps_nobody_asleep(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_callback_does_not_stop_others(caplog: pytest.LogCaptureFixture) -> None:
     """It may be a plugin's, and whoever cancels is not to blame."""
     parent = Cancellation()
     child, woken = Cancellation(parent), list[str]()
@@ -154,7 +154,7 @@ class Hanging:
 
 
 @pytest.mark.parametrize("waker", [partial(partial, hang), Hanging])
-def test_a_waker_that_hangs_is_named_and_keeps_nobody_waiting(
+def test_hanging_callback_is_logged_and_does_not_block(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     waker: Callable[[threading.Event], Callable[[], None]],
@@ -266,7 +266,7 @@ class TestParents:
         with Cancellation() as alone:
             alone.check()
 
-    def test_it_does_not_hold_on_to_what_is_over(self) -> None:
+    def test_released_child_is_garbage_collected(self) -> None:
         parent = Cancellation()
         child = Cancellation(parent)
         kept = weakref.ref(child)

@@ -67,7 +67,7 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
     ],
     ids=str,
 )
-def test_it_is_got_again_shortly_before_it_expires(
+def test_token_is_renewed_before_expiry(
     clock: ManualClock, seconds: float, kept: float, options: Any
 ) -> None:
     token = CachedToken(Source(seconds), clock, **options)
@@ -125,7 +125,7 @@ class Looked(Cancellation):
         super().check()
 
 
-def test_all_who_wait_are_told_why_there_is_none(clock: ManualClock) -> None:
+def test_concurrent_callers_get_the_same_error(clock: ManualClock) -> None:
     source = Source()
     source.held.clear()
     source.error = AuthenticationFailed("log in first")

@@ -68,7 +68,7 @@ def test_calls_over_the_rate_wait_until_the_first_is_old(
     assert [call.args[0] for call in call_later.mock_calls] == [0.75, 0.25]  # it does not poll
 
 
-def test_who_gives_up_leaves_the_place_to_the_next(rates: RateLimiter, clock: ManualClock) -> None:
+def test_cancelled_caller_frees_its_place(rates: RateLimiter, clock: ManualClock) -> None:
     rates.wait(A, ONE, Cancellation())
     callers = []
     for _ in range(4):

@@ -212,7 +212,7 @@ class TestHowLong:
             clock.advance(0.001)
             assert pending.result(10) == "yes"
 
-    def test_nobody_waits_for_a_day(self) -> None:
+    def test_long_retry_after_is_not_waited_for(self) -> None:
         error = RateLimited("x", retry_after=86_400)
         service = Service(a=[error], b=["yes"])
         assert attempt(service, "a", "b") == "yes"

@@ -662,7 +662,7 @@ class TestAliases:
             (["bare@first"], ["first/some-id"]),
         ],
     )
-    def test_one_is_what_it_stands_for(self, asked: Any, same: Any) -> None:
+    def test_alias_resolves_to_its_model(self, asked: Any, same: Any) -> None:
         made = catalog(aliases=self.ALIASES)
         assert made.explain(*asked) == made.explain(*same)
 
@@ -732,7 +732,7 @@ class TestModelConfigurations:
         with pytest.raises(NoRoute, match="is at first, not at second"):
             catalog(configs=self.CONFIGS).choice("there@second")
 
-    def test_a_circle_is_told(self) -> None:
+    def test_circular_configuration_is_an_error(self) -> None:
         configs = {"a": ModelConfig("b"), "b": ModelConfig("a@first")}
         with pytest.raises(ConfigurationError, match="is circular: a of b of a"):
             catalog(configs=configs).choice("a")

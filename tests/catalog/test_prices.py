@@ -460,7 +460,7 @@ class TestCommandLine:
         assert "\ncost:     at least $0.0035\n" in out
         assert ", 1000 in, 100 out, $0.0035\n" in out
 
-    def test_nothing_is_said_where_nothing_is_known(self, terminal: Terminal) -> None:
+    def test_unknown_cost_is_not_printed(self, terminal: Terminal) -> None:
         _, out, err = terminal("ask", "-p", "mock", "hi", "--details", "--json")
         assert json.loads(out)["cost"] is None
         assert "cost" not in err

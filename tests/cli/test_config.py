@@ -243,7 +243,7 @@ class TestRemember:
         assert terminal.out("ask --no-record -p other hi") == "other\n"
         assert terminal.out("ask --no-record hi") == "hi\n"
 
-    def test_what_is_damaged_is_nothing(self, terminal: Terminal) -> None:
+    def test_damaged_last_used_file_is_ignored(self, terminal: Terminal) -> None:
         terminal.out("ask -p other hi")
         file = Path(paths.state_dir()) / "last-used.json"
         for content in (b"{", b"[]", b'{"model": 3}', b"\xff"):

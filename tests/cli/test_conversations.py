@@ -173,7 +173,7 @@ class TestShow:
         )
         assert "## assistant\n\na\n" in terminal("conversations show last")[1]
 
-    def test_one_that_waits_says_so(self, terminal: Terminal) -> None:
+    def test_paused_turn_has_status_paused(self, terminal: Terminal) -> None:
         made(*waiting(0))
         shown = terminal.json("conversations show last")
         assert (shown["status"], shown["turns"][0]["outcome"]) == ("paused", "paused")
@@ -249,7 +249,7 @@ class TestDelete:
         assert (code, f"deleted: {number}\n" in err) == (0, True)
         assert terminal.json("conversations list") == []
 
-    def test_those_that_nobody_went_on_with(self, terminal: Terminal) -> None:
+    def test_delete_before_and_older_than(self, terminal: Terminal) -> None:
         now = datetime.now().astimezone()
         old = [now - timedelta(days=days) for days in (40, 20, 3)]
         ids = [made(*turn(0), at=each.timestamp()) for each in old]

@@ -173,7 +173,7 @@ class TestCanary:
         assert found["filed.api_key"] == f"the file {paths.keys_file()}"
         assert "config.toml:" in found["open.api_key"]
 
-    def test_nor_where_what_keeps_them_is_broken(self, terminal: Terminal, ring: Ring) -> None:
+    def test_key_is_in_no_output_of_broken_storage(self, terminal: Terminal, ring: Ring) -> None:
         ring.breaks = True
         file = Path(paths.keys_file())
         sound = file.read_text()

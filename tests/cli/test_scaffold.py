@@ -228,8 +228,8 @@ def test_their_tests_pass(tmp_path: Path) -> None:
     names = (("vendor", "acme"), ("feature", "my-poet"), ("tool", "my-words"))
     folders = [str(Scaffold(*each).write(tmp_path)) for each in names]
     some = (
-        "it_answers or written_again or where_it_was_cut or Models or departures "
-        "or what_the_samples_say or services or nothing_to_count"
+        "it_answers or written_again or resume_after_every_entry or Models or departures "
+        "or samples_return or services or nothing_to_count"
     )
     passes(tmp_path, "-k", some, *folders, path=os.pathsep.join(folders))
 

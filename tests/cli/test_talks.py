@@ -143,7 +143,7 @@ class TestUnfinished:
         assert f": genai-host ask --regenerate --conversation {id}\n" in err
         assert terminal("ask --regenerate")[1] == "cut short\n"
 
-    def test_who_is_overtaken_is_told_what_to_do(self, terminal: Terminal) -> None:
+    def test_conflict_hint_names_the_command(self, terminal: Terminal) -> None:
         terminal("ask -p mock a")
 
         def overtaken(*_: Any, **__: Any) -> None:

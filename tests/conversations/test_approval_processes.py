@@ -268,7 +268,7 @@ class TestTerminal:
         assert child.exitstatus == 0
         assert processes.trace == {"once all": 1}
 
-    def test_who_leaves_is_asked_again(self, spawn: Any, processes: Processes) -> None:
+    def test_interrupted_approval_is_asked_again(self, spawn: Any, processes: Processes) -> None:
         child = spawn("ask", "-f", "agent", "-m", "fake", "go")
         decide(child, "y")
         child.expect("May it run")

@@ -389,7 +389,7 @@ class TestAtOnce:
         with pytest.raises(PluginError, match="yields 3, which is not a step"):
             converse(respond).say("hi")
 
-    def test_none_of_them_may_wait(self, converse: Converse) -> None:
+    def test_pause_within_all_is_an_error(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from All([Pause("approval")])
             return Answer("")
@@ -585,7 +585,7 @@ class TestWaiting:
         assert conversation.resume("yes").text == "pay 5: yes"
         assert (converse.calls, conversation.record) == (1, None)
 
-    def test_who_listens_hears_what_it_waits_for(self, converse: Converse) -> None:
+    def test_stream_ends_with_paused_event(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["pay 5"])
         events: list[Event] = []
         with pytest.raises(TurnPaused):

@@ -47,7 +47,7 @@ def test_another_message_takes_the_place_of_the_last(host: Host) -> None:
     assert conversation.last_message == Message("user", "deux")
 
 
-def test_what_fails_takes_no_place(host: Host) -> None:
+def test_failed_regeneration_keeps_the_turn(host: Host) -> None:
     conversation = scripted(host, "a", "b", LIMITED, LIMITED, "c")
     conversation.say("one")
     conversation.say("two")

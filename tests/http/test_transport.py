@@ -216,7 +216,7 @@ class TestSending:
         assert pools  # whoever still holds them
         assert wire.send().status == 200  # with new pools
 
-    def test_nobody_there(self, wire: Wire) -> None:
+    def test_refused_connection_is_unavailable(self, wire: Wire) -> None:
         wire.service.stop()
         with pytest.raises(ServiceUnavailable, match=str(wire.service.port)) as caught:
             wire.send()

@@ -168,7 +168,7 @@ def test_what_is_abandoned_is_told_as_cancelled(host: Host, hearing: Hearing) ->
         assert hearing.of(what)[0]["error"] == Cancelled("abandoned")
 
 
-def test_who_asks_for_less_is_told_less(make_host: MakeHost) -> None:
+def test_hook_receives_only_its_arguments(make_host: MakeHost) -> None:
     heard: list[float] = []
 
     def genai_on_call_end(seconds: float) -> None:
@@ -443,7 +443,7 @@ def test_the_end_of_the_host_is_told_once(host: Host, hearing: Hearing) -> None:
     assert len(hearing.of("close")) == 1
 
 
-def test_where_nobody_listens_nothing_is_made(make_host: MakeHost) -> None:
+def test_no_ids_without_observers(make_host: MakeHost) -> None:
     with make_host().observers.tool("", ToolCall("1", "t"), ManualClock()) as watched:
         assert watched.id == ""
 

@@ -111,7 +111,7 @@ class TestTrial:
             "import subprocess\nsubprocess.run(['sleep', '600'])",
         ],
     )
-    def test_what_never_ends_is_named_and_the_others_pass(self, site: Path, source: str) -> None:
+    def test_hanging_plugin_is_named(self, site: Path, source: str) -> None:
         install(site, a_good=GOOD, b_slow=source, c_good=GOOD)
         assert self.faults(site, 1) == {"b_slow": _NEVER}
 
@@ -129,7 +129,7 @@ class TestTrial:
         )
         assert self.faults(site) == {}
 
-    def test_who_is_to_blame_is_found_alone(self, site: Path) -> None:
+    def test_suspects_are_tried_alone(self, site: Path) -> None:
         """The first ends the process while the second is loaded."""
         install(site, a_late=_EXITS_WITH_B + GOOD, b_slow=_WAITER_FOR_A + GOOD, c_good=GOOD)
         assert self.faults(site) == {}

@@ -367,7 +367,7 @@ class TestObservers:
         added = [True, False, True, False]
         assert watching.heard == [("provider", "more", each) for each in added]
 
-    def test_one_that_breaks_is_logged_and_disturbs_nobody(
+    def test_failing_observer_is_logged(
         self, answering: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         broken, watching = Watching(breaks=True), Watching()

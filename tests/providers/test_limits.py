@@ -32,7 +32,7 @@ def test_without_a_bound_all_calls_pass() -> None:
         assert gate.inside == 0  # nobody counts
 
 
-def test_at_most_so_many_are_through() -> None:
+def test_concurrency_is_limited() -> None:
     gate, lock = ConcurrencyLimiter(max_concurrency=3, queue_size=100), Lock()
     inside = most = 0
     together = Barrier(3)

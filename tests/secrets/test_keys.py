@@ -146,7 +146,7 @@ class TestFile:
         keys.set("mine", "api_key", Secret(CANARY))
         return keys
 
-    def test_it_is_its_owners_alone(self, keys: SecretStore) -> None:
+    def test_file_is_readable_by_owner_only(self, keys: SecretStore) -> None:
         assert stat.S_IMODE(os.stat(keys.path).st_mode) == 0o600
         assert stat.S_IMODE(os.stat(os.path.dirname(keys.path)).st_mode) == 0o700
 

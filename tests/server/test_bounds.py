@@ -179,7 +179,7 @@ class TestPlaces:
             assert [each.result().json() for each in asked] == ["held"] * 6
         assert held.most == 2
 
-    def test_who_goes_while_waiting_gives_up_the_place(self, host: Host) -> None:
+    def test_disconnected_client_leaves_the_queue(self, host: Host) -> None:
         ended: SimpleQueue[AccessLogEntry] = SimpleQueue()
         limits = {"max_concurrency": 1, "queue_size": 1, "access_log": ended.put}
         with served(host, **limits) as server, ThreadPoolExecutor(1) as pool:
@@ -273,7 +273,7 @@ class TestSlowReaders:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
-    def test_hold_up_whoever_writes_for_them(self, host: Host) -> None:
+    def test_slow_reader_blocks_the_writer(self, host: Host) -> None:
         with served(host) as server, dial(server.url) as reader:
             self.begin(reader)
             until(reader, b"\r\n\r\n")

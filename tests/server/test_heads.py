@@ -129,7 +129,7 @@ def test_who_still_sends_reads_why_it_is_refused(url: str, begun: bytes, status:
             client.sendall(b"more")
 
 
-def test_who_goes_on_to_send_is_left_in_the_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_sender_is_disconnected(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genai_server.connection._LINGER", 0.1)
     with dial(url) as client, pytest.raises(OSError, match=r"reset|aborted|Broken pipe"):
         client.sendall(b"GET /" + b"a" * 5000)

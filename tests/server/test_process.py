@@ -90,7 +90,7 @@ def test_a_second_signal_ends_it_at_once() -> None:
         assert ended(started)[0] == 0
 
 
-def test_what_heeds_no_end_does_not_keep_it() -> None:
+def test_blocked_request_does_not_delay_exit() -> None:
     with process(0.1) as (started, url), contextlib.ExitStack() as stack:
         [client] = asking(url, "/deaf", stack)
         assert requests.get(f"{url}/health", timeout=30).status_code == 200

@@ -136,7 +136,7 @@ class TestSearch:
         assert store.search(f"{text} y") == []
         assert store.search(text.replace("\u5000", "\u6000")) == []
 
-    def test_what_was_taken_back_is_not_found(self, store: Store) -> None:
+    def test_undone_turns_are_not_found(self, store: Store) -> None:
         id = converse(
             store,
             ("zero", "said"),

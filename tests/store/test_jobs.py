@@ -251,7 +251,7 @@ class TestTries:
             is_exhausted.append(job.is_exhausted)
         assert is_exhausted == [False] * (MOST_TRIES - 1) + [True]
 
-    def test_what_is_given_back_in_order_is_no_try(self, one: JobQueue) -> None:
+    def test_returned_job_is_no_attempt(self, one: JobQueue) -> None:
         one.add(JOB, taken=True)
         for _ in range(3 * MOST_TRIES):
             one.give_back(JOB.id, counts=False)

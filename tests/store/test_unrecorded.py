@@ -263,7 +263,7 @@ class TestLater:
         other = paying_host(make_host, make_store()).conversation(conversation.id)
         assert (other.status, other.history) == ("idle", ())
 
-    def test_who_went_on_meanwhile_wins(self, make_host: MakeHost, make_store: MakeStore) -> None:
+    def test_concurrent_continuation_wins(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
         conversation = paying_host(make_host, store).open("agent", "fake")
         with failing_writes(store, after=1), pytest.raises(NotRecorded):

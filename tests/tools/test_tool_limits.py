@@ -119,7 +119,7 @@ def test_a_name_of_nothing_is_refused(make: Make, name: str, hint: str) -> None:
 
 
 @pytest.mark.part
-def test_it_is_on_record_and_stays_until_it_is_changed(make: Make, tmp_path: Path) -> None:
+def test_limit_is_recorded(make: Make, tmp_path: Path) -> None:
     with Store(tmp_path / "talks.db") as store:
         host = make(store=store)
         id = host.open("telling", tools=["add"]).id

@@ -380,7 +380,7 @@ class TestOffered:
         assert len(caplog.records) == 1
         assert failure(called(box(wrong), "wrong")).startswith("tool 'wrong' is unavailable: ")
 
-    def test_one_that_does_not_say_is_absent(self) -> None:
+    def test_hanging_available_when_hides_the_tool(self) -> None:
         clock, hanging = ManualClock(), Hanging()
         toolbox = box(named("t", echo, available_when=hanging), named("u", echo), clock=clock)
         offering = in_background(toolbox.offered, {}, Cancellation())

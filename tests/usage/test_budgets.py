@@ -236,7 +236,7 @@ def test_what_is_said_of_one_comes_before_what_is_said_of_each(sold: Sold) -> No
     ]
 
 
-def test_it_begins_anew_with_the_day(sold: Sold) -> None:
+def test_budget_resets_daily(sold: Sold) -> None:
     clock = ManualClock()
     host = sold(EACH, clock=clock)
     say(host, owner="ann")

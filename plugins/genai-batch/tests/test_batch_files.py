@@ -271,7 +271,7 @@ def test_what_was_interrupted_goes_on(make_host: MakeHost, fake: FakeModel, file
     assert sum(before.values()) in (20, 21)
 
 
-def test_what_is_under_way_is_ended_with_it(make_host: MakeHost, files: Files) -> None:
+def test_running_rows_are_cancelled_on_interrupt(make_host: MakeHost, files: Files) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     class Waiting(FakeModel):
@@ -418,7 +418,7 @@ class TestRecorded:
         assert [e["conversation"] for e in again] == [e["conversation"] for e in first]
         assert (prices.calls, done.cost) == (2, 1.0)
 
-    def test_what_was_cut_off_goes_on_from_its_record(
+    def test_interrupted_row_resumes_its_conversation(
         self, make_host: MakeHost, files: Files, store: Store
     ) -> None:
         files.write("a")

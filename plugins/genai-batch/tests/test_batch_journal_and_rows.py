@@ -31,7 +31,7 @@ def written(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_what_it_took_is_there_in_order(tmp_path: Path) -> None:
+def test_journal_results_are_in_row_order(tmp_path: Path) -> None:
     path = tmp_path / "j"
     written(path)
     with BatchJournal(path, BATCH, ManualClock()) as journal:

@@ -53,7 +53,7 @@ def test_what_was_said_and_done_enters_the_history(scripted: MakeHost, model: st
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_added_is_told_as_it_comes(scripted: MakeHost, model: str) -> None:
+def test_progress_events_have_added_messages(scripted: MakeHost, model: str) -> None:
     reaction = {"type": "x"}
     tool = Counting("look", ToolOutput("x", reactions=[reaction]))
     host = scripted(asks("look"), "Found.", plugins=plugins(tool))

@@ -163,7 +163,7 @@ class TestChannel:
         names = ["", "ann", "bob"] if either.api == "assistants" else ["", "", ""]
         assert [each.name for each in history] == names
 
-    def test_what_agents_do_among_themselves_is_not_received(self, either: ScriptedService) -> None:
+    def test_tool_calls_and_hidden_messages_are_not_received(self, either: ScriptedService) -> None:
         with agent_of(either) as agent:
             channel = agent.create_channel(agent.create_thread())
             channel.receive(
@@ -186,7 +186,7 @@ class TestChannel:
         ],
         ids=["role", "part"],
     )
-    def test_nothing_is_received_of_what_cannot_be_whole(
+    def test_receive_adds_all_messages_or_none(
         self, either: ScriptedService, message: Message, kind: Any
     ) -> None:
         with agent_of(either) as agent:

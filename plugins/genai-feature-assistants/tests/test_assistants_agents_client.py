@@ -67,7 +67,7 @@ def test_usual_addresses() -> None:
     ],
     ids=range(7),
 )
-def test_addresses_that_are_none(given: Any) -> None:
+def test_invalid_endpoints_are_refused(given: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         OpenAIServiceConfiguration(**given)
     assert KEY not in repr(caught.value)

@@ -176,7 +176,7 @@ class TestRun:
         assert set(told["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
     @pytest.mark.part
-    def test_where_it_is_from_stands_below(self, line: Line) -> None:
+    def test_sources_are_printed_below_the_answer(self, line: Line) -> None:
         def answer(heard: RecordedPrompt) -> Any:
             if heard.messages[-1].role == "user":
                 call = api.ToolCall("c1", "file_search", {"query": "whales sing"})
@@ -263,7 +263,7 @@ class TestRun:
         assert "the tool file_search" in err
         assert left(line, "file") == []
 
-    def test_nothing_that_is_said_drives_a_terminal(
+    def test_control_characters_are_escaped(
         self, line: Line, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -280,7 +280,7 @@ class TestRun:
             assert json.loads(line.done("run", given, "--json", "hi"))["assistant"] == id
 
     @pytest.mark.parametrize("given", ["asst_", "Twin", "nobody", "", "../x", "a" * 500])
-    def test_what_is_not_one_is_reported(self, line: Line, given: str) -> None:
+    def test_unknown_or_ambiguous_assistant_is_an_error(self, line: Line, given: str) -> None:
         for name in ("Twin", "Twin"):
             create(line, name)
         code, out, err = line("run", given, "hi")

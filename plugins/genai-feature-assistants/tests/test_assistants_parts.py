@@ -211,7 +211,7 @@ def test_pieces(width: int) -> None:
             assert each["text"] in piece["value"]
 
 
-def test_what_is_no_mark_is_not_held_back_for_ever() -> None:
+def test_incomplete_mark_is_released() -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
     for opening in ("【", "sandbox:/mnt/data/"):
         assert list(pieces.add(opening)) == []
@@ -302,7 +302,7 @@ def test_of_what_tools_gave_half_is_left_out_where_it_is_too_much(open_with: Ope
     assert [message.text for message in fake.prompts[-1].messages[:1]] == ["look"]
 
 
-def test_what_cannot_be_made_less_is_too_much(open_with: Open) -> None:
+def test_short_outputs_are_not_shortened(open_with: Open) -> None:
     conversation, fake = open_with(looks)
     fake.faults = {1: ContextOverflow("too long")}
     with pytest.raises(TurnPaused):

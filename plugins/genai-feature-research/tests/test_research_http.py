@@ -95,7 +95,7 @@ def test_an_alias_names_the_model_and_nothing_else_does(address: str) -> None:
     assert requests.post(address, json={**given, "model": "fake"}, timeout=60).status_code == 400
 
 
-def test_it_is_told_as_it_goes_to_who_wants_that(scene: Scene, address: str) -> None:
+def test_events_are_streamed_if_accepted(scene: Scene, address: str) -> None:
     headers = {"accept": "text/event-stream"}
     given = {"input_text": "hi", "settings": {"style_pass": True}}
     reply = requests.post(address, json=given, headers=headers, timeout=60)
@@ -110,7 +110,7 @@ def test_it_is_told_as_it_goes_to_who_wants_that(scene: Scene, address: str) -> 
     assert events[-1][1]["answer"] == "The answer."
 
 
-def test_what_goes_wrong_on_the_way_is_told_there(scene: Scene, address: str) -> None:
+def test_failure_during_stream_is_an_error_event(scene: Scene, address: str) -> None:
     headers = {"accept": "text/event-stream"}
     scene.model.faults = {0: ServiceUnavailable("out")}
     reply = requests.post(address, json={"input_text": "hi"}, headers=headers, timeout=60)

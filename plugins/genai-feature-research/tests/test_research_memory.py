@@ -41,7 +41,7 @@ def test_what_was_found_is_found_again_in_a_later_turn(scene: Scene) -> None:
     assert memory.fact_vectors.missing() == []
 
 
-def test_what_was_said_before_is_shown_where_it_matters(scene: Scene) -> None:
+def test_similar_earlier_messages_are_in_the_prompt(scene: Scene) -> None:
     conversation = opened(scene, answer_with_search=False)
     for said in ("Do rivers run uphill?", *(f"Filler {n}" for n in range(8)), "Do rivers freeze?"):
         conversation.say(said)
@@ -123,7 +123,7 @@ BROKEN: list[Any] = [
 
 
 @pytest.mark.parametrize("data", BROKEN)
-def test_what_cannot_be_read_is_as_if_it_were_not_there(scene: Scene, data: Any) -> None:
+def test_unreadable_memory_part_is_ignored(scene: Scene, data: Any) -> None:
     message = Message("assistant", [Text("No."), VendorPart("research", data)])
     assert MemoryAdditions.in_message(message) is None
     history = [Message("user", "Hm?"), message]

@@ -104,8 +104,8 @@ def test_the_suite_finds_what_is_wrong(tmp_path: Any) -> None:
     suite = Broken()
     executor = suite.open()
     with pytest.raises(AssertionError):
-        suite.test_what_has_the_same_arguments_is_done_each_time(executor, tmp_path)
+        suite.test_equal_calls_run_separately(executor, tmp_path)
     (tmp_path / "all").unlink()
     with pytest.raises(AssertionError):
-        suite.test_several_are_done_at_once(executor, tmp_path)
+        suite.test_calls_run_concurrently(executor, tmp_path)
     executor.shutdown()

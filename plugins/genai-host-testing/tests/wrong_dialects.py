@@ -49,9 +49,9 @@ class _Trusting(Plain):
 class TestADialectThatTrustsReplies(PlainSamples):
     dialect = _Trusting()
     fails = {
-        "test_what_is_no_reply_is_a_typed_error",
+        "test_invalid_reply_raises_typed_error",
         "test_a_damaged_reply_is_read_or_is_a_typed_error",
-        "test_a_reply_that_is_cut_is_never_whole",
+        "test_truncated_reply_is_never_complete",
     }
 
 
@@ -69,7 +69,7 @@ class TestADialectThatCounts(PlainSamples):
     dialect = _Remembering()
     fails = {
         "test_equal_calls_are_written_equally",
-        "test_variants_that_nobody_chose_are_the_usual_ones",
+        "test_omitted_variant_equals_default_variant",
     }
 
 
@@ -90,8 +90,8 @@ class TestADialectThatLeavesPartsOut(PlainSamples):
     fails = {
         "test_each_message_is_written",
         "test_parts_are_written_or_refused",
-        "test_a_part_that_nobody_knows_is_written_or_refused",
-        "test_what_was_answered_can_be_sent_again",
+        "test_unknown_part_is_written_or_refused",
+        "test_answer_can_be_sent_back",
     }
 
 

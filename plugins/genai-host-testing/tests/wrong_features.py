@@ -40,9 +40,9 @@ def a_right_feature(turn: api.Turn[Any]) -> api.FeatureSteps:
 
 @fail(
     Wrong,
-    "streaming_and_saying_are_alike it_takes_the_same_steps_each_time "
-    "conversations_at_once_do_not_know_of_each_other time_and_chance_are_steps "
-    "it_goes_on_from_wherever_it_was_cut",
+    "stream_and_say_give_the_same_answer it_takes_the_same_steps_each_time "
+    "concurrent_conversations_are_independent time_and_chance_are_steps "
+    "resume_after_every_entry",
 )
 def a_feature_by_chance(turn: api.Turn[Any]) -> api.FeatureSteps:
     said = f"{turn.message.text} {random.random()}"
@@ -63,22 +63,22 @@ _TURNS = itertools.count()
 
 @fail(
     Wrong,
-    "streaming_and_saying_are_alike it_takes_the_same_steps_each_time "
-    "conversations_at_once_do_not_know_of_each_other it_goes_on_from_wherever_it_was_cut",
+    "stream_and_say_give_the_same_answer it_takes_the_same_steps_each_time "
+    "concurrent_conversations_are_independent resume_after_every_entry",
 )
 def a_feature_that_keeps_state(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion = yield from api.Prompt([api.Message("user", f"turn {next(_TURNS):06}")])
     return api.Answer(completion.text)
 
 
-@fail(Wrong, "it_goes_on_under_another_hash_seed", only="")
+@fail(Wrong, "replay_with_another_hash_seed", only="")
 def a_feature_that_orders_a_set(turn: api.Turn[Any]) -> api.FeatureSteps:
     words = {f"{turn.message.text}-{number}" for number in range(20)}
     completion = yield from api.Prompt([api.Message("user", " ".join(words))])
     return api.Answer(completion.text)
 
 
-@fail(Wrong, "a_cancel_ends_it it_can_be_left_anywhere")
+@fail(Wrong, "a_cancel_ends_it stream_can_be_closed_after_any_event")
 def a_feature_that_acts_in_finally(turn: api.Turn[Any]) -> api.FeatureSteps:
     try:
         completion = yield from api.Prompt([turn.message])
@@ -95,7 +95,7 @@ def a_feature_that_cannot_handle_a_failure(turn: api.Turn[Any]) -> api.FeatureSt
     return api.Answer(completion.text)
 
 
-@fail(Wrong, "the_history_says_nothing_twice")
+@fail(Wrong, "history_has_no_duplicate_messages")
 def a_feature_that_doubles_the_history(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion = yield from api.Prompt([*turn.history, turn.message])
     said = [*turn.history, turn.message, api.Message("assistant", completion.text)]

@@ -168,7 +168,7 @@ class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
     only = "one_request or three_times or redirect or key_is_nowhere or cancelled_ends"
     fails = {
         "test_an_answer_takes_one_request",  # the key is in the URL
-        "test_what_may_pass_is_tried_three_times",
+        "test_temporary_error_is_attempted_three_times",
         "test_a_redirect_is_not_followed",
         "test_a_call_that_is_cancelled_ends",
         "test_the_key_is_nowhere",

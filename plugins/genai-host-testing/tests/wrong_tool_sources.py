@@ -104,7 +104,7 @@ for _kind in (_Silent, _Untyped):
 add(
     Shop,
     "one_that_lacks_a_tool",
-    "it_has_tools its_tools_give_what_the_samples_say asking_ends_when_it_is_cancelled "
+    "it_has_tools samples_of_tools_return_expected_output asking_ends_when_it_is_cancelled "
     "calls_under_way_end_when_it_is_closed",
     plugin=_Plugin(_Source),
     samples={"sell": [({},)]},
@@ -126,7 +126,7 @@ class ADescriptionThatServicesRefuse(_Source):
     more = [_tool("more", description="x" * 2000)]
 
 
-@fail(Shop, "its_tools_give_what_the_samples_say")
+@fail(Shop, "samples_of_tools_return_expected_output")
 class ACallThatFails(_Source):
     def tools(self, limits: CancelToken) -> Iterable[Tool]:
         def fail(arguments: Mapping[str, Any], run: ToolContext) -> str:
@@ -135,7 +135,7 @@ class ACallThatFails(_Source):
         return [_tool("look", fail), _tool("buy")]
 
 
-@fail(Shop, "it_has_tools many_may_ask_at_once")
+@fail(Shop, "it_has_tools tools_can_be_listed_concurrently")
 class OneWhoseToolsChangeWithEachLook(_Source):
     _numbers = itertools.count()
 
@@ -171,7 +171,7 @@ class _Empty(ToolSource):
 add(
     Shop,
     "one_that_hides_that_it_fails",
-    "one_that_has_none_says_why",
+    "failed_listing_raises_an_error",
     plugin=_Plugin(_Source),
     unusable_source=lambda self: _Empty(),
 )
@@ -188,7 +188,7 @@ class OneThatCannotBeClosedTwice(_Source):
         self._closed = True
 
 
-@fail(Shop, "its_tools_give_what_the_samples_say calls_under_way_end_when_it_is_closed")
+@fail(Shop, "samples_of_tools_return_expected_output calls_under_way_end_when_it_is_closed")
 class ACallThatDoesNotEnd(_Source):
     """A call of its tool ignores cancellation."""
 

@@ -17,12 +17,12 @@ from .wrong import add, fail
 
 _WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
 _NEVER = threading.Event()
-_SAMPLES = "it_gives_what_the_samples_say "
-_CUT = "a_feature_that_calls_it_goes_on_from_wherever_it_was_cut "
-_TAKEN = "what_its_schema_takes_it_can_handle "
-_WHOLE = "what_it_gives_is_not_cut "
-_APPLIES = "it_says_whether_it_applies "
-_REFUSED = "what_its_schema_refuses_does_not_reach_it "
+_SAMPLES = "samples_return_expected_output "
+_CUT = "feature_calling_it_resumes_after_every_entry "
+_TAKEN = "arguments_accepted_by_schema_are_handled "
+_WHOLE = "output_is_within_limits "
+_APPLIES = "available_when_accepts_any_context "
+_REFUSED = "arguments_refused_by_schema_are_not_passed "
 _DESCRIBED = "its_parameters_are_described "
 
 
@@ -131,7 +131,7 @@ def _drawing(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
 add(
     Wrong,
     "a_reaction_that_cannot_be_shown",
-    "what_it_gives_can_be_shown",
+    "reactions_have_text_view",
     plugin=InlinePlugin(
         tools=[Tool("wrong", "is wrong", _drawing, _WORD)],
         reactions=[ReactionType("drawing", text_view="wrong_tools:missing")],
@@ -147,7 +147,7 @@ def _counting(arguments: Mapping[str, Any], run: ToolContext) -> str:
 add(
     Wrong,
     "one_that_is_not_repeatable",
-    "it_may_be_called_again_if_it_says_so " + _CUT,
+    "idempotent_tool_returns_the_same_output " + _CUT,
     plugin=_plugin(_counting, idempotent=True),
 )
 
@@ -156,7 +156,7 @@ add(
     Wrong,
     _SAMPLES + _TAKEN + "it_ends_when_its_call_does " + _CUT,
     patience=0.2,
-    departures={"test_what_it_gives_is_not_cut": "it would wait for ever here"},
+    departures={"test_output_is_within_limits": "it would wait for ever here"},
 )
 def one_that_does_not_listen(arguments: Mapping[str, Any], run: ToolContext) -> str:
     _NEVER.wait()

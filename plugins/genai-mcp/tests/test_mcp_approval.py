@@ -276,7 +276,7 @@ class TestApproval:
         ],
         ids=str,
     )
-    def test_what_is_no_yes_is_a_no(self, asking: Host, given: Any) -> None:
+    def test_other_answers_refuse_the_call(self, asking: Host, given: Any) -> None:
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
         state = talk.call("buy")["requestState"]
         call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}

@@ -170,12 +170,12 @@ def refuse(id):
     ],
     ids=["garbage", "bytes", "wrong ids", "notification", "request", "error", "stderr", "batch"],
 )
-def test_what_nobody_asked_for_troubles_nobody(program: Program, code: str) -> None:
+def test_unsolicited_messages_are_ignored(program: Program, code: str) -> None:
     source = program(f"def called(message):\n    {code}\n    text(message['id'], 'done')")
     assert called(source) == "done"
 
 
-def test_what_it_asks_for_is_refused_but_pings(program: Program) -> None:
+def test_server_requests_except_ping_are_refused(program: Program) -> None:
     source = program("""
 def called(message):
     say({"jsonrpc": "2.0", "id": "p", "method": "ping"})
@@ -211,7 +211,7 @@ def called(message):
     ],
     ids=["line", "flood"],
 )
-def test_what_has_no_end_ends_it(
+def test_endless_output_ends_the_session(
     program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, said: str
 ) -> None:
     monkeypatch.setattr(stdio, limit, 1000)
@@ -241,7 +241,7 @@ def called(message):
     assert host.call_tool("odd__go").text == "done"
 
 
-def test_one_that_is_killed_while_idle_is_started_anew(
+def test_killed_idle_server_is_restarted(
     program: Program, hosted: Callable[[McpSource], Host]
 ) -> None:
     source = program("def called(message): text(message['id'], str(os.getpid()))")
@@ -274,7 +274,7 @@ def test_one_that_ends_at_once_is_told(
     assert said in caplog.text
 
 
-def test_one_that_hangs_is_given_up_and_told_so(
+def test_hanging_call_is_cancelled_at_the_server(
     program: Program, background: Callable[..., Future[Any]], tmp_path: Path
 ) -> None:
     source = program(
@@ -313,7 +313,7 @@ class Awaited(Cancellation):
         return super().on_cancel(wake)
 
 
-def test_one_that_reads_nothing_keeps_nobody(
+def test_listing_can_be_cancelled_if_server_reads_nothing(
     program: Program, background: Callable[..., Future[Any]]
 ) -> None:
     source = program(end="time.sleep(600)")
@@ -368,7 +368,7 @@ def test_closing_ends_calls_under_way(
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_one_that_is_gone_is_not_signalled(
+def test_exited_server_is_not_signalled(
     program: Program, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     source = program("def called(message): text(message['id'], str(os.getpid()))")

@@ -354,7 +354,7 @@ class TestStrangers:
         ],
         ids=str,
     )
-    def test_who_may_come_in(self, place: Place, headers: Any, status: int) -> None:
+    def test_foreign_origins_are_refused(self, place: Place, headers: Any, status: int) -> None:
         raw = Raw(place.url)
         assert raw.alone("ping", headers)[0] == status
         if status == 403:

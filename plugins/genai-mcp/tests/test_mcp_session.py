@@ -238,7 +238,7 @@ class TestFeatures:
         assert "structuredContent" not in result
         assert result["content"][1]["text"] == "(data of 1048593 bytes omitted)"
 
-    def test_how_it_goes_is_told_to_who_wants_it(self, talk_to: TalkTo) -> None:
+    def test_progress_is_sent_to_clients_that_request_it(self, talk_to: TalkTo) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("one\n\x1b[1mtwo")
             for number in range(MOST_UPDATES):
@@ -273,7 +273,7 @@ class TestFeatures:
 
 
 class TestBounds:
-    def test_so_many_are_under_way_at_once(self, make_host: MakeHost, version: str) -> None:
+    def test_concurrent_calls_are_limited(self, make_host: MakeHost, version: str) -> None:
         go = threading.Event()
         host = make_host(own=InlinePlugin(tools=[tool("wait", lambda *_: go.wait(60) and None)]))
         service = service_of(host)
@@ -290,7 +290,7 @@ class TestBounds:
         assert all(text(each["result"]) == "" for each in answers)
         assert "content" in other.call("wait")
 
-    def test_a_fault_of_ours_says_nothing(
+    def test_internal_error_hides_exception_text(
         self, host: Host, version: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(self: Offer) -> None:

@@ -130,7 +130,7 @@ def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Fu
 
 
 @pytest.mark.process
-def test_what_there_is_may_change(
+def test_tool_list_is_reloaded_after_change(
     host: Host, source: McpSource, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("genai_mcp.client.source.FRESH", 3600.0)

@@ -341,7 +341,7 @@ def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
 class TestContent:
     """What is said is recorded where that is asked for, and nowhere else."""
 
-    def test_nothing_that_is_said_is_recorded_unless_asked_for(
+    def test_content_is_not_recorded_by_default(
         self, make_host: MakeHost, traced: Traced, features: InlinePlugin
     ) -> None:
         host = make_host(otel=traced.plugin, mine=features)

@@ -60,7 +60,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
-def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_named_pipe_is_skipped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.md")
     assert listed(tmp_path) == []
 

@@ -110,7 +110,7 @@ class TestOutages(_Asking):
         self.engines.pages[MOJEEK] = Page(b"", 502)
         assert "cannot connect to any search engine: mojeek (status 502)" in self.failed()
 
-    def test_a_book_that_has_nothing_does_not_speak_for_the_web(self) -> None:
+    def test_empty_wikipedia_result_does_not_hide_outage(self) -> None:
         self.engines.pages[MOJEEK] = Page(b"", 429)
         self.engines.pages[WIKIPEDIA] = Page(b'["hens", [], [], []]')
         assert "search engines reject requests" in self.failed(backend="wikipedia,mojeek")

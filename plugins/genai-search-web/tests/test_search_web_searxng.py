@@ -304,7 +304,7 @@ class TestOutages(_Asking):
         self.service.replies = [stream_reply([*begun, HANG]) if begun else Reply([HANG])]
         assert isinstance(self.failed(seconds=0.3), errors.ProviderTimeout)
 
-    def test_one_that_is_not_there_is_said_so(self) -> None:
+    def test_unreachable_server_is_reported(self) -> None:
         self.service.stop()
         with socket.create_server(("127.0.0.1", 0)) as gone:
             self.service.port = gone.getsockname()[1]
@@ -330,7 +330,7 @@ class TestOutages(_Asking):
         assert isinstance(error, errors.ServiceUnavailable)
         assert "(google: timeout; bing: CAPTCHA)" in str(error)
 
-    def test_they_are_no_matter_where_others_found_something(self) -> None:
+    def test_failed_engines_are_ignored_if_others_have_results(self) -> None:
         self.service.replies = [
             page(result(1), unresponsive_engines=[["google", "timeout"]]),
             page(),

@@ -77,7 +77,7 @@ def refused_meanwhile(one: Replies, other: Replies) -> None:
     assert other.once(asked(), twice).body == b"once"
 
 
-def test_while_it_is_under_way_it_is_refused_at_the_other(servers: Pair) -> None:
+def test_request_in_progress_is_refused_at_other_server(servers: Pair) -> None:
     refused_meanwhile(*servers)
 
 

@@ -98,7 +98,7 @@ def api(make_host: MakeHost, tmp_path: Path, needy: InlinePlugin) -> Iterator[Ap
         yield api
 
 
-def test_what_there_is(api: Api) -> None:
+def test_lists_contain_declared_items(api: Api) -> None:
     assert api.get("")["keeps"] is True
     assert {"mock", "chat", "fake"} <= {row["name"] for row in api.get("/plugins")["data"]}
     assert "chat" in [row["name"] for row in api.get("/features")["data"]]
@@ -333,7 +333,7 @@ def test_a_step_that_fails_says_so(api: Api, shelf: Shelf, error: Exception, cod
     assert api.get("/providers/needy")["status"] == "needs"
 
 
-def test_who_leaves_cancels_it(api: Api, shelf: Shelf) -> None:
+def test_disconnect_cancels_preparation(api: Api, shelf: Shelf) -> None:
     ended = threading.Event()
 
     def wait(report: Report, limits: CancelToken) -> None:

@@ -65,7 +65,7 @@ def test_each_file_is_served_and_not_sent_twice(url: str, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["none.js", "page.html", "..", "..%2froutes.py", "%2e%2e%2f__init__.py", "%00", "."]
 )
-def test_nothing_else_is(url: str, name: str) -> None:
+def test_other_files_are_not_found(url: str, name: str) -> None:
     request = requests.Request("GET", url).prepare()
     request.url = f"{url}/page/assets/{name}"  # which would be made shorter otherwise
     with requests.Session() as session:
@@ -231,7 +231,7 @@ def test_any_text_is_a_tree_of_what_is_known(text: str) -> None:
     ],
     ids=range(9),
 )
-def test_what_is_made_to_be_slow_or_deep_is_not(text: str) -> None:
+def test_hostile_markdown_is_rendered_quickly(text: str) -> None:
     list(nodes(tree(text)))  # or else the time limit of tests ends it
 
 

@@ -121,7 +121,7 @@ def test_it_waits_until_a_file_is_written(file: Path, watched: Watched) -> None:
     assert "one" in host.instances
 
 
-def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
+def test_invalid_configuration_is_logged_once(
     file: Path, watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
     host, changed = watched

@@ -212,7 +212,7 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
     assert len(woken) == 1
 
 
-def test_one_that_fails_keeps_no_other_from_being_done(loop: asyncio.AbstractEventLoop) -> None:
+def test_failing_callback_does_not_stop_others(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
 
     def work(errands: LoopCallbacks) -> None:

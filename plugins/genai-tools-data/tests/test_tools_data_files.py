@@ -192,7 +192,7 @@ class TestReading:
             (b"\x01\x02\x03\x04" * 10, "x.txt is not text: text/plain, 40 bytes"),
         ],
     )
-    def test_whatever_is_in_it(self, call: Call, root: Path, content: bytes, told: str) -> None:
+    def test_any_content_is_read(self, call: Call, root: Path, content: bytes, told: str) -> None:
         (root / "x.txt").write_bytes(content)
         output = call("files__read_file", path="x.txt")
         assert not output.error

@@ -153,7 +153,7 @@ SIGNS = st.sampled_from([*"0123456789.+-*/%()^,e ", "**", "sqrt(", "factorial(",
 
 
 @given(expression=st.lists(SIGNS, max_size=30).map("".join) | st.text(max_size=30))
-def test_whatever_it_is_given_it_ends_and_says_why(expression: str) -> None:
+def test_any_expression_ends_with_result_or_reason(expression: str) -> None:
     try:
         result = calculate(expression)
     except ValidationError as error:

@@ -234,7 +234,7 @@ class TestBounds:
             data(site.link())
 
     @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n", b"\0" * 100, b"<p>0.9</p>"])
-    def test_what_speaks_no_http_is_told(self, site: PageSite, said: bytes) -> None:
+    def test_non_http_server_is_reported(self, site: PageSite, said: bytes) -> None:
         site.answers["/"] = said
         with pytest.raises(ServiceUnavailable, match="does not use HTTP"):
             data(site.link())

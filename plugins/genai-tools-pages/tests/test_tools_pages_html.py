@@ -88,7 +88,7 @@ class TestText:
             "<![CDATA[ {0} ]]>",
         ],
     )
-    def test_what_nobody_sees_is_not_in_it(self, hidden: str, content: str) -> None:
+    def test_hidden_elements_are_removed(self, hidden: str, content: str) -> None:
         unseen = "Evil words that nobody sees are here. " * 10
         before, after = f"<p>Before. {content}</p>", f"<p>After. {content}</p>"
         text = read_html(f"<body>{before}{hidden.format(unseen)}{after}</body>")[1]
@@ -122,7 +122,7 @@ class TestText:
     @pytest.mark.parametrize(
         "tag", ["div", "b", "ul><li", "table><tr><td", "blockquote", "a", "x-y"]
     )
-    def test_what_lies_deep_does_no_harm(self, tag: str) -> None:
+    def test_deep_nesting_is_read(self, tag: str) -> None:
         _, text = read_html(f"<title>Deep</title><p>begin {LONG}</p>{f'<{tag}>' * 100_000}deep")
         assert "begin" in text
 
@@ -274,7 +274,7 @@ class TestKind:
 
     @pytest.mark.parametrize("type", ["text/html", "text/plain", "application/octet-stream", ""])
     @pytest.mark.parametrize("body", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\0\0"])
-    def test_nor_what_is_not_what_it_says(self, site: PageSite, body: bytes, type: str) -> None:
+    def test_binary_body_is_refused(self, site: PageSite, body: bytes, type: str) -> None:
         with pytest.raises(ValidationError, match="binary content"):
             page(site, body, type)
 

@@ -52,12 +52,12 @@ class TestChat(DialectSuite):
     )
     refusals = REFUSALS
     departures = {
-        "test_what_it_can_do_is_written": (
+        "test_declared_capabilities_are_written": (
             "Ollama has no field by which a model is made to use a tool: that is an error"
         )
     }
 
-    def test_what_it_can_do_is_written(self) -> None:
+    def test_declared_capabilities_are_written(self) -> None:
         call = self.call()
         plain = self.data(evolve(call, tools=()))
         assert self.data(call) != plain

@@ -121,14 +121,14 @@ class ChatReplies(TableSuite):
     tables = {
         "test_a_reply_is_read": "replies",
         "test_a_stream_is_read": "streams",
-        "test_why_it_ended_is_told": "finishes",
+        "test_finish_reason_is_read": "finishes",
         "test_an_answer_that_the_service_broke_off_is_none": "broken",
         "test_arguments_that_are_no_object_are_kept_as_they_came": "arguments",
         "test_an_answer_is_the_same_in_one_piece_and_in_many": "wholes",
         "test_what_a_model_says_can_be_sent_again": "wholes",
         "test_an_error_is_told_by_its_kind": "failures",
         "test_an_error_amid_a_stream_is_raised": "late_failures",
-        "test_what_tells_of_no_error_is_left_to_the_status": "silent",
+        "test_body_without_error_is_mapped_by_status": "silent",
         "test_a_reply_without_an_answer_is_the_models_failure": "unanswered",
         "test_what_is_no_reply_is_malformed": "malformed",
         "test_what_is_no_event_is_malformed": "malformed_events",
@@ -222,7 +222,7 @@ class ChatReplies(TableSuite):
         assert streamed == completion
         assert pieces is None or found == list(pieces)
 
-    def test_why_it_ended_is_told(self, row: tuple[Any, str]) -> None:
+    def test_finish_reason_is_read(self, row: tuple[Any, str]) -> None:
         word, finish = row
         found = self.both(self.saying("a", word))
         assert (found.text, found.finish, found.vendor_finish) == ("a", finish, word or "")
@@ -292,7 +292,7 @@ class ChatReplies(TableSuite):
         assert told == attributes
         assert "\n" not in caught.value.message
 
-    def test_what_tells_of_no_error_is_left_to_the_status(self, row: bytes) -> None:
+    def test_body_without_error_is_mapped_by_status(self, row: bytes) -> None:
         assert self.dialect.map_error(ProviderReply(row, 500)) is None
 
     def test_a_reply_without_an_answer_is_the_models_failure(self, row: Any) -> None:

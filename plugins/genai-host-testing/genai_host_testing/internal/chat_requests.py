@@ -46,10 +46,10 @@ class ChatRequests(TableSuite):
 
     tables = {
         "test_a_conversation_is_written": "conversations",
-        "test_what_a_user_shows_is_written": "shown",
+        "test_user_parts_are_written": "shown",
         "test_all_of_a_call_has_its_place": "calls",
-        "test_what_has_no_place_is_refused": "refused",
-        "test_what_cannot_be_asked_is_refused": "invalid",
+        "test_unsupported_part_is_refused": "refused",
+        "test_unsupported_call_is_refused": "invalid",
     }
     dialect: Dialect[ChatCall, Completion]
     place = "messages"
@@ -76,7 +76,7 @@ class ChatRequests(TableSuite):
         messages, written = row
         assert self.content(*messages) == written
 
-    def test_what_a_user_shows_is_written(self, row: tuple[Any, Any]) -> None:
+    def test_user_parts_are_written(self, row: tuple[Any, Any]) -> None:
         part, written = row
         assert self.part_of(self.content(user(part))) == written
 
@@ -87,14 +87,14 @@ class ChatRequests(TableSuite):
         body = self.body(**call)
         assert {name: body.get(name) for name in fields} == fields
 
-    def test_what_has_no_place_is_refused(self, row: Message) -> None:
+    def test_unsupported_part_is_refused(self, row: Message) -> None:
         with pytest.raises(UnsupportedPart) as caught:
             self.body(row)
         assert caught.value.dialect == self.dialect.name
         others = [part.type for part in row.content if part.type != "text"]
         assert caught.value.part in (others or ["text"])
 
-    def test_what_cannot_be_asked_is_refused(self, row: tuple[Mapping[str, Any], str]) -> None:
+    def test_unsupported_call_is_refused(self, row: tuple[Mapping[str, Any], str]) -> None:
         call, parameter = row
         with pytest.raises(InvalidParameter) as caught:
             self.body(**call)

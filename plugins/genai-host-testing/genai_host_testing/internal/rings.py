@@ -42,8 +42,8 @@ _OF_FIXTURES = {
     "wheels": "process",
 }
 _OF_NAMES = {  # in suites that third parties also run, which have no markers
-    "test_loading_it_is_cheap": "process",
-    "test_it_goes_on_under_another_hash_seed": "process",
+    "test_loading_imports_no_slow_modules": "process",
+    "test_replay_with_another_hash_seed": "process",
 }
 _OF_PARAMETERS = {"postgresql": "process"}
 _PART_FOLDERS = ("tests/store/",)

@@ -164,7 +164,7 @@ class PluginSuite(Suite):
                 if _SECRETIVE.search(setting.name):
                     assert setting.secret, f"{name} is shown: its type is to be Secret"
 
-    def test_loading_it_is_cheap(self) -> None:
+    def test_loading_imports_no_slow_modules(self) -> None:
         """Declarations import no SDK or other slow module; such imports happen on first use."""
         if not inspect.ismodule(self.plugin):
             pytest.skip("the plugin is not a module")

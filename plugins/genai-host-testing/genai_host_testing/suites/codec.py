@@ -75,7 +75,7 @@ class CodecSuite(Suite):
         """The body written by the dialect, parsed."""
         return json.loads(self.dialect.prepare_request(call).data())
 
-    def test_it_declares_what_it_is(self) -> None:
+    def test_declaration_is_valid(self) -> None:
         dialect = self.dialect
         plugins = Plugins(StaticPlugins({"tested": InlinePlugin(dialects=[dialect])}), Config())
         assert not plugins.broken, plugins.broken[0].line()
@@ -85,7 +85,7 @@ class CodecSuite(Suite):
             SchemaValidator(schema).check(self.parameter_value(name))
         assert json.loads(json.dumps(dict(dialect.variant))) == dict(dialect.variant)
 
-    def test_a_request_says_what_it_is(self) -> None:
+    def test_request_states_dialect_operation_and_model(self) -> None:
         request = self.dialect.prepare_request(self.call())
         assert (request.operation, request.dialect) == (self.dialect.operation, self.dialect.name)
         assert (request.model_id, request.stream) == ("m-1", False)
@@ -108,14 +108,14 @@ class CodecSuite(Suite):
             written = self.written(evolve(self.call(), parameters={name: value}))
             assert written != without, f"{name} is left out"
 
-    def test_variants_that_nobody_chose_are_the_usual_ones(self) -> None:
+    def test_omitted_variant_equals_default_variant(self) -> None:
         chosen = evolve(self.call(), variant=dict(self.dialect.variant))
         assert self.data(chosen) == self.data(self.call())
 
     def test_a_reply_is_read_the_same_each_time(self) -> None:
         assert self.extracted(self.reply) == self.extracted(self.reply)
 
-    def test_what_is_no_reply_is_a_typed_error(self) -> None:
+    def test_invalid_reply_raises_typed_error(self) -> None:
         for body in NO_REPLIES:
             try:
                 found = self.extracted(body)
@@ -130,7 +130,7 @@ class CodecSuite(Suite):
             found = read(body, self.extracted, body)
             assert found is None or self.is_sound(found), f"{short(body)} is read as {found!r}"
 
-    def test_a_reply_that_is_cut_is_never_whole(self) -> None:
+    def test_truncated_reply_is_never_complete(self) -> None:
         """A reply that ends with its connection may be truncated."""
         for length in range(len(self.reply.rstrip())):
             body = self.reply[:length]
@@ -142,7 +142,7 @@ class CodecSuite(Suite):
             assert type(error) is kind, f"{status} {short(body)} is {error!r}"
             assert "\n" not in error.message
 
-    def test_refusals_that_make_no_sense_are_left_to_their_status(self) -> None:
+    def test_unreadable_refusal_is_mapped_by_status(self) -> None:
         samples = [body for _, body, _ in self.refusals] or [self.reply]
         for body in (*NO_REPLIES, *(each for sample in samples for each in damaged(sample))):
             for status in (400, 401, 429, 500):

@@ -98,7 +98,7 @@ class DialectSuite(CodecSuite):
             left = evolve(whole, messages=others)
             assert self.data(left) != self.data(whole), f"{whole.messages[at]} is left out"
 
-    def test_what_it_can_do_is_written(self) -> None:
+    def test_declared_capabilities_are_written(self) -> None:
         call = self.call()
         plain = self.data(evolve(call, tools=()))
         if "tools" in self.dialect.capabilities:
@@ -121,14 +121,14 @@ class DialectSuite(CodecSuite):
                 with pytest.raises(UnsupportedPart):
                     self.dialect.prepare_request(call)
 
-    def test_a_part_that_nobody_knows_is_written_or_refused(self) -> None:
+    def test_unknown_part_is_written_or_refused(self) -> None:
         call = ChatCall(model_id="m-1", messages=[Message("user", ["look", _Unheard("ad1f2")])])
         try:
             assert b"ad1f2" in self.dialect.prepare_request(call).data(), "it is left out"
         except UnsupportedPart as error:
             assert (error.part, error.dialect) == ("unheard-of", self.dialect.name)
 
-    def test_what_another_dialect_left_in_the_history_is_no_matter(self) -> None:
+    def test_vendor_parts_of_other_dialects_are_accepted(self) -> None:
         """Reasoning and vendor-specific parts may be omitted."""
         content: list[str | Part] = [Reasoning("hm"), VendorPart("another", {"id": 1}), "hello"]
         call = ChatCall(
@@ -155,7 +155,7 @@ class DialectSuite(CodecSuite):
             assert streamed.message == found.message
             assert [each.tool_call for each in pieces if each.tool_call] == [*found.tool_calls]
 
-    def test_what_was_answered_can_be_sent_again(self) -> None:
+    def test_answer_can_be_sent_back(self) -> None:
         answers = [self.reply, self.calls[0]] if self.calls else [self.reply]
         for reply in answers:
             answer = self.extracted(reply).message
@@ -182,7 +182,7 @@ class DialectSuite(CodecSuite):
                 decoder.finish()
             assert caught.value.text == text
 
-    def test_streams_do_not_know_of_each_other(self) -> None:
+    def test_interleaved_streams_are_independent(self) -> None:
         events = self.events()
         one, other = self.decoder(), self.decoder()
         for event in events:
@@ -190,7 +190,7 @@ class DialectSuite(CodecSuite):
             other.feed(StreamEvent(event))
         assert one.finish() == other.finish() == self.extracted(self.reply)
 
-    def test_the_name_of_an_event_decides_nothing(self) -> None:
+    def test_sse_event_name_is_ignored(self) -> None:
         decoder = self.decoder()
         for event in self.events():
             decoder.feed(StreamEvent(event, "another"))

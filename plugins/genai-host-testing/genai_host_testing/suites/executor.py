@@ -52,21 +52,19 @@ class ExecutorSuite(PluginSuite):
         found = self.found()
         return found.open(read_settings(found.settings, self.settings, owner=self.executor))
 
-    def test_what_is_done_comes_back(self, opened: Executor) -> None:
+    def test_results_match_their_calls(self, opened: Executor) -> None:
         """Each result belongs to its call, although all calls use the same function, some with the
         same arguments."""
         futures = [opened.submit(divmod, number // 2, 3) for number in range(_MANY)]
         found = [future.result(self.patience) for future in futures]
         assert found == [divmod(number // 2, 3) for number in range(_MANY)]
 
-    def test_what_has_the_same_arguments_is_done_each_time(
-        self, opened: Executor, tmp_path: Path
-    ) -> None:
+    def test_equal_calls_run_separately(self, opened: Executor, tmp_path: Path) -> None:
         for future in [opened.submit(_note, str(tmp_path / "all")) for _ in range(_AT_ONCE)]:
             future.result(self.patience)
         assert (tmp_path / "all").read_text() == "." * _AT_ONCE
 
-    def test_several_are_done_at_once(self, opened: Executor, tmp_path: Path) -> None:
+    def test_calls_run_concurrently(self, opened: Executor, tmp_path: Path) -> None:
         """Each call waits until all of them have started."""
         futures = [
             opened.submit(_meet, str(tmp_path), number, _AT_ONCE, self.patience)
@@ -74,7 +72,7 @@ class ExecutorSuite(PluginSuite):
         ]
         assert [future.result(2 * self.patience) for future in futures] == [True] * _AT_ONCE
 
-    def test_what_is_raised_comes_back(self, opened: Executor) -> None:
+    def test_exceptions_are_returned(self, opened: Executor) -> None:
         with pytest.raises(ZeroDivisionError):
             opened.submit(divmod, 1, 0).result(self.patience)
         with pytest.raises(RateLimited) as raised:
@@ -82,7 +80,7 @@ class ExecutorSuite(PluginSuite):
         assert (raised.value.message, raised.value.retry_after) == ("too many", 7.0)
         assert opened.submit(divmod, 7, 2).result(self.patience) == (3, 1)
 
-    def test_closing_waits_if_it_is_to(self) -> None:
+    def test_shutdown_waits_for_running_calls(self) -> None:
         executor = self.open()
         futures = [executor.submit(divmod, number, 3) for number in range(_AT_ONCE)]
         assert self.ended(in_background(executor.shutdown)) is None
@@ -90,7 +88,7 @@ class ExecutorSuite(PluginSuite):
         with pytest.raises(RuntimeError):
             executor.submit(divmod, 1, 1)
 
-    def test_closing_waits_for_nothing_if_it_is_not_to(self, tmp_path: Path) -> None:
+    def test_shutdown_without_wait_returns_immediately(self, tmp_path: Path) -> None:
         executor = self.open()
         future = executor.submit(_meet, str(tmp_path), 0, 2, self.patience)  # never meets another
         until = time.monotonic() + self.patience
@@ -104,7 +102,7 @@ class ExecutorSuite(PluginSuite):
             (tmp_path / "1").touch()
         assert wait([future], self.patience).done
 
-    def test_closing_twice_is_closing_once(self) -> None:
+    def test_second_shutdown_has_no_effect(self) -> None:
         executor = self.open()
         executor.shutdown()
         executor.shutdown(wait=False, cancel_futures=True)

@@ -92,7 +92,7 @@ class FeatureSuite(PluginSuite):
             assert isinstance(answer, Answer)
             assert answer.text or answer.data is not None
 
-    def test_streaming_and_saying_are_alike(self) -> None:
+    def test_stream_and_say_give_the_same_answer(self) -> None:
         plain, streamed = self.open(), self.open()
         for text in self.says:
             expected = self.take(plain, text)
@@ -102,7 +102,7 @@ class FeatureSuite(PluginSuite):
             assert timeless(last.answer) == timeless(expected)
         assert plain.history == streamed.history
 
-    def test_details_tell_of_each_prompt(self) -> None:
+    def test_details_include_each_prompt(self) -> None:
         host = self.host()
         conversation = self.open(host)
         for text in self.says:
@@ -115,7 +115,7 @@ class FeatureSuite(PluginSuite):
                 assert "\n" not in detail.title
                 json.dumps(host.codec.to_json(detail))
 
-    def test_the_history_says_nothing_twice(self) -> None:
+    def test_history_has_no_duplicate_messages(self) -> None:
         conversation = self.open()
         for text in self.says:
             self.take(conversation, text)
@@ -137,7 +137,7 @@ class FeatureSuite(PluginSuite):
         assert runs[0] == runs[1], "it keeps something from one conversation to the next"
         assert runs[0] == runs[2]
 
-    def test_conversations_at_once_do_not_know_of_each_other(self) -> None:
+    def test_concurrent_conversations_are_independent(self) -> None:
         expected = [self.take(self.open(), text) for text in self.says]
         host = self.host()
         streams = [self.heard(self.open(host), text) for text in self.says]
@@ -160,11 +160,11 @@ class FeatureSuite(PluginSuite):
         self.steps(self.open(host))
         assert not watched.calls, f"it calls {', '.join(watched.calls)}"
 
-    def test_it_goes_on_from_wherever_it_was_cut(self) -> None:
+    def test_resume_after_every_entry(self) -> None:
         host = self.host()
         assert replay_from_every_entry(host, self.record(self.open(host)), give=self.give)
 
-    def test_it_goes_on_under_another_hash_seed(self, tmp_path: Path) -> None:
+    def test_replay_with_another_hash_seed(self, tmp_path: Path) -> None:
         """A record can be replayed in other processes, where sets have another order."""
         for seed in ("1", "2"):
             self._run_child(tmp_path / "record.json", seed)
@@ -192,7 +192,7 @@ class FeatureSuite(PluginSuite):
             if error is not None:
                 raise error
 
-    def test_it_can_be_left_anywhere(self) -> None:
+    def test_stream_can_be_closed_after_any_event(self) -> None:
         """The reader can close the stream anywhere; `finally` has no effects."""
         host = self.host()
         for count in range(1, _MOST):

@@ -49,7 +49,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-    def test_what_may_pass_is_tried_three_times(self, way: str, status: int) -> None:
+    def test_temporary_error_is_attempted_three_times(self, way: str, status: int) -> None:
         self.service.replies = [self.refusal(status)]
         streamed, error = self.ask(self.stage(), way)
         assert streamed == ""
@@ -95,7 +95,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     @pytest.mark.parametrize("asked", ["86400", "Thu, 31 Dec 2099 00:00:00 GMT"])
-    def test_a_wait_that_is_too_long_ends_at_once_and_is_told(self, way: str, asked: str) -> None:
+    def test_long_retry_after_fails_immediately(self, way: str, asked: str) -> None:
         self.service.replies = [self.refusal(429, Retry_After=asked)]
         _, error = self.ask(self.stage(), way)
         assert isinstance(error, RateLimited)
@@ -104,9 +104,7 @@ class HttpReplies(HttpStage):
         assert len(self.service.requests) == 1
 
     @both_ways
-    def test_instead_of_a_wait_that_is_too_long_another_way_is_taken_at_once(
-        self, way: str
-    ) -> None:
+    def test_long_retry_after_fails_over_immediately(self, way: str) -> None:
         self.service.replies = [self.refusal(429, Retry_After="86400"), self.good(way)]
         host = self.stage(instances=self._others("second"))
         assert self.ask(host, way, at="") == (ANSWER, ANSWER)
@@ -114,7 +112,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     @pytest.mark.parametrize("asked", ["2", "Thu, 01 Jan 2026 00:00:02 GMT"])
-    def test_a_short_wait_is_kept(self, way: str, asked: str) -> None:
+    def test_short_retry_after_is_respected(self, way: str, asked: str) -> None:
         clock = ManualClock()
         self.service.replies = [self.refusal(429, Retry_After=asked), self.good(way)]
         asking = in_background(self.ask, self.stage(clock=clock), way)
@@ -125,12 +123,12 @@ class HttpReplies(HttpStage):
         assert asking.result(self.patience) == (ANSWER, ANSWER)
 
     @both_ways
-    def test_a_wait_that_is_garbage_is_none(self, way: str) -> None:
+    def test_invalid_retry_after_is_ignored(self, way: str) -> None:
         self.service.replies = [self.refusal(429, Retry_After="soon"), self.good(way)]
         assert self.ask(self.stage(), way) == (ANSWER, ANSWER)
 
     @both_ways
-    def test_another_way_is_taken_before_the_first_token(self, way: str) -> None:
+    def test_failover_before_the_first_token(self, way: str) -> None:
         """Another route is used after three attempts, and no text is repeated."""
         self.service.replies = [*[self.refusal(500)] * 3, self.good(way)]
         host = self.stage(instances=self._others("second"))
@@ -138,7 +136,7 @@ class HttpReplies(HttpStage):
         assert [route.provider for route in self.observer.begun] == ["tested"] * 3 + ["second"]
 
     @both_ways
-    def test_no_chain_takes_more_than_six_calls(self, way: str) -> None:
+    def test_failover_makes_at_most_six_calls(self, way: str) -> None:
         self.service.replies = [self.refusal(500)]
         host = self.stage(instances=self._others("second", "third"))
         _, error = self.ask(host, way, at="")
@@ -164,7 +162,7 @@ class HttpReplies(HttpStage):
         assert len(self.service.requests) == 1
 
     @both_ways
-    def test_a_service_that_keeps_failing_is_left_alone(self, way: str) -> None:
+    def test_circuit_opens_after_repeated_failures(self, way: str) -> None:
         clock = ManualClock()
         self.service.replies = [*[self.refusal(500)] * 5, self.good(way)]
         host = self.stage(clock=clock, patience=_ONCE)
@@ -190,7 +188,7 @@ class HttpReplies(HttpStage):
         ],
         ids=["html", "empty", "deep", "not utf-8", "no object", "cut"],
     )
-    def test_what_is_no_reply_is_a_typed_error(self, way: str, kind: str, body: bytes) -> None:
+    def test_invalid_body_raises_malformed_reply(self, way: str, kind: str, body: bytes) -> None:
         self.service.replies = [self.reply(body, Content_Type=kind or self.json_type)]
         _, error = self.ask(self.stage(patience=_ONCE), way)
         assert isinstance(error, MalformedReply)
@@ -200,7 +198,7 @@ class HttpReplies(HttpStage):
             assert "base_url" in error.hint
 
     @both_ways
-    def test_a_bomb_is_stopped(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_decompressed_size_is_limited(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for most in ("_LARGEST_REPLY", "_LARGEST_STREAM"):  # limits what is decompressed
             monkeypatch.setattr(f"genai_host.http.transport.{most}", 1 << 20)
         self.service.replies = [self.reply(_bomb(), Content_Encoding="gzip")]

@@ -55,7 +55,7 @@ class HttpStreams(HttpStage):
             assert isinstance(outcome, ProviderError)
             assert not outcome.retryable
 
-    def test_a_stream_that_is_cut_after_it_is_not(self) -> None:
+    def test_stream_cut_after_the_first_token_is_not_retried(self) -> None:
         """A truncated stream is not retried on any route; the error has the received text."""
         self.service.replies = [self.streamed([*self.begun(), CUT]), self.good("streamed")]
         second = InstanceConfig(self.provider, settings=self.settings)
@@ -65,7 +65,7 @@ class HttpStreams(HttpStage):
         assert streamed == error.text == "hel"
         assert len(self.service.requests) == 1
 
-    def test_an_end_without_its_mark_is_no_end(self) -> None:
+    def test_stream_without_end_marker_is_incomplete(self) -> None:
         """A stream without its end marker is an error, even if the connection is closed
         normally."""
         self.service.replies = [self.streamed(self.frames(["hel", "lo"])[: -self.closing_events])]
@@ -74,7 +74,7 @@ class HttpStreams(HttpStage):
         assert streamed == error.text == ANSWER
 
     @pytest.mark.parametrize("act", [CUT, RESET])
-    def test_what_comes_after_the_mark_is_no_matter(self, act: Act) -> None:
+    def test_failure_after_end_marker_is_ignored(self, act: Act) -> None:
         self.service.replies = [self.streamed([*self.frames(["hel", "lo"]), act])]
         streamed, outcome = self.ask(self.stage(patience=_ONCE), "streamed")
         if act is CUT:
@@ -153,7 +153,7 @@ class HttpStreams(HttpStage):
         assert (error.deadline, error.text) == ("read_timeout", "hel")
         self.service.wait_until_closed()
 
-    def test_a_drip_ends_at_the_total_deadline(self) -> None:
+    def test_slow_stream_ends_at_total_timeout(self) -> None:
         clock = ManualClock()
         frames = self.frames(_TOKENS)
         self.service.replies = [self.streamed([each for frame in frames for each in (HOLD, frame)])]
@@ -168,7 +168,7 @@ class HttpStreams(HttpStage):
         assert pieces == 20
         assert caught.value.text == "".join(_TOKENS[:20])
 
-    def test_a_reader_that_is_slow_is_no_idle_service(self) -> None:
+    def test_slow_consumer_does_not_cause_idle_timeout(self) -> None:
         clock = ManualClock()
         frames = self.frames(["hel", "lo"])
         first = self.begins(["hel", "lo"])
@@ -186,7 +186,7 @@ class HttpStreams(HttpStage):
         self.service.replies = [self.streamed([text[at : at + 1] for at in range(len(text))])]
         assert self.ask(self.stage(), "streamed") == ("h\u2028éllo", "h\u2028éllo")
 
-    def test_other_line_ends_comments_and_no_final_blank_line_give_the_same(self) -> None:
+    def test_sse_line_endings_and_comments_are_accepted(self) -> None:
         if self.stream_type != "text/event-stream":
             pytest.skip("these are freedoms of server-sent events")
         text = b": ping\n\n" + b"".join(self.frames(["hel", "lo"])).rstrip(b"\n")

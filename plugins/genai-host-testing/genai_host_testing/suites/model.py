@@ -29,7 +29,7 @@ class ModelSuite(PluginSuite):
         declared = self.declared()
         assert declared.models or declared.offerings
 
-    def test_they_go_by_their_names_and_aliases(self) -> None:
+    def test_names_and_aliases_resolve_to_the_model(self) -> None:
         with self.host() as host:
             for model in self.declared().models:
                 for name in (model.name, *model.aliases):

@@ -195,7 +195,7 @@ class ProviderSuite(PluginSuite):
             assert step is None or "\n" not in step.label
         assert missing is None, f"it cannot run with the settings of the suite: {missing}"
 
-    def test_what_it_serves_is_known(self) -> None:
+    def test_served_dialects_are_known(self) -> None:
         host = self.stage()
         provider = host.instances["tested"].provider
         assert provider.serves, "it serves no dialect"
@@ -225,7 +225,7 @@ class ProviderSuite(PluginSuite):
         assert streamed == text
 
     @both_ways
-    def test_a_conversation_goes_on(self, way: str) -> None:
+    def test_second_turn_is_answered(self, way: str) -> None:
         host = self.stage()
         self.will_answer(way)
         conversation = self.open(host, way)

@@ -163,7 +163,7 @@ class ToolSuite(PluginSuite):
         """Requests contain its schema unchanged."""
         check_services_take(self.found(), self.host())
 
-    def test_it_says_whether_it_applies(self) -> None:
+    def test_available_when_accepts_any_context(self) -> None:
         """`available_when` accepts any context."""
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
@@ -174,7 +174,7 @@ class ToolSuite(PluginSuite):
 
     # results
 
-    def test_it_gives_what_the_samples_say(self) -> None:
+    def test_samples_return_expected_output(self) -> None:
         assert self.samples, "it has no samples"
         host = self.host()
         checker = SchemaValidator(self.found().schema.parameters)
@@ -182,7 +182,7 @@ class ToolSuite(PluginSuite):
             checker.check(arguments)
             check_output(self.called(host, arguments), arguments, expected, host)
 
-    def test_what_it_gives_is_not_cut(self) -> None:
+    def test_output_is_within_limits(self) -> None:
         """The output is within the host's limits."""
         for arguments, *_ in self.samples:
             output = output_of(self.found().run(dict(arguments), self.run()))
@@ -193,7 +193,7 @@ class ToolSuite(PluginSuite):
             assert len(output.content) <= MOST_PARTS
             assert len(write_json([list(output.reactions), output.context])) <= MOST_DATA
 
-    def test_what_it_gives_can_be_shown(self) -> None:
+    def test_reactions_have_text_view(self) -> None:
         """Its reactions have a text view, if their types declare one."""
         host = self.host()
         views = ReactionViews(host.registry.reactions, host.clock)
@@ -205,7 +205,7 @@ class ToolSuite(PluginSuite):
                         lines = views.lines(reaction, width)
                         assert lines is not None, f"{kind.text_view} fails: the log says why"
 
-    def test_what_its_schema_refuses_does_not_reach_it(self) -> None:
+    def test_arguments_refused_by_schema_are_not_passed(self) -> None:
         host = self.host()
         for arguments, taken in self.garbage():
             if not taken:
@@ -215,7 +215,7 @@ class ToolSuite(PluginSuite):
         output = host.toolbox.call(malformed, self.context, Cancellation(), approved=True)
         assert output.error
 
-    def test_what_its_schema_takes_it_can_handle(self) -> None:
+    def test_arguments_accepted_by_schema_are_handled(self) -> None:
         """It may reject arguments with an error output or a `GenaiError`. Any other exception is a
         bug that the schema could prevent."""
         tool = self.found()
@@ -226,7 +226,7 @@ class ToolSuite(PluginSuite):
             error = self.ended(ended)
             assert error is None, f"{arguments}: {type(error).__name__}: {error}"
 
-    def test_it_may_be_called_again_if_it_says_so(self) -> None:
+    def test_idempotent_tool_returns_the_same_output(self) -> None:
         """An idempotent tool returns the same output again, also from several threads."""
         if not self.found().idempotent:
             pytest.skip("it is not idempotent")
@@ -258,7 +258,7 @@ class ToolSuite(PluginSuite):
             limits.cancel()
             self.ended(ended)
 
-    def test_a_feature_that_calls_it_goes_on_from_wherever_it_was_cut(self) -> None:
+    def test_feature_calling_it_resumes_after_every_entry(self) -> None:
         host = self.host()
         conversation = host.open("calling", "fake")
         conversation.say("go", context=self.context)

@@ -89,7 +89,7 @@ class ToolSourceSuite(PluginSuite):
 
     # results
 
-    def test_its_tools_give_what_the_samples_say(self) -> None:
+    def test_samples_of_tools_return_expected_output(self) -> None:
         host = self.host()
         tools = host.tools()
         for name, samples in self.samples.items():
@@ -102,7 +102,7 @@ class ToolSourceSuite(PluginSuite):
 
     # concurrency and failures
 
-    def test_many_may_ask_at_once(self) -> None:
+    def test_tools_can_be_listed_concurrently(self) -> None:
         source = self.opened()
         asked = [in_background(self.listed, source) for _ in range(_AT_ONCE)]
         found = []
@@ -132,7 +132,7 @@ class ToolSourceSuite(PluginSuite):
         assert self.ended(again) is None
         assert {tool.name for tool in again.result()} >= set(self.samples)
 
-    def test_one_that_has_none_says_why(self) -> None:
+    def test_failed_listing_raises_an_error(self) -> None:
         """Listing raises an error, instead of hanging or returning an empty list. Tools of other
         sources remain."""
         source = self.unusable_source()

@@ -261,7 +261,7 @@ class WireSuite(PluginSuite):
 
     # requests
 
-    def test_what_is_written_is_read_as_it_was(self) -> None:
+    def test_written_request_is_read_unchanged(self) -> None:
         call = self.call()
         written = self.fields_of(call)
         again = self.read(written)
@@ -421,7 +421,7 @@ class WireSuite(PluginSuite):
     # usage
 
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-    def test_the_usage_of_what_passes_through_is_that_of_what_is_read(self, stream: bool) -> None:
+    def test_passed_through_reply_reports_the_same_usage(self, stream: bool) -> None:
         found = []
         for passing in (True, False):
             with self.serving(passing=passing) as (service, client):
