@@ -24,7 +24,7 @@ class TestLocal(ProviderSuite):
     beside = {"models": genai_models_open}
 
     @pytest.fixture(autouse=True)
-    def _with_weights(self, weights: Path, _in_a_home_of_its_own: None) -> None:
+    def _with_weights(self, weights: Path, _separate_home: None) -> None:
         file = DEFAULT.file(Path(os.environ["GENAI_HOST_HOME"]) / "data" / "local")
         file.parent.mkdir(parents=True)
         file.symlink_to(DEFAULT.file(weights))

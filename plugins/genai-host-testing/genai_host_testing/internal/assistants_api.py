@@ -225,7 +225,7 @@ def until(holds: Callable[[], bool], most: float = 60.0) -> None:
         if holds():
             return
         waits.wait(0.02)
-    raise AssertionError("it did not come to that")
+    raise AssertionError("condition not met before the timeout")
 
 
 def _json(reply: requests.Response, status: int) -> Any:

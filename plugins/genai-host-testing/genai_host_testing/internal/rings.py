@@ -293,9 +293,13 @@ def _cpu_seconds() -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rings", default="", help="run the tests of these rings alone")
-    parser.addoption("--rows", type=int, default=0, help="most rows of a parametrized test; 0: all")
-    parser.addoption("--usage", metavar="FILE", help="write what each test used, as lines of JSON")
+    parser.addoption("--rings", default="", help="run only the tests of these rings")
+    parser.addoption(
+        "--rows", type=int, default=0, help="maximum rows of a parametrized test; 0 for all"
+    )
+    parser.addoption(
+        "--usage", metavar="FILE", help="write the resources that each test used, as JSON lines"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

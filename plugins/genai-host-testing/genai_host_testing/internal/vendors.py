@@ -27,7 +27,7 @@ from genai_host_testing.plugins import InlinePlugin
 
 
 class Watched(Cancellation):
-    """Limits of a call that tell when somebody waits for them."""
+    """Cancel token with an event that is set when a caller registers a callback."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -51,10 +51,10 @@ class Suite:
 
     def __init_subclass__(cls) -> None:
         if cls.test_departures_have_reasons is not Suite.test_departures_have_reasons:
-            raise TypeError(f"{cls.__name__}: nobody departs from test_departures_have_reasons")
+            raise TypeError(f"{cls.__name__}: test_departures_have_reasons cannot be overridden")
 
     @pytest.fixture(autouse=True)
-    def _in_a_home_of_its_own(
+    def _separate_home(
         self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Unlike with `tmp_path`, the directory is created on first write."""
@@ -63,7 +63,7 @@ class Suite:
         monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
 
     @pytest.fixture(autouse=True)
-    def _unless_it_departs(self, request: pytest.FixtureRequest) -> None:
+    def _skip_departures(self, request: pytest.FixtureRequest) -> None:
         name = request.node.originalname
         if name in self.departures and name not in set(_changed(type(self))):
             pytest.skip(f"{type(self).__name__} departs: {self.departures[name]}")

@@ -80,7 +80,7 @@ class FeatureSuite(PluginSuite):
 
     def test_it_is_declared(self) -> None:
         feature = self.found()
-        assert feature.help, "it has no line for lists: help"
+        assert feature.help, "the feature has no `help`"
         assert feature.optional_roles <= feature.roles.keys()
 
     # answers
@@ -134,7 +134,7 @@ class FeatureSuite(PluginSuite):
         messages."""
         host = self.host()
         runs = [self.steps(self.open(host)), self.steps(self.open(host)), self.steps(self.open())]
-        assert runs[0] == runs[1], "it keeps something from one conversation to the next"
+        assert runs[0] == runs[1], "state is shared between conversations"
         assert runs[0] == runs[2]
 
     def test_concurrent_conversations_are_independent(self) -> None:
@@ -176,7 +176,7 @@ class FeatureSuite(PluginSuite):
         failure."""
         for number in range(self.calls()):
             host = self.host()
-            self.model.faults[number] = ServiceUnavailable("the suite wants it so", retryable=False)
+            self.model.faults[number] = ServiceUnavailable("injected by the suite", retryable=False)
             self._disturbed(self.open(host), GenaiError)
 
     def test_a_cancel_ends_it(self) -> None:

@@ -188,7 +188,7 @@ class HttpStreams(HttpStage):
 
     def test_sse_line_endings_and_comments_are_accepted(self) -> None:
         if self.stream_type != "text/event-stream":
-            pytest.skip("these are freedoms of server-sent events")
+            pytest.skip("applies to text/event-stream only")
         text = b": ping\n\n" + b"".join(self.frames(["hel", "lo"])).rstrip(b"\n")
         for line_end in (b"\n", b"\r\n", b"\r"):
             self.service.replies = [self.streamed([text.replace(b"\n", line_end)])]

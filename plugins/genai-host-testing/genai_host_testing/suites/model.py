@@ -49,15 +49,19 @@ class ModelSuite(PluginSuite):
         with self.host() as host:
             dialects = host.registry.dialects
             for model in self.declared().models:
-                assert model.dialects, f"{model.name} speaks no dialect"
+                assert model.dialects, f"{model.name} declares no dialect"
                 for name in model.dialects:
-                    assert name in dialects, f"nobody has {name}: give its plugin in `beside`"
+                    assert name in dialects, (
+                        f"no plugin declares {name}: add its plugin to `beside`"
+                    )
                     assert dialects[name].operation == model.operation, model.name
 
     def test_their_capabilities_are_known(self) -> None:
         for model in self.declared().models:
             assert model.capabilities <= CAPABILITIES.keys(), model.name
-            assert "stream" not in model.capabilities, f"{model.name}: dialects can, or not"
+            assert "stream" not in model.capabilities, (
+                f"{model.name}: 'stream' is a capability of dialects"
+            )
             assert model.operation == "chat" or not model.capabilities, model.name
 
     def test_their_sizes_fit(self) -> None:
@@ -96,7 +100,7 @@ class ModelSuite(PluginSuite):
         """Offerings use a dialect that their provider serves."""
         with self.host() as host:
             for name, provider in self.places():
-                assert provider in host.registry.providers, f"nobody has {provider}: {name}"
+                assert provider in host.registry.providers, f"no plugin declares {provider}: {name}"
                 found = [each for each in host.catalog.matrix() if each.model.name == name]
                 assert any(each.dialect for each in found if each.provider == provider), (
                     f"{name} at {provider}: {[each.reasons for each in found]}"

@@ -204,7 +204,7 @@ class ProviderSuite(PluginSuite):
             assert serve.unsupported <= CAPABILITIES.keys(), name
             dialect = host.registry.dialects.get(name)
             assert dialect is not None or serve.install, (
-                f"nobody has {name}: say what to install, or give the plugin in `beside`"
+                f"no plugin declares {name}: set `install`, or add the plugin to `beside`"
             )
             if dialect is not None:
                 assert serve.variant.keys() <= dialect.variant.keys(), name

@@ -168,7 +168,7 @@ class ToolSuite(PluginSuite):
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
             assert isinstance(tool.available_when(dict(context)), bool), f"in {context}"
-        assert tool.available_when(dict(self.context)), "it does not apply: give `context`"
+        assert tool.available_when(dict(self.context)), "available_when is false: set `context`"
         offered = self.host().toolbox.offered(self.context, Cancellation())
         assert self.tool in [each.name for each in offered]
 

@@ -137,10 +137,10 @@ class ToolSourceSuite(PluginSuite):
         sources remain."""
         source = self.unusable_source()
         if source is None:
-            pytest.skip("it is not said how it can fail")
+            pytest.skip("no way to fail: set `unusable` or override `unusable_source`")
         error = self.ended(in_background(self.listed, source))
         assert error is not None, "it does not fail"
-        assert str(error).strip(), "it does not say why"
+        assert str(error).strip(), "the error has no message"
         other = Tool("other", "stays", lambda arguments, run: "there")
         failing = InlinePlugin(tools=[other], tool_sources=[source])
         host = self.host(tested=failing)
