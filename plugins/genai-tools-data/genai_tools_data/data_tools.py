@@ -79,7 +79,7 @@ class DataTools:
     def list_tables(self, run: ToolContext) -> str:
         """List the tables of the user's data with their columns.
 
-        Ask for it before all else that is about the data."""
+        Call it before any other tool that uses the data."""
         with self._source.opened(run.limits) as reader:
             lines = []
             for name, kind in reader.tables(run.limits).items():
@@ -88,7 +88,7 @@ class DataTools:
         return QueryResult(("table", "kind", "columns"), tuple(lines)).text
 
     def describe_table(self, table: TableName, run: ToolContext) -> str:
-        """Say what is in a table of the user's data.
+        """Describe a table of the user's data.
 
         Its columns with their types, how many values they have, the smallest and the
         largest; and its first rows."""
@@ -139,10 +139,10 @@ class DataTools:
         return ToolOutput(result.text, reactions=[table_of(result)])
 
     def query_sql(self, sql: Sql, run: ToolContext, limit: RowLimit = 50) -> ToolOutput:
-        """Ask the user's data in SQL, where query_table cannot.
+        """Query the user's data with SQL if query_table is not sufficient.
 
-        As of several tables, with subqueries or HAVING. Reading alone is possible. The
-        user sees the rows as a table."""
+        For example for several tables, subqueries or HAVING. Read only. The user sees the
+        rows as a table."""
         with self._source.opened(run.limits) as reader:
             result = _asked_in_sql(reader, sql, limit, run.limits)
         return ToolOutput(result.text, reactions=[table_of(result)])

@@ -89,7 +89,7 @@ _USAGE = "for example 2 * (3 + 4) or round(sqrt(2), 3); ** is the power, % the r
 
 @tool(idempotent=True, timeout=10.0)
 def calculate(expression: Annotated[str, _USAGE]) -> str:
-    """Calculate a number. Ask for it whenever there is anything to calculate."""
+    """Calculate a number. Use it whenever there is anything to calculate."""
     from genai_tools_data import calculator
 
     return calculator.calculate(expression)

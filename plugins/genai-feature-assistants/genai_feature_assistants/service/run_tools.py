@@ -37,7 +37,7 @@ _UNFIT = re.compile(r"[【】\s†]+")
 
 GUIDE = (
     "Passages of files that file_search finds come with a mark such as 【2:0†notes.txt】. "
-    "Where you use a passage, write its mark behind the sentence, exactly as it stands."
+    "Where you use a passage, write its mark after the sentence, unchanged."
 )
 
 
@@ -162,8 +162,8 @@ _PICTURES = ".png", ".jpg", ".jpeg", ".gif", ".webp"
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     SEARCH: {
         "name": SEARCH,
-        "description": "Search the user's files for passages. Ask for it whenever the answer "
-        "may stand in them.",
+        "description": "Search the user's files for passages. Use it whenever the answer may "
+        "be in them.",
         "parameters": {
             "type": "object",
             "properties": {"query": {"type": "string", "description": "what to look for"}},
