@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MAIN = """
 import sys
-sys.path[:] = sys.argv[1:]  # not the current directory, where anybody's modules may be
+sys.path[:] = sys.argv[1:]  # not the current directory: others may be able to write to it
 from genai_host.api.child_process import main
 main()
 """
@@ -46,16 +46,16 @@ _GRACE = 10  # seconds after which a process ends itself if its parent cannot ki
 
 @frozen
 class ChildLimits:
-    """What a process may take.
+    """Resource limits of a child process.
 
     Memory is limited on Linux only. Windows limits `seconds` and `output` only.
 
     Attributes:
-        memory: Bytes of addresses beside those that the process has when the function begins;
-            None for any.
-        cpu_seconds: Seconds of computing; None for any.
+        memory: Address space in bytes, in addition to that in use when the function starts; None
+            for no limit.
+        cpu_seconds: CPU time in seconds; None for no limit.
         seconds: Seconds until it is killed; None for as long as the call lasts.
-        output: Bytes that it may write.
+        output: Maximum number of bytes that it writes.
         may_write: Whether it may write to files.
     """
 
@@ -142,7 +142,7 @@ def _inherited() -> dict[str, str]:
 def _killed_after(
     process: subprocess.Popen[bytes], seconds: float | None
 ) -> Iterator[Callable[[], bool]]:
-    """Kill a process when its time is over; gives whether that was so."""
+    """Kill a process after a timeout. Yields a function that returns whether it was killed."""
     over = threading.Event()
     if seconds is None:
         yield over.is_set
@@ -189,7 +189,7 @@ def _read(written: bytes, returns: Any, exceeded: GenaiError) -> Any:
 
 
 def main() -> None:
-    """Answer the parent: the child process."""
+    """Entry point of the child process."""
     # a library that prints, in C as well, does not write into the answer
     output = os.dup(1)
     os.dup2(2, 1)
@@ -199,7 +199,7 @@ def main() -> None:
 
 
 def answer(asked: BinaryIO) -> bytes:
-    """Run what the parent asks for, and write the result; empty if it failed."""
+    """Run the function that the parent requests; return its result, empty if it failed."""
     given = json.loads(asked.readline())
     arguments: Sequence[Any] = given["arguments"]
     if given["has_data"]:
@@ -238,7 +238,7 @@ def _limit(limits: ChildLimits) -> None:
 
 
 def _addresses() -> int:
-    """Bytes of addresses of this process; a usual number where the system has no file of it."""
+    """Address space of this process in bytes; 1 GiB if /proc is not available."""
     try:
         with open("/proc/self/statm", encoding="ascii") as stream:
             return int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -33,7 +33,7 @@ def held_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
             objects with arbitrary property names.
     """
     try:
-        _must_end(schema, schema, (), set())
+        _check_not_recursive(schema, schema, (), set())
         return _held({key: value for key, value in schema.items() if key != "$schema"})
     except (_Unfit, RecursionError, TypeError):  # the last if it is not a schema
         return None
@@ -51,7 +51,7 @@ class _Unfit(Exception):
     """The schema cannot be expressed in the subset."""
 
 
-def _must_end(
+def _check_not_recursive(
     schema: Any, root: Mapping[str, Any], within: tuple[str, ...], ends: set[str]
 ) -> None:
     """Check that no definition is recursive or external.
@@ -69,12 +69,12 @@ def _must_end(
                 raise _Unfit
             place, name = reference.removeprefix("#/").split("/", 1)
             definition = _mapping(_mapping(root.get(place)).get(name))
-            _must_end(definition, root, (*within, reference), ends)
+            _check_not_recursive(definition, root, (*within, reference), ends)
             ends.add(reference)
         schema = list(schema.values())
     if isinstance(schema, (list, tuple)):
         for value in schema:
-            _must_end(value, root, within, ends)
+            _check_not_recursive(value, root, within, ends)
 
 
 def _held(schema: Any) -> dict[str, Any]:

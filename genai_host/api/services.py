@@ -8,7 +8,7 @@ The functions of HTTP routes receive a `HostServices`, and commands find a `Comm
             return json_response({"text": conversation.say("hi").text})
 
 These protocols have what plugins need of the classes of the host. Providers receive `Services`,
-and whatever takes time a `CancelToken`.
+and functions that can take long a `CancelToken`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """Take a turn and wait for the answer.
+        """Send a message and wait for the answer.
 
         Args:
             message: The user's message; None takes a turn without one.
@@ -114,7 +114,7 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """Take a turn and yield its events; the last event has the answer.
+        """Send a message and yield the events of the turn; the last one has the answer.
 
         Closing the generator cancels the turn. Arguments and errors are those of `say`.
         """
@@ -171,7 +171,7 @@ class HostServices(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """Use it instead of `time`."""
+        """Source of time; use it instead of the module `time`."""
 
     @property
     def codec(self) -> Codec:

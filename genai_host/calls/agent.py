@@ -147,7 +147,7 @@ class Agent:
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            given = self._given(asked)
+            given = self._parameters_of(asked)
             if dropped is not None:
                 dropped.sent_to(route.receives)
                 if EXTRA_BODY in given:
@@ -170,7 +170,7 @@ class Agent:
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
             raise
-        answer: Completion = self._as_asked(completion)
+        answer: Completion = self._with_configuration_name(completion)
         return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
 
     def passing(self, request: PassedRequest) -> list[Route]:
@@ -242,7 +242,7 @@ class Agent:
                 stream=stream,
             )
 
-        routes = self._taking(self._accepting(prompts))
+        routes = self._routes_accepting_parameters(self._accepting(prompts))
         completion: Completion = yield from self._stream(routes, make_call, cancellation)
         return completion
 
@@ -265,7 +265,7 @@ class Agent:
                 parameters=route.parameters(self.parameters),
             )
 
-        routes = self._taking(self.routes)
+        routes = self._routes_accepting_parameters(self.routes)
         transcription: Transcription = drained(self._stream(routes, make_call, cancellation))
         return transcription
 
@@ -282,15 +282,15 @@ class Agent:
             return route.stream(make_call(route), cancellation, report)
 
         attempts = self._with_retries().stream(routes, cancellation, act, trace, self._middleware)
-        return self._as_asked((yield from attempts))
+        return self._with_configuration_name((yield from attempts))
 
-    def _taking(self, routes: Sequence[Route]) -> list[Route]:
+    def _routes_accepting_parameters(self, routes: Sequence[Route]) -> list[Route]:
         """The best route, and the others whose models accept the parameters of this agent."""
         given = self.parameters.keys()
         others = [each for each in routes[1:] if given <= each.candidate.parameters.keys()]
         return [*routes[:1], *others]
 
-    def _as_asked(self, result: Any) -> Any:
+    def _with_configuration_name(self, result: Any) -> Any:
         """Add the name of the model configuration that selected the model."""
         asked = self.choice.configuration if self.choice else ""
         if not asked or result.route is None:
@@ -325,10 +325,10 @@ class Agent:
         routes: Sequence[Route] = self.routes
         if isinstance(step, CountTokens):
             mixed = self._with_other_parts(step.prompt.messages)
-            routes = self._able(step.prompt, self._counters(), mixed)
+            routes = self._capable_routes(step.prompt, self._counters(), mixed)
         elif isinstance(step, Embed):
             routes = self._accepting(step.texts)
-        return drained(self._stream(routes, partial(self._asked, step), cancellation, trace))
+        return drained(self._stream(routes, partial(self._call_of_step, step), cancellation, trace))
 
     def _accepting(self, texts: Sequence[str | Sequence[int]]) -> Sequence[Route]:
         """The routes to services that accept the texts, of which some may be token IDs."""
@@ -344,10 +344,12 @@ class Agent:
             )
         return able
 
-    def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
+    def _call_of_step(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
         if isinstance(step, CountTokens):
             taken = route.candidate.parameters
-            given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
+            given = {
+                name: v for name, v in self._parameters_of(step.prompt).items() if name in taken
+            }
             mixed = self._with_other_parts(step.prompt.messages)
             return self._call(step.prompt, route, given, mixed)
         id, parameters = route.candidate.id, route.parameters(self.parameters)
@@ -357,7 +359,7 @@ class Agent:
             )
         return ModerateCall(model_id=id, text=step.text, parameters=parameters)
 
-    def _given(self, prompt: Prompt) -> dict[str, Any]:
+    def _parameters_of(self, prompt: Prompt) -> dict[str, Any]:
         """The parameters of a prompt."""
         return merged_parameters(prompt.defaults, self.parameters, prompt.parameters)
 
@@ -394,14 +396,14 @@ class Agent:
 
     def _routes_for(self, prompt: Prompt, mixed: Sequence[Message]) -> list[Route]:
         """The routes for a prompt, best first. All but the best must accept its parameters."""
-        able = self._able(prompt, self.routes, mixed)
+        able = self._capable_routes(prompt, self.routes, mixed)
         if len(able) == 1:
             return able
-        given = self._given(prompt).keys()
+        given = self._parameters_of(prompt).keys()
         others = [each for each in able[1:] if given <= each.candidate.parameters.keys()]
         return [able[0], *others]
 
-    def _able(
+    def _capable_routes(
         self, prompt: Prompt, routes: Sequence[Route], mixed: Sequence[Message]
     ) -> list[Route]:
         """The routes with the capabilities that a prompt needs, best first. Services that enforce a

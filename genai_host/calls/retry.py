@@ -178,7 +178,7 @@ class Retry:
         Raises:
             GenaiError: The error of the last attempt.
         """
-        tries = _Tries(routes, self._patience)
+        tries = _Attempts(routes, self._patience)
         while True:
             report = CallRecord("" if trace is None else trace.parent)
             begun = False
@@ -226,7 +226,7 @@ def drained(pieces: Generator[Any, None, T]) -> T:
             return result
 
 
-class _Tries:
+class _Attempts:
     """The attempts of one call, and the next route."""
 
     def __init__(self, routes: Sequence[Route], retry_policy: RetryPolicy) -> None:
@@ -244,7 +244,7 @@ class _Tries:
         """Seconds to wait before the next attempt on `route`, which may change. Raises the error if
         there is no further attempt."""
         if self._failed is not None and isinstance(error, _UNSENT):
-            self._go_on_with(self._routes[1:], self._failed)
+            self._continue_with(self._routes[1:], self._failed)
             return 0.0
         called = self._waits_for_circuit() or not isinstance(error, CircuitOpen)
         self._calls += called
@@ -253,15 +253,15 @@ class _Tries:
         if not (error.retryable or refused) or self._calls >= self._patience.max_total_attempts:
             raise error
         here = self.route.candidate.name
-        seconds = None if refused else self._seconds_before_the_same(error)
+        seconds = None if refused else self._retry_delay(error)
         if seconds is None:
-            self._turn_to_another(error)
+            self._fail_over(error)
             _log.info("%s failed (%s): trying %s", here, error, self.route.candidate.name)
             return 0.0
         _log.info("%s failed (%s): retrying in %.1f s", here, error, seconds)
         return seconds
 
-    def _seconds_before_the_same(self, error: GenaiError) -> float | None:
+    def _retry_delay(self, error: GenaiError) -> float | None:
         """None if the same route is not retried."""
         if isinstance(error, CircuitOpen) and not self._waits_for_circuit():
             return None
@@ -273,9 +273,9 @@ class _Tries:
         bound = self._patience.min_backoff * 2.0 ** (self._calls_here - 1)
         return self._patience.jitter(min(bound, self._patience.max_backoff))
 
-    def _turn_to_another(self, error: GenaiError) -> None:
+    def _fail_over(self, error: GenaiError) -> None:
         """Select the next route at another provider."""
-        self._go_on_with(self._others(), error)
+        self._continue_with(self._others(), error)
 
     def _waits_for_circuit(self) -> bool:
         """Whether a call waits while the circuit of the current route is open."""
@@ -286,7 +286,7 @@ class _Tries:
         here = self.route.info.provider
         return [each for each in self._routes if each.info.provider != here]
 
-    def _go_on_with(self, routes: list[Route], error: GenaiError) -> None:
+    def _continue_with(self, routes: list[Route], error: GenaiError) -> None:
         """Select the next route; raises the error if there is none."""
         if not routes:
             raise error

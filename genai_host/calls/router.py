@@ -186,7 +186,7 @@ class Routing:
                 if role in before:
                     chosen[role] = before[role]
                     continue
-                if role in feature.optional_roles and not self._plays_unasked(operation):
+                if role in feature.optional_roles and not self._is_automatic(operation):
                     continue
                 if operation == feature.roles.get("main") and "main" in chosen:
                     chosen[role] = chosen["main"]
@@ -255,7 +255,7 @@ class Routing:
         except NoRoute:
             return self.refresh().choice(name)
 
-    def _plays_unasked(self, operation: Operation) -> bool:
+    def _is_automatic(self, operation: Operation) -> bool:
         """Whether an optional role gets a model that was not named for it: only for embedding and
         moderation, since a chat model is the user's choice."""
         if operation == "chat":

@@ -236,7 +236,7 @@ class Join:
         if not shared:
             reason = served.unavailable_reason or (
                 f"no common dialect: {model.name} supports {listed(dialects)}, "
-                f"{served.name} serves {listed(served.serves)}{self._meant(dialects)}"
+                f"{served.name} serves {listed(served.serves)}{self._spelling_hint(dialects)}"
             )
             return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
@@ -286,7 +286,7 @@ class Join:
                 return evolve(
                     chat,
                     dialect=name,
-                    serve=_laid_over(serve, dialect.endpoint),
+                    serve=_with_defaults_of(serve, dialect.endpoint),
                     variant={**dialect.variant, **chat.variant, **serve.variant},
                     capabilities=chat.capabilities - serve.unsupported,
                     parameters=_parameters_of(dialect, chat),
@@ -300,7 +300,7 @@ class Join:
         dialect = self._dialects.get(name)
         return dialect.models_of if dialect else ""
 
-    def _meant(self, dialects: Iterable[str]) -> str:
+    def _spelling_hint(self, dialects: Iterable[str]) -> str:
         """Suggest installed dialects for those that are missing."""
         unknown = (name for name in dialects if name not in self._dialects)
         hints = filter(None, (did_you_mean(name, self._dialects) for name in unknown))
@@ -318,7 +318,7 @@ class Join:
         dialect = self._dialects.get(name)
         if dialect is None:
             line = install_line(serve.install or self._wire_of(name))
-            end = f": {line}" if line else self._meant([name])
+            end = f": {line}" if line else self._spelling_hint([name])
             reason = f"the dialect {name} is not installed{end}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.unsupported | offering.unsupported
@@ -337,7 +337,7 @@ class Join:
             provider=served.name,
             dialect=name,
             id=offering.id,
-            serve=_laid_over(serve, dialect.endpoint),
+            serve=_with_defaults_of(serve, dialect.endpoint),
             variant={
                 **dialect.variant,
                 **model.variant.get(name, {}),
@@ -391,7 +391,7 @@ def _missing_plugin(provider: str, here: Iterable[str]) -> str:
     return f"no installed plugin declares the provider {provider!r}{end}"
 
 
-def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:
+def _with_defaults_of(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:
     """The endpoint of a provider, with the dialect's defaults."""
     return evolve(
         serve,

@@ -352,7 +352,7 @@ def delete(
             if summary.updated < min(limits) and summary.status != "running"
         }
     if chosen and not yes:
-        _must_agree(chosen.values())
+        _confirm(chosen.values())
     deleted = 0
     for id in chosen:
         with contextlib.suppress(NotFound):  # another process deleted it already
@@ -361,7 +361,7 @@ def delete(
     note(f"deleted: {deleted}")
 
 
-def _must_agree(chosen: Iterable[Summary]) -> None:
+def _confirm(chosen: Iterable[Summary]) -> None:
     chosen = list(chosen)
     if not is_terminal(sys.stdin):
         raise click.UsageError("cannot ask for confirmation without a terminal: use --yes")

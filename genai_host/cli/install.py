@@ -220,7 +220,7 @@ def _must_be_trusted(
         ConfigurationError: There is no terminal for the question.
         click.Abort: The user declines.
     """
-    strange = {each: why for each in wanted if (why := _why_strange(each, sources))}
+    strange = {each: why for each in wanted if (why := _why_untrusted(each, sources))}
     if not strange or yes:
         return
     lines = [f"{without_passwords([each])[0]} {why}{_ours(each)}" for each, why in strange.items()]
@@ -232,7 +232,7 @@ def _must_be_trusted(
     click.confirm("Install it?" if len(lines) == 1 else "Install them?", abort=True, err=True)
 
 
-def _why_strange(wanted: str, sources: Mapping[str, str]) -> str:
+def _why_untrusted(wanted: str, sources: Mapping[str, str]) -> str:
     """Why the code is untrusted; empty if it is trusted."""
     if "git+" in wanted:
         return f"is a Git repository, not a distribution of {APP}"

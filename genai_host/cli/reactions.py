@@ -108,8 +108,8 @@ def show_reactions(
                 show(_fitting(line, width))
             is_below = True
     if show is not None or save_images is not None:
-        for picture in found[:MOST_SHOWN]:
-            note(_image_line(picture, save_images))
+        for image in found[:MOST_SHOWN]:
+            note(_image_line(image, save_images))
         left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
         if left_out:
             note(f"({left_out} more reactions and images omitted)", dim=True)
@@ -139,22 +139,22 @@ def _fitting(text: str, width: int) -> str:
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 
-def _image_line(picture: Image, folder: str | None) -> str:
+def _image_line(image: Image, folder: str | None) -> str:
     """Description of an image on one line, with its file if it is saved."""
-    if picture.url:
-        return f"image: {shorten(picture.url)}"
-    kind = shorten(picture.media_type) or "of unknown type"
-    line = f"image: {kind}, {len(picture.data)} bytes"
-    return line if folder is None else f"{line}: {save_picture(picture, folder)}"
+    if image.url:
+        return f"image: {shorten(image.url)}"
+    kind = shorten(image.media_type) or "of unknown type"
+    line = f"image: {kind}, {len(image.data)} bytes"
+    return line if folder is None else f"{line}: {save_image(image, folder)}"
 
 
-def save_picture(picture: Image, folder: str) -> str:
+def save_image(image: Image, folder: str) -> str:
     """Save an image in a directory, which is created if needed, under an unused name; return its
     path. Raises `ConfigurationError` if writing fails."""
     from genai_host.util.files import writing
 
     folder = os.path.expanduser(folder)
-    media_type = picture.media_type.partition(";")[0].strip().lower()
+    media_type = image.media_type.partition(";")[0].strip().lower()
     suffix = _SUFFIXES.get(media_type, _OTHER_SUFFIX)
     with writing(folder, "use another directory"):
         os.makedirs(folder, exist_ok=True)
@@ -162,7 +162,7 @@ def save_picture(picture: Image, folder: str) -> str:
             path = os.path.join(folder, f"picture-{number}.{suffix}")
             # existing files are never overwritten, including links
             with contextlib.suppress(FileExistsError):
-                _write(path, picture.data)
+                _write(path, image.data)
                 return path
     raise AssertionError("unreachable: the count has no end")
 

@@ -188,7 +188,7 @@ class Conversation:
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """Take a turn and wait for the answer.
+        """Send a message and wait for the answer.
 
         Args:
             message: The user's message; with `regenerate`, None for `last_message`.
@@ -218,7 +218,7 @@ class Conversation:
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """Take a turn and yield its events; the last event has the answer.
+        """Send a message and yield the events of the turn; the last one has the answer.
 
             for event in conversation.stream("hi"):
                 print(event.text, end="")

@@ -128,7 +128,7 @@ class _LendingPool:
             )
             connection.close()
             if is_of_proxy:
-                raise ProxyError("the proxy", error) from error  # type: ignore[arg-type]  # it says so
+                raise ProxyError("the proxy", error) from error  # type: ignore[arg-type]  # only stored
             raise
         return connection
 

@@ -110,7 +110,7 @@ def _checked(title: str, each: Any) -> Iterator[Claim]:
 
 
 def _of_part(title: str, part: type[Part]) -> Iterator[Claim]:
-    _must_be_solid(title, part.type)
+    _check_printable_name(title, part.type)
     yield title, part.type
 
 
@@ -131,7 +131,7 @@ def _of_route(title: str, route: HttpRoute) -> Iterator[Claim]:
 
 def _of_model(title: str, model: Model) -> Iterator[Claim]:
     for name in (model.name, *model.aliases):
-        _must_be_solid(title, name)
+        _check_printable_name(title, name)
         yield title, name
     for provider in model.at:
         _must_be_plain("provider", provider)
@@ -139,7 +139,7 @@ def _of_model(title: str, model: Model) -> Iterator[Claim]:
 
 
 def _of_offering(title: str, offering: Offering) -> Iterator[Claim]:
-    _must_be_solid("model", offering.model)
+    _check_printable_name("model", offering.model)
     _must_be_plain("provider", offering.provider)
     yield title, offering_key(offering.model, offering.provider)
 
@@ -251,7 +251,7 @@ def _must_be_plain(title: str, name: str) -> None:
         )
 
 
-def _must_be_solid(title: str, name: str) -> None:
+def _check_printable_name(title: str, name: str) -> None:
     if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
         raise PluginError(
             f"{short_repr(name)} is not a valid name for a {title}: it must be printable, "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PIPED = "-"
-"""Stands for standard input instead of a file."""
+"""Name of standard input in place of a file."""
 
 _SECONDS = (5.0, 30.0)  # timeouts: connect, read
 _MOST_SECONDS = 60.0  # timeout of the whole download

@@ -367,7 +367,7 @@ def _check_set(tools: ToolSet[Any], table: TomlTable) -> None:
 
 
 def _any_secret(setting: Setting, given: Any) -> Secret | None:
-    """Stands for a required secret, which may be set later."""
+    """Placeholder for a required secret, which may be set later."""
     return Secret("") if setting.required else None
 
 

@@ -189,10 +189,10 @@ def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
     for _ in answering:
         pass
     completion = answering.completion
-    return completion if asked.schema is None else _out_of_its_fence(completion)
+    return completion if asked.schema is None else _without_code_fence(completion)
 
 
-def _out_of_its_fence(completion: Completion) -> Completion:
+def _without_code_fence(completion: Completion) -> Completion:
     """Remove a Markdown code fence, which a model may put around JSON."""
     if not completion.text.lstrip().startswith("```"):
         return completion

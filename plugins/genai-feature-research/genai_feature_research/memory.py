@@ -53,7 +53,7 @@ class VectorColumn:
     @classmethod
     def of(cls, rows: Sequence[Sequence[float] | None]) -> VectorColumn:
         """Make a column from the rows of a caller: lists or arrays of numbers; None or an empty
-        sequence for no vector. Raises `UnfitVector`.
+        sequence for no vector. Raises `InvalidVector`.
         """
         import numpy as np
 
@@ -65,11 +65,11 @@ class VectorColumn:
                 continue
             if sizes[number] != size:
                 why = f"the vector has {sizes[number]} numbers, others in the table have {size}"
-                raise UnfitVector(why, number)
+                raise InvalidVector(why, number)
             matrix[number] = _numbers(row, number)
         finite = np.isfinite(matrix).all(axis=1)
         if not finite.all():
-            raise UnfitVector("a number in the vector is not finite", int(np.argmin(finite)))
+            raise InvalidVector("a number in the vector is not finite", int(np.argmin(finite)))
         return cls(matrix)
 
     @classmethod
@@ -130,7 +130,7 @@ class VectorColumn:
         more = np.zeros((rows, self.size), dtype=np.float32)
         return VectorColumn(np.concatenate([self.matrix, more]))
 
-    def likeness(self, vector: Sequence[float]) -> list[float]:
+    def similarity(self, vector: Sequence[float]) -> list[float]:
         """Return the cosine similarity of each row to a vector, -1 to 1; -2 for a row without
         one.
         """
@@ -150,7 +150,7 @@ class VectorColumn:
         return found
 
 
-class UnfitVector(ValueError):
+class InvalidVector(ValueError):
     """A vector that does not match the others.
 
     Args:
@@ -167,19 +167,19 @@ def _length(row: Any, number: int) -> int:
         return 0
     is_array = getattr(row, "ndim", 0) > 0 if hasattr(row, "dtype") else hasattr(row, "__len__")
     if isinstance(row, (str, bytes)) or not is_array:
-        raise UnfitVector("must be a list of numbers", number)
+        raise InvalidVector("must be a list of numbers", number)
     return len(row)
 
 
 def _numbers(row: Any, number: int) -> Any:
     if hasattr(row, "dtype"):
         if row.ndim != 1 or row.dtype.kind not in "fiu":
-            raise UnfitVector("must be a list of numbers", number)
+            raise InvalidVector("must be a list of numbers", number)
         return row
     try:
         return array("f", row)
     except (TypeError, OverflowError) as error:
-        raise UnfitVector("must be a list of numbers", number) from error
+        raise InvalidVector("must be a list of numbers", number) from error
 
 
 BATCH = 256

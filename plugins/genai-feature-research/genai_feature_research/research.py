@@ -167,9 +167,11 @@ class Research:
         memory = self._memory
         if not self._question:
             return []
-        likeness = memory.entry_vectors.likeness(self._question)
+        similarity = memory.entry_vectors.similarity(self._question)
         # newest first among equally similar ones
-        ranked: list[_Rank] = [(-alike, -row) for row, alike in enumerate(likeness) if alike >= -1]
+        ranked: list[_Rank] = [
+            (-alike, -row) for row, alike in enumerate(similarity) if alike >= -1
+        ]
         texts: dict[str, None] = {}
         for _, at in _in_order(ranked):
             texts[memory.entries[-int(at)]] = None
@@ -242,13 +244,13 @@ class Research:
         settings = self._settings
         memory = self._memory
         of_now = {(fact.link, fact.text): place for place, fact in reversed([*enumerate(now)])}
-        likeness = memory.fact_vectors.likeness(self._question) if self._question else ()
+        similarity = memory.fact_vectors.similarity(self._question) if self._question else ()
         ranked: list[_Rank] = []
         for row, fact in enumerate(memory.facts):
             place = of_now.get((fact.link, fact.text))
             if place is None and not settings.consult_search_history:
                 continue
-            alike = likeness[row] if likeness else 0.0
+            alike = similarity[row] if similarity else 0.0
             ranked.append((-alike, len(now) if place is None else place, -row))
         chosen: dict[str, Fact] = {}
         for *_, at in _in_order(ranked):

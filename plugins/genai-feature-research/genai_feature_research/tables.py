@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_feature_research.memory import Fact, UnfitVector, VectorColumn
+from genai_feature_research.memory import Fact, InvalidVector, VectorColumn
 from genai_host.errors import ValidationError
 
 TableLayout = Literal["records", "columns", "indexed", "frame"]
@@ -80,7 +80,7 @@ class ScoredTable:
     def vectors(self) -> VectorColumn:
         try:
             return VectorColumn.of(self.columns[VECTOR])
-        except UnfitVector as error:
+        except InvalidVector as error:
             raise ValidationError(str(error), path=self.place(VECTOR, error.row)) from error
 
     def facts(self) -> tuple[Fact, ...]:
