@@ -44,9 +44,8 @@ def wrong_then_right(
     return host.open("agent", "fake")
 
 
-def told(conversation: Conversation) -> ToolResult:
-    """What the model was told of the wrong one, after a turn in which all the others
-    worked."""
+def wrong_result(conversation: Conversation) -> ToolResult:
+    """Result of the wrong call, after a turn in which all others worked."""
     assert [message.role for message in conversation.history] == [
         *("user", "assistant", "tool", "assistant", "tool", "assistant")
     ]
@@ -64,10 +63,10 @@ def text_of(result: ToolResult) -> str:
     return part.text  # type: ignore[union-attr]  # a failure is a text
 
 
-def told_of(make_host: MakeHost, run: Callable[..., Any]) -> ToolResult:
+def wrong_result_of(make_host: MakeHost, run: Callable[..., Any]) -> ToolResult:
     conversation = wrong_then_right(make_host, run)
     assert conversation.say("hi").text == "done"
-    return told(conversation)
+    return wrong_result(conversation)
 
 
 def assert_failure(result: ToolResult) -> None:
@@ -110,7 +109,7 @@ class TestRaising:
         def run(*_: Any) -> Any:
             raise error
 
-        assert_failure(told_of(make_host, run))
+        assert_failure(wrong_result_of(make_host, run))
 
 
 class TestHanging:
@@ -128,7 +127,7 @@ class TestHanging:
         assert begun.wait(30)
         clock.advance(7)
         assert saying.result(60).text == "done"
-        assert "took longer than 7 seconds" in text_of(told(conversation))
+        assert "took longer than 7 seconds" in text_of(wrong_result(conversation))
         never.release()
 
     @pytest.mark.smoke
@@ -161,30 +160,30 @@ class TestHanging:
 
 class TestFlooding:
     def test_a_text_is_cut(self, make_host: MakeHost) -> None:
-        text = text_of(told_of(make_host, lambda *_: "x" * 100_000_000))
+        text = text_of(wrong_result_of(make_host, lambda *_: "x" * 100_000_000))
         assert text == "x" * MOST_TEXT + "\n(truncated: 99900000 more characters)"
 
     def test_a_generator_is_no_output(self, make_host: MakeHost) -> None:
         endless = itertools.repeat("x" * 1000)
-        assert "is not an output" in text_of(told_of(make_host, lambda *_: endless))
+        assert "is not an output" in text_of(wrong_result_of(make_host, lambda *_: endless))
 
     def test_reactions_are_bounded_by_their_size(self, make_host: MakeHost) -> None:
         few = [{"type": "message", "message": str(number)} for number in range(10_000)]
         conversation = wrong_then_right(make_host, lambda *_: ToolOutput("x", reactions=few))
         answer = conversation.say("hi")
         assert answer.data["reactions"][1:] == few
-        assert not told(conversation).error
+        assert not wrong_result(conversation).error
 
     def test_more_of_them_are_a_failure(self, make_host: MakeHost) -> None:
         most = [{"type": "message", "message": "x" * (MOST_DATA // 10_000)}] * 10_000
         conversation = wrong_then_right(make_host, lambda *_: ToolOutput("x", reactions=most))
         answer = conversation.say("hi")
         assert answer.data["reactions"] == [{"type": "message", "message": "done"}]
-        assert "its reactions and its context have" in text_of(told(conversation))
+        assert "its reactions and its context have" in text_of(wrong_result(conversation))
 
     def test_pictures_are_left_out(self, make_host: MakeHost) -> None:
         giant = Image(bytes(MOST_IMAGES + 1), "image/png")
-        result = told_of(make_host, lambda *_: [giant] * 3)
+        result = wrong_result_of(make_host, lambda *_: [giant] * 3)
         assert [getattr(part, "text", "")[:9] for part in result.content] == ["(an image"] * 3
 
 
@@ -230,12 +229,12 @@ class TestGarbage:
         ids=range(16),
     )
     def test_it_is_told(self, make_host: MakeHost, make: Callable[[], Any]) -> None:
-        assert_failure(told_of(make_host, lambda *_: make()))
+        assert_failure(wrong_result_of(make_host, lambda *_: make()))
 
     @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\x00\x1b[2J\u202e"])
     def test_odd_characters_harm_nobody(self, make_host: MakeHost, text: str) -> None:
         """Half of a surrogate pair is in no text that services take: the turn would fail."""
-        text_of(told_of(make_host, lambda *_: text)).encode()  # it can be sent
+        text_of(wrong_result_of(make_host, lambda *_: text)).encode()  # it can be sent
 
 
 class _Stuck:

@@ -121,8 +121,8 @@ async def test_cancelling_the_task_cancels_the_turn(make_host: MakeHost, streame
         assert conversation.history == ()
 
 
-class Crowd(Provider):
-    """Answers nobody until so many ask at once, or until they are cancelled."""
+class Barrier(Provider):
+    """Model that answers when `size` calls are waiting, or when they are cancelled."""
 
     serves = {"plain": DialectEndpoint(unsupported={"stream"})}
 
@@ -137,10 +137,10 @@ class Crowd(Provider):
     stream = send
 
 
-class Stage:
-    """A feature that stops in a function until it is told to go on; made where a loop runs.
+class BlockingFeature:
+    """Feature that blocks in a function until `go_on` is set; created inside the event loop.
 
-    all_there   set as soon as so many turns have got there
+    all_there   set when `size` turns are blocked
     """
 
     def __init__(self, size: int = 1) -> None:
@@ -175,7 +175,7 @@ async def no_free_thread() -> AsyncIterator[None]:
 
 async def test_any_number_of_turns_is_taken_at_once(make_host: MakeHost) -> None:
     size = 50
-    crowd = ProviderType("crowd", NoSettings, lambda *_: Crowd(size))
+    crowd = ProviderType("crowd", NoSettings, lambda *_: Barrier(size))
 
     plugin = InlinePlugin(providers=[crowd])
     async with AsyncHost(make_host(crowd=plugin)) as host, no_free_thread():
@@ -185,7 +185,7 @@ async def test_any_number_of_turns_is_taken_at_once(make_host: MakeHost) -> None
 
 
 async def test_ending_a_turn_takes_no_thread_that_others_wait_for(make_host: MakeHost) -> None:
-    stage = Stage(12)
+    stage = BlockingFeature(12)
     host = AsyncHost(make_host(stage=stage.plugin))
     async with no_free_thread():
         conversations = [await host.open("stage") for _ in range(12)]
@@ -203,7 +203,7 @@ async def test_ending_a_turn_takes_no_thread_that_others_wait_for(make_host: Mak
 
 
 async def test_cancelling_who_was_refused_leaves_the_turn_alone(make_host: MakeHost) -> None:
-    stage = Stage()
+    stage = BlockingFeature()
     async with AsyncHost(make_host(stage=stage.plugin)) as host:
         conversation = await host.open("stage")
         first = asyncio.create_task(conversation.say("x"))

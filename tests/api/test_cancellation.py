@@ -127,7 +127,7 @@ def fail() -> None:
 
 
 def test_failing_callback_does_not_stop_others(caplog: pytest.LogCaptureFixture) -> None:
-    """It may be a plugin's, and whoever cancels is not to blame."""
+    """The callback may belong to a plugin; its error must not reach the caller of `cancel`."""
     parent = Cancellation()
     child, woken = Cancellation(parent), list[str]()
     for cancellation in (parent, child):

@@ -113,8 +113,8 @@ def test_all_who_wait_get_the_same(clock: ManualClock) -> None:
     assert source.asked == 1
 
 
-class Looked(Cancellation):
-    """Knows that who is bounded by it has looked, and goes on to wait."""
+class CheckedToken(Cancellation):
+    """Cancel token with an event that is set when it is first checked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ def test_concurrent_callers_get_the_same_error(clock: ManualClock) -> None:
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(shown, token)
         assert source.entered.acquire(timeout=30)
-        others = [Looked() for _ in range(3)]
+        others = [CheckedToken() for _ in range(3)]
         asked = [pool.submit(shown, token, each) for each in others]
         for each in others:
             assert each.checked.wait(30)
@@ -152,7 +152,7 @@ def test_a_call_that_is_cancelled_ends_alone(clock: ManualClock, first: bool) ->
     source = Source()
     source.held.clear()
     token = CachedToken(source, clock)
-    getting, waiting = Cancellation(), Looked()
+    getting, waiting = Cancellation(), CheckedToken()
     with ThreadPoolExecutor(2) as pool:
         got = pool.submit(shown, token, getting)
         assert source.entered.acquire(timeout=30)

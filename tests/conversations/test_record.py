@@ -1,4 +1,4 @@
-"""The record: what it holds, its JSON form, and what it comes to."""
+"""The event log: entries, JSON form, and the resulting history."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A server in a separate process: `python serving_process.py DRAIN`. `/stream/input` streams until
-the process has input, `/stream/on` until it is ended, and reports the error; `/deaf` ignores its
+the process has input, `/stream/on` until it is ended, and reports the error; `/blocked` ignores its
 limits.
 """
 
@@ -66,7 +66,7 @@ def _pieces(request: RouteRequest) -> Iterator[bytes]:
         yield error.code.encode()
 
 
-def deaf(request: RouteRequest, host: Host) -> RouteResponse:
+def blocked(request: RouteRequest, host: Host) -> RouteResponse:
     """Ignore the limits."""
     time.sleep(3600)
     return RouteResponse()
@@ -84,7 +84,7 @@ if __name__ == "__main__":
     threading.Thread(target=serving_process.wait_for_input, daemon=True).start()
     routes = [
         HttpRoute("GET", "/stream/{until}", f"{HERE}:stream"),
-        HttpRoute("GET", "/deaf", f"{HERE}:deaf"),
+        HttpRoute("GET", "/blocked", f"{HERE}:blocked"),
     ]
     plugin = InlinePlugin(http_routes=routes)
     with Host(config=Config(), discovery=StaticPlugins({"mine": plugin})) as host:

@@ -1,4 +1,4 @@
-"""A provider that nobody asks, and a cancellation that tells when somebody waits under it."""
+"""Test doubles: an unused provider, and a cancel token that reports waiting callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talking: an answer as it is written, stopped, asked for again, said otherwise."""
+"""The chat on the page: streaming, stop, regenerate, and edited messages."""
 
 from __future__ import annotations
 

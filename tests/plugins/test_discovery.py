@@ -165,7 +165,7 @@ def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
 
 
 def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) -> None:
-    """Not that of `sys.path`, and the loser is told who has it."""
+    """Not the order of `sys.path`; the error names the distribution that has the name."""
     good(site, "zeta", "alpha")
     [broken] = load(site).broken
     assert broken.found.name == "zeta"

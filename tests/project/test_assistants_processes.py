@@ -1,5 +1,5 @@
-"""Assistants served by processes that are killed amid their runs: others go on with them, and
-all ends, none twice."""
+"""Assistants of several server processes: runs of a killed process are continued by others,
+exactly once."""
 
 from __future__ import annotations
 

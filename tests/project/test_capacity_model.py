@@ -238,7 +238,7 @@ class TestThePlan:
 
     @pytest.mark.parametrize("kind", ["gateway", "turns"])
     def test_is_not_far_from_what_was_measured(self, kind: str) -> None:
-        """Of one machine, as docs/scaling.md tells."""
+        """For one machine, as described in docs/scaling.md."""
         costs = Costs.of(self.MEASURED)
         stored = (costs.turn_reads, costs.flush) if kind == "turns" else ()
         for load in self.MEASURED[kind]:

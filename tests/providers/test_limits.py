@@ -1,4 +1,4 @@
-"""How many calls are let through at once and who waits; when a service is left alone."""
+"""Concurrency limits, waiting callers, and circuit breakers."""
 
 from __future__ import annotations
 

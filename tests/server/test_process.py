@@ -92,13 +92,13 @@ def test_a_second_signal_ends_it_at_once() -> None:
 
 def test_blocked_request_does_not_delay_exit() -> None:
     with process(0.1) as (started, url), contextlib.ExitStack() as stack:
-        [client] = asking(url, "/deaf", stack)
+        [client] = asking(url, "/blocked", stack)
         assert requests.get(f"{url}/health", timeout=30).status_code == 200
         started.send_signal(signal.SIGTERM)
         assert b"503 " in heard(client)[:20]
         code, out, err = ended(started)
         assert (code, out) == (0, "closed\n")
-        assert "plugin mine has not returned from GET /deaf" in err
+        assert "plugin mine has not returned from GET /blocked" in err
 
 
 def test_the_command() -> None:

@@ -63,7 +63,7 @@ class TestRecord:
         assert (len(state.history), len(state.pending)) == (4, 3)
 
     def test_a_write_amid_a_read_is_a_conflict(self, store: Store, make_store: MakeStore) -> None:
-        """It is not known to who reads, and so must not be gone on from."""
+        """The reader has not seen the write and must not continue from it."""
         record = begin(store)
         other = make_store()
         theirs, _ = other.record(record.id, CODEC)

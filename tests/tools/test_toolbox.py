@@ -1,4 +1,4 @@
-"""Calls of tools: whatever goes wrong is an output that says so, and only that."""
+"""Tool calls: every failure becomes an error output."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def sent_back(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 @st.composite
 def rounds(draw: st.DrawFn) -> list[Message]:
-    """What the user says, and what is said and done until somebody else is to speak."""
+    """A message of the user, and the events until the next one."""
     messages = [Message("user", draw(TEXT))]
     for _ in range(draw(st.integers(0, 3))):
         ids = draw(st.lists(st.text(min_size=1, max_size=4), max_size=3, unique=True))

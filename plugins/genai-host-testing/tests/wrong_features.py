@@ -108,6 +108,6 @@ def a_feature_that_doubles_the_history(turn: api.Turn[Any]) -> api.FeatureSteps:
     roles={"main": "chat", "support": "chat"},
     optional_roles={"support"},
 )
-def a_feature_that_needs_what_is_optional(turn: api.Turn[Any]) -> api.FeatureSteps:
+def feature_requiring_optional_role(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion = yield from api.Prompt([turn.message], role="support")
     return api.Answer(completion.text)

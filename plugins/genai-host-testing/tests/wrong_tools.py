@@ -39,14 +39,14 @@ class Wrong(ToolSuite):
 
 
 @fail(Wrong)
-def a_tool_that_is_right(arguments: Mapping[str, Any], run: ToolContext) -> str:
+def correct_tool(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return arguments["word"].upper()  # type: ignore[no-any-return]  # its schema says so
 
 
 def _add(name: str, tests: str = "", samples: Any = Wrong.samples, **fields: Any) -> None:
     """Add the correct tool with another declaration."""
     more = {"context": fields.pop("context")} if "context" in fields else {}
-    add(Wrong, name, tests, plugin=_plugin(a_tool_that_is_right, **fields), samples=samples, **more)
+    add(Wrong, name, tests, plugin=_plugin(correct_tool, **fields), samples=samples, **more)
 
 
 _add(
@@ -115,12 +115,12 @@ add(
 
 
 @fail(Wrong, _SAMPLES + _WHOLE + _TAKEN + _CUT)
-def one_that_gives_no_output(arguments: Mapping[str, Any], run: ToolContext) -> Any:
+def tool_without_output(arguments: Mapping[str, Any], run: ToolContext) -> Any:
     return 7
 
 
 @fail(Wrong, _WHOLE)
-def one_that_floods(arguments: Mapping[str, Any], run: ToolContext) -> str:
+def tool_with_huge_output(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return "x" * 200_000
 
 
@@ -158,6 +158,6 @@ add(
     patience=0.2,
     departures={"test_output_is_within_limits": "it would wait for ever here"},
 )
-def one_that_does_not_listen(arguments: Mapping[str, Any], run: ToolContext) -> str:
+def tool_ignoring_cancellation(arguments: Mapping[str, Any], run: ToolContext) -> str:
     _NEVER.wait()
     return ""

@@ -1,4 +1,4 @@
-"""Programs that do not do as the protocol says: what a model is told, and that nobody hangs."""
+"""MCP servers that violate the protocol: errors for the model, and no call that hangs."""
 
 from __future__ import annotations
 

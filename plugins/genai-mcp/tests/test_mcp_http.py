@@ -1,4 +1,4 @@
-"""Services over HTTP that do not do as the protocol says."""
+"""MCP servers over HTTP that violate the protocol."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
 
 
 def test_it_can_be_told_to_be_silent(host: Host) -> None:
-    """tests/server/test_faults_behind.py shows that it says that it goes on otherwise."""
+    """tests/server/test_faults_behind.py covers the default, which sends comments."""
     said = b""
     with servers.served(host, silence=0) as server, requests.Session() as client:
         path = f"{server.url}/api/v1/conversations"

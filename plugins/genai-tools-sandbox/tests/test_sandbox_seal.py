@@ -210,7 +210,7 @@ def test_the_process_is_bounded_by_the_system(process: Process) -> None:
 
 
 def test_nothing_is_left_of_it_where_the_host_is_the_first_process(folder: Path) -> None:
-    """As in a container: what loses its parent comes to the host, and nobody waits for it."""
+    """As in a container: the host becomes the parent of orphaned processes and must reap them."""
     code = (
         "import ctypes, sys\nfrom pathlib import Path\n"
         "from genai_host.api import Cancellation\n"

@@ -31,7 +31,7 @@ class _Made:
 
 
 class _Waiting(Cancellation):
-    """Limits that tell once they are looked at again: by who waits, and nobody else."""
+    """Cancel token with an event for its second check, which only a waiting caller makes."""
 
     def __init__(self) -> None:
         super().__init__()

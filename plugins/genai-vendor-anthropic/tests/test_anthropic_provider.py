@@ -1,4 +1,4 @@
-"""The provider `anthropic`, over sockets: what it is sent, what becomes of what it says."""
+"""The provider `anthropic` over sockets: requests and replies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The provider `bedrock`, over sockets: what it is sent, by whose credentials, and what becomes
-of what it says."""
+"""The provider `bedrock` over sockets: requests, credentials and replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provider `gemini`, over sockets: what it is sent, what becomes of what it says."""
+"""The provider `gemini` over sockets: requests and replies."""
 
 from __future__ import annotations
 

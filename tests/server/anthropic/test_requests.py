@@ -1,4 +1,4 @@
-"""Our Anthropic API: what it refuses, what it heeds of a request."""
+"""The Anthropic API: refused and supported fields of requests."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class TestThoughts:
 
 class TestErrors:
     def test_on_the_way(self, api: Api) -> None:
-        """The last event tells of it, and none that the message has stopped."""
+        """The last event is the error; no `message_stop` is sent."""
         api.fake.answer = lambda heard: "no JSON at all"
         form = {"type": "json_schema", "schema": {"type": "object"}}
         reply = api.sent(stream=True, output_config={"format": form})
