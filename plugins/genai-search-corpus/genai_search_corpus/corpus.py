@@ -84,8 +84,9 @@ class Corpus:
                 with self._index.opened() as session:
                     _update(session, root, check)
                     self._embed(session, check, until=time.monotonic() + PATIENCE)
-                    ids = self._ranked(session, query, check)[:most]
-                    found = session.passages(ids)
+                    with session.reading():
+                        ids = self._ranked(session, query, check)[:most]
+                        found = session.passages(ids)
                 break
             except Exception as error:
                 if is_last or not self._index.remove_if_damaged(error):

@@ -13,8 +13,8 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -192,9 +192,12 @@ class OpenIndex:
         return all_of_them, embedded
 
     def put(self, file: CorpusFile, passages: Sequence[Passage], left_out: str = "") -> None:
-        """Write or replace a document."""
+        """Write or replace a document, unless another process has done so meanwhile."""
         run = self._connection.execute
-        with self._writing():
+        with self._transaction("IMMEDIATE"):
+            same = "SELECT 1 FROM files WHERE path = ? AND size = ? AND modified = ?"
+            if list(run(same, (_kept(file.path), file.size, file.modified))):
+                return
             self._delete(file.path)
             run(
                 "INSERT INTO files (path, size, modified, left_out) VALUES (?, ?, ?, ?)",
@@ -213,7 +216,7 @@ class OpenIndex:
                 )
 
     def remove(self, path: str) -> None:
-        with self._writing():
+        with self._transaction("IMMEDIATE"):
             self._delete(path)
 
     def without_vector(self, most: int) -> list[tuple[int, str]]:
@@ -227,7 +230,7 @@ class OpenIndex:
 
     def put_vector(self, id: int, vector: bytes) -> None:
         """Store a vector, unless the passage no longer exists or already has one."""
-        with self._writing():
+        with self._transaction("IMMEDIATE"):
             rows = list(
                 self._connection.execute(
                     "UPDATE passages SET is_embedded = 1 WHERE id = ? AND NOT is_embedded "
@@ -277,10 +280,15 @@ class OpenIndex:
                 found[id] = PassageMatch(id, _named(path), title, text)
         return list(found.values())
 
+    def reading(self) -> AbstractContextManager[None]:
+        """A context in which all reads see the same state."""
+        return self._transaction("DEFERRED")
+
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Hold the write lock from the start, because upgrading a read lock can fail."""
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
+        """An immediate one has the write lock from the start, since upgrading a read lock can
+        fail."""
+        self._connection.execute(f"BEGIN {kind}")
         try:
             yield
         except BaseException:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from genai_search_corpus import Settings, corpus as module, documents
@@ -191,6 +192,23 @@ def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     assert found == ["codes.txt"] * 4
     state = Corpus(Settings(str(folder), str(index))).make(nothing, lambda state: None)
     assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
+
+
+def test_a_search_finds_what_another_process_indexes_again(
+    corpus: Corpus, folder: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranked = Corpus._ranked
+
+    def after_another(*given: Any) -> list[int]:
+        found = ranked(*given)
+        with monkeypatch.context() as patch, Index(str(index)).opened() as other:
+            # it has listed the files before they were indexed
+            patch.setattr(other, "files", dict)
+            module._update(other, str(folder), nothing)
+        return found
+
+    monkeypatch.setattr(Corpus, "_ranked", after_another)
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
 
 def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) -> None:
