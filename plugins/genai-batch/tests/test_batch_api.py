@@ -189,6 +189,8 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
     assert batch["request_counts"] == {"total": 17, "completed": 2, "failed": 15}
     (refused,) = [line for line in errors if line["custom_id"] == "model"]
     assert refused["response"]["body"]["error"]["code"] == "model_not_found"
+    lines = [each["error"]["message"][:7] for each in errors if each["custom_id"] is None]
+    assert lines == [f"line {number}:"[:7] for number in (1, 2, 3, 4, 6, 7, 9)]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
             custom_id = _custom_id(given, ids)
             yield _row(number, custom_id, given, url)
         except _RowError as error:
-            yield Row(number, custom_id, code=error.code, message=error.message)
+            # the line identifies a row without an id of its own
+            message = error.message if custom_id else f"line {number}: {error.message}"
+            yield Row(number, custom_id, code=error.code, message=message)
 
 
 def _object_in(line: bytes) -> JsonReader:
@@ -100,7 +102,7 @@ def _custom_id(given: JsonReader, ids: set[str]) -> str:
     if not isinstance(value, str) or not value:
         raise _RowError("missing_required_parameter", "custom_id must be a string")
     if value in ids:
-        raise _RowError("duplicate_custom_id", "another row has the same custom_id")
+        raise _RowError("duplicate_custom_id", "an earlier row has the same custom_id")
     ids.add(value)
     return value
 
