@@ -69,9 +69,9 @@ def split_key(key: str) -> tuple[str, ...]:
         "providers.NAME.SETTING",
     ]
     near = [each for each in known_keys() if each.startswith(f"{table}.")]
-    outer = ".".join(key.split(".")[:2])
-    if outer not in near and outer in [f"{table}.{each}" for each in names_in(table)]:
-        hint = "set it in the file, whose path is shown by: genai-host config path"
+    name = rest[0].partition(".")[0] if rest else ""
+    if name in names_in(table) and f"{table}.{name}" not in near:
+        hint = "edit the configuration file; show its path: genai-host config path"
     elif near:
         hint = hint_for(key, near)
     else:

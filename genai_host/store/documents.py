@@ -10,6 +10,7 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Integer,
+    Row,
     Select,
     Text,
     and_,
@@ -108,12 +109,7 @@ class Documents:
 
     def get(self, id: str) -> Document:
         """Read a document. Raises `NotFound`."""
-        if _is_id(id):
-            with self._database.reading() as connection:
-                row = connection.execute(self._statements.get, self._this(id)).one_or_none()
-            if row is not None:
-                return _document(row)
-        raise self._not_found(id)
+        return _document(self._row(self._statements.get, id))
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
         """As `DocumentCollection.put`."""
@@ -182,7 +178,7 @@ class Documents:
         """As `DocumentCollection.list`."""
         values: dict[str, Any] = dict(self._mine)
         if after is not None:
-            values["last"] = self._number(after)
+            (values["last"],) = self._row(self._statements.number, after)
         key = newest_first, after is not None
         if where:
             chosen = self._statements.list[key]
@@ -216,12 +212,12 @@ class Documents:
             else_=in_jsonb == cast(literal(write_json(wanted).decode(), Text), JSONB),
         )
 
-    def _number(self, id: str) -> int:
+    def _row(self, statement: Select[Any], id: str) -> Row[Any]:
         if _is_id(id):
             with self._database.reading() as connection:
-                found = connection.execute(self._statements.number, self._this(id)).scalar()
-            if found is not None:
-                return int(found)
+                row = connection.execute(statement, self._this(id)).one_or_none()
+            if row is not None:
+                return row
         raise self._not_found(id)
 
     def _this(self, id: str) -> dict[str, str]:

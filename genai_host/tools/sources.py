@@ -250,8 +250,10 @@ def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) 
 
 
 def warn_unknown(config: Config, sources: ContributionsByName[ToolSource | ToolSet[Any]]) -> None:
-    """Warn of tables in the configuration for unknown sets of tools, whose plugin may be missing.
-    No plugin is loaded: those with a `ToolSource` are already."""
+    """Log a warning for each table of the configuration that names an unknown set of tools.
+
+    It loads no plugin, because plugins with a `ToolSource` are loaded at the start.
+    """
     loaded = sources.loaded
     known = [name for name in sources if not isinstance(loaded.get(name), ToolSource)]
     there = ", ".join(known) or "none"

@@ -258,7 +258,7 @@ def _end(period: Period, now: datetime.datetime) -> datetime.datetime:
 
 def _exceeded(budget: Budget, now: datetime.datetime) -> BudgetExceeded:
     owner = "all users" if budget.user == EVERYBODY else budget.user
-    whose = f" of {owner}" if owner else ""
+    of_owner = f" of {owner}" if owner else ""
     period = "daily" if budget.period == "day" else "monthly"
     unit = "US dollars" if budget.unit == "dollars" else "tokens"
     renews = budget.renews.strftime("%Y-%m-%d %H:%M UTC")
@@ -268,7 +268,7 @@ def _exceeded(budget: Budget, now: datetime.datetime) -> BudgetExceeded:
         else (f"{budget.spent:.0f}", f"{budget.most:.0f}")
     )
     return BudgetExceeded(
-        f"the {period} budget{whose} is exhausted: {spent} of {most} {unit}; resets at {renews}",
+        f"the {period} budget{of_owner} is exhausted: {spent} of {most} {unit}; resets at {renews}",
         budget=budget.name,
         spent=budget.spent,
         most=budget.most,

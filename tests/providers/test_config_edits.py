@@ -215,10 +215,10 @@ class TestValues:
         [
             ("server.worker", "did you mean server.workers?"),
             ("server.workers.x", "did you mean server.workers?"),
-            ("server.token", "set it in the file, whose path is shown by: genai-host config path"),
-            ("budgets.user", "set it in the file, whose path is shown by: genai-host config path"),
+            ("server.token", "edit the configuration file; show its path: genai-host config path"),
+            ("budgets.user", "edit the configuration file; show its path: genai-host config path"),
             ("budgets.users.ada.day",
-             "set it in the file, whose path is shown by: genai-host config path"),
+             "edit the configuration file; show its path: genai-host config path"),
             ("srever.port", "did you mean server.port?"),
             ("unknown.key", f"tables: {', '.join(sorted(TABLES))}"),
         ],

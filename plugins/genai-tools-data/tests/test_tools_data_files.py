@@ -179,7 +179,7 @@ class TestReading:
         assert not call("files__read_file", path="a.md", lines=2**70).error
 
     @pytest.mark.parametrize(
-        ("content", "told"),
+        ("content", "expected"),
         [
             (b"", "x.txt is empty"),
             (b"\xef\xbb\xbfone", "\none"),
@@ -192,11 +192,13 @@ class TestReading:
             (b"\x01\x02\x03\x04" * 10, "x.txt is not text: text/plain, 40 bytes"),
         ],
     )
-    def test_any_content_is_read(self, call: Call, root: Path, content: bytes, told: str) -> None:
+    def test_any_content_is_read(
+        self, call: Call, root: Path, content: bytes, expected: str
+    ) -> None:
         (root / "x.txt").write_bytes(content)
         output = call("files__read_file", path="x.txt")
         assert not output.error
-        assert output.text.endswith(told)
+        assert output.text.endswith(expected)
 
     def test_pictures_are_named(self, call: Call, root: Path) -> None:
         (root / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00")

@@ -41,5 +41,5 @@ def pull_command(state: CommandState, quiet: bool) -> None:
         try:
             save_snapshot(file, Cancellation())
         except ServiceUnavailable as error:
-            click.echo(f"sessions start more slowly, as there is no snapshot: {error}", err=True)
+            click.echo(f"cannot create a snapshot; sessions start more slowly: {error}", err=True)
     click.echo(file)
