@@ -11,8 +11,10 @@ Replies are untrusted: messages are truncated, and unprintable characters are re
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -364,3 +366,34 @@ def with_server_setting(error: GenaiError) -> GenaiError:
         if option:
             error.hint = f"{error.hint}; on your own server, increase {option}"
     return error
+
+
+def retry_after_of(reply: ProviderReply, now: datetime) -> float | None:
+    """Seconds to wait as requested by the service: a number or a date (RFC 9110, 10.2.3), or
+    `retry-after-ms`. None if there is none.
+
+    Args:
+        reply: The reply.
+        now: The current time, with a time zone.
+    """
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    seconds = _number(headers.get("retry-after-ms", ""), 0.001)
+    if seconds is None:
+        value = headers.get("retry-after", "")
+        seconds = _number(value)
+        if seconds is None:
+            from email.utils import parsedate_to_datetime
+
+            try:
+                seconds = (parsedate_to_datetime(value) - now).total_seconds()
+            except (ValueError, TypeError):  # not a date, or one without an offset
+                return None
+    return max(seconds, 0.0)
+
+
+def _number(text: str, unit: float = 1.0) -> float | None:
+    try:
+        number = float(text) * unit
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

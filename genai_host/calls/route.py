@@ -10,7 +10,6 @@ no guard against plugins.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -40,7 +39,7 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.dropped import OfService
-from genai_host.api.error_replies import error_of_reply, explain_unreadable
+from genai_host.api.error_replies import error_of_reply, explain_unreadable, retry_after_of
 from genai_host.api.http_provider import HttpProvider
 from genai_host.api.models import EXTRA_BODY, merged_parameters
 from genai_host.api.stream_parsers import detect_parser
@@ -384,7 +383,7 @@ class Route:
             with self._watching("map_error"):
                 error = self._dialect.map_error(reply) or error_of_reply(reply)
         if isinstance(error, ProviderError) and error.retry_after is None:
-            error.retry_after = _retry_after(reply, self._clock)
+            error.retry_after = retry_after_of(reply, self._clock.now())
         raise error
 
     def _extract(self, call: Call, reply: ProviderReply) -> Any:
@@ -476,29 +475,3 @@ def _why(error: E, limits: Cancellation) -> E | GenaiError:
     """The error of the cancellation, which takes precedence over its consequences."""
     ended = ended_with(limits)
     return error if ended is None or type(error) is type(ended) else ended
-
-
-def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
-    """Seconds to wait as requested by the service: a number or a date (RFC 9110, 10.2.3), or
-    `retry-after-ms`."""
-    headers = {name.lower(): value for name, value in reply.headers.items()}
-    seconds = _number(headers.get("retry-after-ms", ""), 0.001)
-    if seconds is None:
-        value = headers.get("retry-after", "")
-        seconds = _number(value)
-        if seconds is None:
-            from email.utils import parsedate_to_datetime
-
-            try:
-                seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
-            except (ValueError, TypeError):  # not a date, or one without an offset
-                return None
-    return max(seconds, 0.0)
-
-
-def _number(text: str, unit: float = 1.0) -> float | None:
-    try:
-        number = float(text) * unit
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
