@@ -101,10 +101,12 @@ def called(
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = NO_USAGE
+    usage = report.partial_usage
     if isinstance(result, (Completion, Embeddings, Transcription)):
         usage = result.usage
-    cost = 0.0 if report.refused else result.cost if result is not None else None
+    cost = report.partial_cost if result is None else result.cost
+    if report.refused:
+        cost = 0.0
     code, status = ("", None) if error is None else (error.code, error.status)
     return Attempt(route, began, seconds, code, status, usage=usage, cost=cost)
 

@@ -199,11 +199,11 @@ class Route:
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
                 result = self._send(whole, attempt, report)
+                report.result = self._finished(call, result, started, attempt)
                 if is_streamed:
                     yield from _in_one_piece(result)
             else:
-                result = yield from self._stream(call, decoder, attempt, report)
-            report.result = self._finished(call, result, started, attempt)
+                yield from self._stream(call, decoder, attempt, report, started)
         return report.result
 
     def _keep(self, attempt: ProviderCall, raw: RawReplies, report: CallRecord) -> None:
@@ -231,8 +231,13 @@ class Route:
         return self._read(call, reply, attempt, report)
 
     def _stream(
-        self, call: Call, decoder: StreamDecoder[Any], attempt: ProviderCall, report: CallRecord
-    ) -> Generator[Delta, None, Any]:
+        self,
+        call: Call,
+        decoder: StreamDecoder[Any],
+        attempt: ProviderCall,
+        report: CallRecord,
+        started: float,
+    ) -> Generator[Delta, None, None]:
         request = self._request(call, report)
         attempt.watch.expect_first()
         report.sent = self._clock.monotonic()
@@ -242,8 +247,9 @@ class Route:
             attempt.collect(events.body)
             attempt.limits.check()
             result = self._read(call, events, attempt, report)
+            report.result = self._finished(call, result, started, attempt)
             yield from _in_one_piece(result)
-            return result
+            return
         streamed = StreamedChunks()
         with (
             attempt.limits.on_cancel(partial(self._close_soon, events, attempt)),
@@ -257,8 +263,12 @@ class Route:
                     yield first
                     break
                 yield from pieces
+            except GeneratorExit:
+                self._charge(call, streamed.usage(request, decoder), attempt, report)
+                raise
             except Exception as error:  # noqa: BLE001 - errors after the end are irrelevant
                 if not decoder.done:
+                    self._charge(call, streamed.usage(request, decoder), attempt, report)
                     raise _with_partial_text(error, decoder, attempt) from error.__cause__
             finally:
                 with self._watching("close", attempt, limited=False):
@@ -267,8 +277,14 @@ class Route:
             attempt.limits.check()
         with self._watching("finish"):
             result = _with_distinct_calls(decoder.finish())
+        report.result = self._finished(call, result, started, attempt)
         yield from streamed.rest(result)
-        return result
+
+    def _charge(self, call: Call, usage: Usage, attempt: ProviderCall, report: CallRecord) -> None:
+        """Note the usage of a stream that is not read to its end, for which services charge."""
+        if usage.total:
+            report.partial_usage = usage
+            report.partial_cost = self._cost(call, usage, report.first or 0.0, attempt.provider)
 
     def _close_soon(self, events: ReplyStream, attempt: ProviderCall) -> None:
         """Close a stream in another thread, since its provider could block the thread that
@@ -405,7 +421,8 @@ class Route:
             return evolve(result, route=self.info, seconds=seconds)
         if not isinstance(result, (Completion, Embeddings, ModerationResult, Transcription)):
             raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
-        cost = self._cost(call, result, seconds, attempt.provider)
+        usage = None if isinstance(result, ModerationResult) else result.usage
+        cost = self._cost(call, usage, seconds, attempt.provider)
         if type(result) is not Completion:
             return evolve(result, route=self.info, seconds=seconds, cost=cost)
         return Completion(  # `evolve` takes three times as long
@@ -422,11 +439,7 @@ class Route:
         )
 
     def _cost(
-        self,
-        call: Call,
-        result: Completion | Embeddings | ModerationResult | Transcription,
-        seconds: float,
-        provider: Provider,
+        self, call: Call, usage: Usage | None, seconds: float, provider: Provider
     ) -> float | None:
         """Cost in US dollars, at the price when the call started."""
         if self._prices is None:
@@ -434,7 +447,6 @@ class Route:
         for names in (call.parameters, call.parameters.get(EXTRA_BODY, ())):
             if not self._dialect.price_parameters.isdisjoint(names):
                 return None
-        usage = None if isinstance(result, ModerationResult) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
         name = self.candidate.model.name
         # the price list is imported with the first call, and a plugin names the provider in it

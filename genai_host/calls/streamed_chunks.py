@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Completion, Delta, ReplyStream, StreamDecoder, ToolCall
+from genai_host.api import (
+    Completion,
+    Delta,
+    ProviderRequest,
+    ReplyStream,
+    StreamDecoder,
+    ToolCall,
+    Usage,
+)
 from genai_host.api.json_text import write_json
+from genai_host.api.messages import NO_USAGE
 from genai_host.api.tool_calls import DistinctCalls
 from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 
+_TOKEN = 4  # characters, or bytes of UTF-8
+_DATA = re.compile(rb"[\w+/=-]{1024,}")  # Base64
 _GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
@@ -23,6 +36,21 @@ class StreamedChunks:
     def __init__(self) -> None:
         self._has_text = False
         self._calls = DistinctCalls()
+        self._chunks = 0
+        self._characters = 0
+
+    def usage(self, request: ProviderRequest, decoder: StreamDecoder[Any]) -> Usage:
+        """Usage of the answer as far as it has been passed on. Services report it at the end;
+        before, it is estimated from the text, without images and other files."""
+        if not self._chunks:
+            return NO_USAGE
+        if decoder.done:
+            with suppress(Exception):
+                usage: Usage = decoder.finish().usage
+                return usage
+        text = _DATA.sub(b"", request.data())
+        # services send at least one token with each chunk
+        return Usage(len(text) // _TOKEN, max(self._chunks, self._characters // _TOKEN))
 
     def decoded(
         self,
@@ -79,8 +107,12 @@ class StreamedChunks:
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""
+        self._chunks += 1
         if piece.text:
             self._has_text = True
+            self._characters += len(piece.text)
+        if piece.reasoning:
+            self._characters += len(piece.reasoning)
         if piece.tool_call is None:
             return piece
         return evolve(piece, tool_call=self._calls.add(piece.tool_call))

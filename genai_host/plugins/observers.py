@@ -32,8 +32,10 @@ from genai_host.api import (
     ToolOutput,
     Transcription,
     Turn,
+    Usage,
     hookimpl,
 )
+from genai_host.api.messages import NO_USAGE
 from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.watchdog import Watchdog
@@ -53,6 +55,8 @@ class CallRecord:
         first: Seconds until the first chunk of the answer; None if it was not streamed.
         refused: Whether the service refused the request, which is not charged.
         result: Result of the call.
+        partial_usage: Tokens of an answer that was cut off, as estimated.
+        partial_cost: Its cost in US dollars; None if it is unknown.
         raw_reply: File with the unmodified reply; empty if it is not saved.
     """
 
@@ -61,6 +65,8 @@ class CallRecord:
     first: float | None = None
     refused: bool = False
     result: Completion | Embeddings | ModerationResult | TokenCount | Transcription | None = None
+    partial_usage: Usage = NO_USAGE
+    partial_cost: float | None = None
     raw_reply: str = ""
 
     def __init__(self, parent: str = "") -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -256,6 +258,22 @@ def test_calls_of_no_conversation_are_on_it_as_well(sold: Sold) -> None:
 
     ask()
     ask()
+    with pytest.raises(BudgetExceeded):
+        ask()
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_stream_that_is_not_read_to_its_end_is_charged(sold: Sold, chunks: int) -> None:
+    host = sold(EACH._replace(total=BudgetConfig(day_tokens=1000)))
+
+    def ask() -> None:
+        stream = host.prompt(Prompt([Message("user", "one two three")]), provider="sold")
+        with closing(stream):
+            assert len(list(islice(stream, chunks))) == chunks
+
+    ask()
+    ask()
+    assert host.budgets.states()[0].spent >= 2 * (chunks + len("one two three") // 4)
     with pytest.raises(BudgetExceeded):
         ask()
 
