@@ -64,7 +64,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 _log = logging.getLogger(__name__)
 
 _METHODS = get_args(Method)
-_PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+_PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+(:path)?\}))+")
 
 _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (ValidationError, 400),
@@ -100,8 +100,12 @@ def http_status(error: GenaiError) -> int:
 def _is_path(value: Any) -> bool:
     if not isinstance(value, str) or not _PATH.fullmatch(value):
         return False
-    names = re.findall(r"\{[a-z_]+\}", value)
-    return len(names) == len(set(names)) and not {".", ".."} & set(value.split("/"))
+    names = re.findall(r"\{([a-z_]+)", value)
+    return (
+        len(names) == len(set(names))
+        and value.count(":path}") <= 1
+        and not {".", ".."} & set(value.split("/"))
+    )
 
 
 @frozen
@@ -263,8 +267,9 @@ class HttpRoute:
 
     Attributes:
         method: GET, POST, PUT, PATCH or DELETE.
-        path: For example `/api/shop/orders/{id}`; `{name}` matches one segment. If several paths
-            match, the one with more literal segments wins.
+        path: For example `/api/shop/orders/{id}`; `{name}` matches one segment, and `{name:path}`,
+            at most once, one or more. If several paths match, the one with more literal segments
+            wins.
         load: Handler, `package.module:name`, imported on first use: a function of a `RouteRequest`
             and a `HostServices` that returns a `RouteResponse`. For state between requests, use
             `package.module:Class.method`: one object is created with the host for all routes of the
@@ -297,7 +302,7 @@ class HttpRoute:
     @key.default
     def _key(self) -> str:
         # validators run after this
-        return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', str(self.path))}"
+        return f"{self.method} {re.sub(r'{[a-z_]+', '{', str(self.path))}"
 
 
 def _is_pattern(value: Any) -> bool:

@@ -50,7 +50,6 @@ from genai_host.serving.models import (
     Capabilities as Capabilities,
     ServedModel as ServedModel,
     capabilities as capabilities,
-    name_in as name_in,
     replaced_kinds as replaced_kinds,
     served_model as served_model,
     served_models as served_models,

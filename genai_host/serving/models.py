@@ -165,13 +165,6 @@ def _of_route(name: str, route: Candidate) -> ServedModel:
     return ServedModel(name, route.provider, route.operation, route.window, route.capabilities)
 
 
-def name_in(parameters: Mapping[str, str]) -> str:
-    """The model name in a path, which may contain slashes."""
-    return "/".join(
-        parameters[each] for each in ("provider", "owner", "model") if each in parameters
-    )
-
-
 def served_model(host: Host, name: str) -> ServedModel:
     """A model by its name, also if it is not listed, for example `provider/id`.
 
@@ -194,10 +187,7 @@ _HERE = "genai_host.serving.models"
 
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", "/v1/models", f"{_HERE}:listed"),
-    *(
-        HttpRoute("GET", f"/v1/models/{named}", f"{_HERE}:one")
-        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
-    ),
+    HttpRoute("GET", "/v1/models/{model:path}", f"{_HERE}:one"),  # names may contain slashes
 )
 
 

@@ -258,32 +258,53 @@ class _Pattern:
 
     Attributes:
         rank: Of the matching paths, the one with the highest rank is used: literal segments count
-            from the left.
+            from the left, and then parameters of one segment.
     """
 
     def __init__(self, route: HttpRoute) -> None:
         self.route = route
         self.segments = _segments(route.path)
-        self.rank = [not segment.startswith("{") for segment in self.segments]
+        self.rank = [_rank(segment) for segment in self.segments]
 
     @property
     def is_plain(self) -> bool:
         """Whether it has no parameters."""
-        return all(self.rank)
+        return all(each == _LITERAL for each in self.rank)
+
+    @property
+    def long(self) -> int:
+        """Index of the parameter of several segments; -1 if there is none."""
+        return self.rank.index(_LONG) if _LONG in self.rank else -1
 
     def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
         """Values of the parameters; None if the path does not match.
 
         Args:
-            segments: Segments of the path, percent-decoded, of the same number.
+            segments: Segments of the path, percent-decoded.
         """
+        further = len(segments) - len(self.segments)
+        if further < 0 or (further and not all(segments)):
+            return None
+        if further:
+            end = self.long + further + 1
+            joined = "/".join(segments[self.long : end])
+            segments = [*segments[: self.long], joined, *segments[end:]]
         parameters = {}
         for mine, given in zip(self.segments, segments, strict=True):
             if mine.startswith("{") and given:
-                parameters[mine[1:-1]] = given
+                parameters[mine[1:-1].removesuffix(":path")] = given
             elif mine != given:
                 return None
         return parameters
+
+
+_LONG, _SHORT, _LITERAL = range(3)
+
+
+def _rank(segment: str) -> int:
+    if not segment.startswith("{"):
+        return _LITERAL
+    return _LONG if segment.endswith(":path}") else _SHORT
 
 
 class _Patterns:
@@ -292,9 +313,12 @@ class _Patterns:
     def __init__(self, routes: Iterable[HttpRoute]) -> None:
         self._plain: dict[tuple[str, ...], list[_Pattern]] = {}
         self._named: dict[int, list[_Pattern]] = {}
+        self._long: list[_Pattern] = []
         for pattern in map(_Pattern, routes):
             if pattern.is_plain:
                 self._plain.setdefault(tuple(pattern.segments), []).append(pattern)
+            elif _LONG in pattern.rank:
+                self._long.append(pattern)
             else:
                 self._named.setdefault(len(pattern.segments), []).append(pattern)
 
@@ -309,7 +333,7 @@ class _Patterns:
         nothing: Mapping[str, str] = {}
         return [(pattern, nothing) for pattern in self._plain.get(tuple(segments), ())] + [
             (pattern, parameters)
-            for pattern in self._named.get(len(segments), ())
+            for pattern in (*self._named.get(len(segments), ()), *self._long)
             if (parameters := pattern.match(segments)) is not None
         ]
 

@@ -282,7 +282,22 @@ def test_each_error_has_its_status(
 
 @pytest.mark.parametrize(
     "path",
-    ["", "x", "//", "/a/", "/a//b", "/a b", "/a/..", "/./a", "/a?b", "/{A}", "/a/{b}/{b}", "/ä", 3],
+    [
+        "",
+        "x",
+        "//",
+        "/a/",
+        "/a//b",
+        "/a b",
+        "/a/..",
+        "/./a",
+        "/a?b",
+        "/{A}",
+        "/a/{b}/{b}",
+        "/a/{b:path}/{c:path}",
+        "/ä",
+        3,
+    ],
 )
 def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
     with pytest.raises(TypeError, match="path"):
@@ -308,6 +323,31 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
     else:
         assert len(plugins.broken) == 1
     assert "GET /ok" in plugins.registry.http_routes or second != "/ok"
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/s/a", {"name": "a"}),
+        ("/s/a/b%2Fc/d/e", {"name": "a/b/c/d/e"}),
+        ("/s/a/b/c/end", {"of": "a/b/c"}),
+        ("/s/a/end", {"of": "a"}),
+        ("/s/x/end", {"x": "end"}),
+        ("/s/a//b", None),
+        ("/s/", None),
+        ("/s", None),
+        ("/s/end", {"name": "end"}),
+    ],
+)
+def test_a_parameter_may_have_several_segments(
+    make_host: MakeHost, path: str, parameters: Any
+) -> None:
+    paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}")
+    plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
+    routes = HttpRoutes(make_host(shop=plugin))
+    reply = routes.answer(asked("GET", path))
+    found = json.loads(whole(reply)).get("parameters") if reply.status == 200 else None
+    assert found == parameters
 
 
 ALIASES = {"/other/v1": "/shop", "/other": "/shop", "/last": "/shop/last"}

@@ -57,13 +57,11 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 # a model name can have slashes, for example `provider/owner/id`, as they are or percent-encoded
 _ROUTES = (
     *(
-        HttpRoute("POST", f"{version}/models/{named}", f"{_HANDLERS}:call", max_body_size=_SIZE)
+        HttpRoute(
+            "POST", f"{version}/models/{{call:path}}", f"{_HANDLERS}:call", max_body_size=_SIZE
+        )
         for version in ("/v1", "/v1beta", "")  # some clients, such as litellm, send none
-        for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
     ),
     HttpRoute("GET", "/v1beta/models", f"{_HANDLERS}:listed"),
-    *(
-        HttpRoute("GET", f"/v1beta/models/{named}", f"{_HANDLERS}:one")
-        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
-    ),
+    HttpRoute("GET", "/v1beta/models/{model:path}", f"{_HANDLERS}:one"),
 )

@@ -132,7 +132,7 @@ _ROUTES = (
     *(
         HttpRoute(
             "POST",
-            f"/openai/deployments/{named}/{path}",
+            f"/openai/deployments/{{model:path}}/{path}",  # names may contain slashes
             f"{module}:{handler}",
             max_body_size=size,
         )
@@ -142,7 +142,5 @@ _ROUTES = (
             ("completions", _DEPLOYMENTS, "complete_prompt", _SIZE),
             ("embeddings", _DEPLOYMENTS, "embed", _SIZE),
         )
-        # a model name can have slashes, as they are or percent-encoded
-        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
     ),
 )

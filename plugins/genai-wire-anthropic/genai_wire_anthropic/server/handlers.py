@@ -28,7 +28,6 @@ from genai_host.serving import (
     count_tokens,
     fields_to_pass,
     is_empty,
-    name_in,
     named_sse_of,
     pass_through,
     served_model,
@@ -166,7 +165,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
     """Get one model by name. Raises `NotFound`."""
-    model = served_model(host, name_in(request.parameters))
+    model = served_model(host, request.parameters["model"])
     if model.operation != "chat":
         raise NotFound(f"{model.name} is not a chat model")
     return json_response(_wire(model))

@@ -61,13 +61,6 @@ from genai_wire_gemini.server.requests import (
 PREFIX = "models/"
 
 
-def model_named(parameters: Mapping[str, str]) -> str:
-    """Return the model name in the segments of a path, without the prefix `models/`."""
-    order = ("provider", "owner", "call", "model")
-    name = "/".join(parameters[each] for each in order if each in parameters)
-    return name.removeprefix(PREFIX)
-
-
 _MOST = 100
 """Maximum number of texts per request, as at Google's service."""
 
@@ -185,7 +178,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    model = served_model(host, model_named(request.parameters))
+    model = served_model(host, request.parameters["model"].removeprefix(PREFIX))
     if model.operation not in _METHODS_OF_MODELS:
         raise NotFound(f"{model.name} supports no method of this API")
     return json_response(_wire(model))
@@ -235,7 +228,7 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
         raise NotFound(
             f"unknown method {method!r} of models", hint=f"choose from {', '.join(_METHODS)}"
         )
-    return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
+    return _METHODS[method](name.removeprefix(PREFIX), request, host)
 
 
 def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:

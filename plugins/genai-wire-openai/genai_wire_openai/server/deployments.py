@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from genai_host import Host
 from genai_host.api import RouteRequest, RouteResponse
-from genai_host.serving import name_in, with_model
+from genai_host.serving import with_model
 from genai_wire_openai.server import completions, handlers
 
 
@@ -28,4 +28,4 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _of_deployment(request: RouteRequest) -> RouteRequest:
-    return with_model(request, name_in(request.parameters))
+    return with_model(request, request.parameters["model"])

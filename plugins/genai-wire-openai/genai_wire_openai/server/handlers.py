@@ -39,7 +39,6 @@ from genai_host.serving import (
     check_schema,
     fields_to_pass,
     is_empty,
-    name_in,
     pass_through,
     replaced_kinds,
     served_model,
@@ -427,7 +426,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
     """Get one model by name. Raises `NoRoute` if the model is unknown."""
-    return json_response(_wire(served_model(host, name_in(request.parameters))))
+    return json_response(_wire(served_model(host, request.parameters["model"])))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:

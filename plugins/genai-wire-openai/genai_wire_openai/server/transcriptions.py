@@ -12,7 +12,7 @@ from typing import Any
 from genai_host import Host
 from genai_host.api import EXTRA_BODY, File, RouteRequest, RouteResponse, json_response
 from genai_host.errors import ValidationError
-from genai_host.serving import capabilities, name_in
+from genai_host.serving import capabilities
 from genai_wire_openai.dialect.transcriptions import TEXT_FORMATS
 from genai_wire_openai.server.files import read_upload
 
@@ -25,7 +25,7 @@ def transcribe(request: RouteRequest, host: Host) -> RouteResponse:
     upload = read_upload(request)
     fields = {name: values for name, values in upload.lists.items() if values != [""]}
     named = fields.pop("model", [""])[-1]
-    model = name_in(request.parameters) if request.parameters else named
+    model = request.parameters.get("model", named)
     if not model:
         raise ValidationError("model is missing", path="$.model")
     if not upload.data:
