@@ -140,6 +140,7 @@ class _Decoder:
 
     def __init__(self, decoder: StreamDecoder[Completion]) -> None:
         self._decoder = decoder
+        self._result: Completion | None = None
 
     @property
     def done(self) -> bool:
@@ -147,12 +148,14 @@ class _Decoder:
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         first, *others = self._decoder.feed(event) or (Delta(),)
+        if self._decoder.done:
+            self._result = self._decoder.finish()  # an error is raised before the end is passed on
         fields = (first.text, first.reasoning, first.tool_call, first.opaque, first.extra)
         passed = PassedDelta(*fields, event)
         return [passed, *others]
 
     def finish(self) -> Completion:
-        return _passed(self._decoder.finish(), b"")
+        return _passed(self._result or self._decoder.finish(), b"")
 
 
 def _passed(result: Completion, body: bytes) -> Completion:

@@ -126,7 +126,8 @@ class RetryPolicy:
 
     Attributes:
         max_attempts: Maximum number of attempts per route.
-        max_total_attempts: Maximum number of attempts on all routes.
+        max_total_attempts: Maximum number of attempts on all routes. Retries leave one for each
+            further provider.
         min_backoff: Upper limit of the first random wait, in seconds; doubles with each attempt.
         max_backoff: Maximum of that limit, in seconds.
         retry_after: Longest wait in seconds that a service may request; beyond it, the call is not
@@ -269,6 +270,9 @@ class _Attempts:
             return None
         if self._calls_here >= self._patience.max_attempts:
             return None
+        others = {each.info.provider for each in self._others()}
+        if self._calls + len(others) >= self._patience.max_total_attempts:
+            return None  # each provider gets an attempt
         asked = error.retry_after if isinstance(error, ProviderError) else None
         if asked is not None:
             return asked if asked <= self._patience.retry_after else None

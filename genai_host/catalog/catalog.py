@@ -244,7 +244,13 @@ class Catalog:
         ]
         if not read.model.dialects:  # it is assumed to be a model for the operation
             found = [each for each in found if each.operation == operation]
-        return sorted(found, key=lambda each: (self.defaults.rank(each.provider), not each.runs))
+        return sorted(found, key=self._order)
+
+    def _order(self, candidate: Candidate) -> tuple[int, bool, bool]:
+        """Sort key: preferred providers first, then configured ones before automatic ones."""
+        served = self.served.get(candidate.provider)
+        is_configured = served is not None and served.configured
+        return self.defaults.rank(candidate.provider), not candidate.runs, not is_configured
 
     def _for_operation(self, candidate: Candidate, operation: Operation) -> Candidate:
         """The candidate for an operation. Another dialect may have it for a model for chat."""

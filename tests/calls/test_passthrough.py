@@ -104,6 +104,7 @@ def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:
 def test_each_event_is_in_one_chunk(dialect: Any) -> None:
     through = PassThrough(dialect, REQUEST)
     inner = dialect.decoder.return_value
+    inner.done = False
     decoder = through.decoder(CALL)
     assert decoder is not None
     event = StreamEvent(b"1")
@@ -120,5 +121,11 @@ def test_each_event_is_in_one_chunk(dialect: Any) -> None:
     found = decoder.finish()
     assert isinstance(found, PassedCompletion)
     assert (found.body, found.message) == (b"", RESULT.message)
+    inner.finish.side_effect = error = BadRequest("there is no answer")
+    decoder = through.decoder(CALL)
+    assert decoder is not None
+    with pytest.raises(BadRequest) as raised:
+        decoder.feed(event)  # an end without an answer is not passed on
+    assert raised.value is error
     dialect.decoder.return_value = None
     assert through.decoder(CALL) is None

@@ -100,8 +100,8 @@ class TestHowOften:
             pytest.param(
                 "abc",
                 {each: [ServiceUnavailable(each)] for each in "abc"},
-                ServiceUnavailable("b"),
-                "aaabbb",
+                ServiceUnavailable("c"),
+                "aaabbc",
                 id="six calls in all, and the last error is told",
             ),
             pytest.param(
@@ -155,6 +155,14 @@ class TestHowOften:
             "m@a failed (2): retrying in 0.0 s",
             "m@a failed (3): trying m@b",
         ]
+
+    def test_each_provider_gets_an_attempt(self) -> None:
+        service = Service(a=[DOWN], b=[DOWN], c=["yes"])
+        assert attempt(service, "a", "b", "c") == "yes"
+        assert service.calls == ["a", "a", "a", "b", "b", "c"]
+        service = Service(**{each: [DOWN] for each in "abcde"}, f=["yes"])
+        assert attempt(service, *"abcdef") == "yes"
+        assert service.calls == [*"abcdef"]
 
     def test_a_refused_key_leads_on_to_another_provider_if_that_is_asked_for(self) -> None:
         service = Service(a=[AuthenticationFailed("no")], b=["yes"])
