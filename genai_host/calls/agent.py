@@ -166,6 +166,7 @@ class Agent:
                 act,
                 trace,
                 self._middleware,
+                self._parameters_of(prompt),
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -208,7 +209,9 @@ class Agent:
                 stream=request.stream,
             )
 
-        completion: Completion = yield from self._stream(routes, make_call, cancellation)
+        completion: Completion = yield from self._stream(
+            routes, make_call, cancellation, parameters=request.fields
+        )
         return completion
 
     def complete(
@@ -275,13 +278,17 @@ class Agent:
         make_call: Callable[[Route], Call],
         cancellation: Cancellation,
         trace: StepTrace | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> Generator[Delta | RetryWait, None, Any]:
         """Make a call at one of the routes: yield the chunks of the result, then return it."""
 
         def act(route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
             return route.stream(make_call(route), cancellation, report)
 
-        attempts = self._with_retries().stream(routes, cancellation, act, trace, self._middleware)
+        given = self.parameters if parameters is None else parameters
+        attempts = self._with_retries().stream(
+            routes, cancellation, act, trace, self._middleware, given
+        )
         return self._with_configuration_name((yield from attempts))
 
     def _routes_accepting_parameters(self, routes: Sequence[Route]) -> list[Route]:

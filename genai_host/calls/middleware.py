@@ -14,7 +14,7 @@ from genai_host.plugins.observers import CallRecord
 class CallMiddleware(Protocol):
     """Called before and after each attempt, from any thread."""
 
-    def enter(self, route: Route) -> None:
+    def enter(self, route: Route, report: CallRecord) -> None:
         """Before a call. Raises `GenaiError` to prevent the call."""
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
@@ -33,7 +33,7 @@ def _around(
     middleware: Sequence[CallMiddleware], route: Route, report: CallRecord
 ) -> Iterator[None]:
     for each in middleware:
-        each.enter(route)
+        each.enter(route, report)
     error: GenaiError | None = None
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ from genai_host.errors import (
     ProviderError,
     UnsupportedPart,
 )
-from genai_host.plugins.observers import CallRecord
+from genai_host.plugins.observers import NO_PARAMETERS, CallRecord
 from genai_host.util import concurrency
 
 _LEAST_REPORTED_WAIT = 1.0  # seconds; shorter waits are not reported
@@ -52,7 +52,7 @@ class Attempt:
         seconds: Duration.
         code: Code of the error; empty for a success.
         status: HTTP status of the reply, if there was one.
-        usage: Tokens used, if reported.
+        usage: Tokens used, as reported or estimated.
         cost: US dollars; None if unknown.
     """
 
@@ -101,10 +101,12 @@ def called(
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = report.partial_usage
+    usage = NO_USAGE
     if isinstance(result, (Completion, Embeddings, Transcription)):
         usage = result.usage
-    cost = report.partial_cost if result is None else result.cost
+    if not usage.total:
+        usage = report.estimated_usage
+    cost = report.estimated_cost if result is None else result.cost
     if report.refused:
         cost = 0.0
     code, status = ("", None) if error is None else (error.code, error.status)
@@ -167,6 +169,7 @@ class Retry:
         act: Callable[[Route, CallRecord], Generator[Delta, None, T]],
         trace: StepTrace | None = None,
         middleware: Sequence[CallMiddleware] = (),
+        parameters: Mapping[str, Any] = NO_PARAMETERS,
     ) -> Generator[Delta | RetryWait, None, T]:
         """Yield the chunks of the answer, and return the first result. After a chunk, there is no
         retry.
@@ -177,13 +180,14 @@ class Retry:
             act: Makes one attempt and fills in its record.
             trace: Collects failed attempts.
             middleware: Call middleware.
+            parameters: Parameters of the call, for the middleware.
 
         Raises:
             GenaiError: The error of the last attempt.
         """
         tries = _Attempts(routes, self._patience)
         while True:
-            report = CallRecord("" if trace is None else trace.parent)
+            report = CallRecord("" if trace is None else trace.parent, parameters)
             begun = False
             try:
                 with (

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,7 +25,6 @@ from genai_host.api import (
     Dialect,
     Embeddings,
     ModerationResult,
-    Provider,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
@@ -46,11 +44,12 @@ from genai_host.api.stream_parsers import detect_parser
 from genai_host.api.tool_calls import distinct_calls
 from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.passthrough import PassedRequest, PassThrough
+from genai_host.calls.pricing import CallPricing
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.redaction import redact, redacted_reply
-from genai_host.calls.streamed_chunks import StreamedChunks
+from genai_host.calls.streamed_chunks import StreamedChunks, estimated_usage
 from genai_host.catalog.join import Candidate
-from genai_host.catalog.prices import NoPrices, Prices, cost_of
+from genai_host.catalog.prices import Prices
 from genai_host.errors import (
     GenaiError,
     IncompleteReply,
@@ -59,18 +58,17 @@ from genai_host.errors import (
     ProviderError,
     ProviderTimeout,
 )
-from genai_host.plugins.observers import CallRecord, Observers
+from genai_host.plugins.observers import NO_PARAMETERS, CallRecord, Observers
 from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
-from genai_host.util import concurrency, waiting
+from genai_host.util import concurrency
 from genai_host.util.text import describe_exception
 
 E = TypeVar("E", bound=BaseException)
 _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
 """Statuses of a timeout, which do not say whether the work was done."""
-_NO_PRICES = NoPrices()
 
 
 class Route:
@@ -106,6 +104,7 @@ class Route:
         self._observers = observers
         self._clock = clock
         self._prices = prices
+        self._pricing = CallPricing(candidate, dialect.price_parameters, clock, prices)
         self._parameters = ParameterChecker(candidate, dialect.reserved, dialect.extensible)
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,17 +159,9 @@ class Route:
             and provider.framings is HttpProvider.framings
         )
 
-    def is_priced(self) -> bool:
+    def is_priced(self, parameters: Mapping[str, Any] = NO_PARAMETERS) -> bool:
         """Whether the cost of a call will be known, as far as can be determined before it."""
-        operation = self.candidate.operation
-        if operation == "count":
-            return True
-        has_answer = operation in ("chat", "complete", "transcribe")
-        usage = None if operation == "moderate" else Usage(1, int(has_answer))
-        provider = self._instances[self.info.provider].provider
-        id, name = provider.provider_model_id(self.candidate.id), self.candidate.model.name
-        prices = self._prices or _NO_PRICES
-        return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
+        return self._pricing.is_known(self._instances[self.info.provider].provider, parameters)
 
     def stream(
         self,
@@ -199,7 +190,7 @@ class Route:
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
                 result = self._send(whole, attempt, report)
-                report.result = self._finished(call, result, started, attempt)
+                report.result = self._finished(call, result, started, attempt, report)
                 if is_streamed:
                     yield from _in_one_piece(result)
             else:
@@ -228,7 +219,9 @@ class Route:
             reply = attempt.provider.send(request, attempt.limits)
         attempt.collect(reply.body)
         attempt.limits.check()
-        return self._read(call, reply, attempt, report)
+        result = self._read(call, reply, attempt, report)
+        report.estimated_usage = estimated_usage(request, result)
+        return result
 
     def _stream(
         self,
@@ -247,7 +240,8 @@ class Route:
             attempt.collect(events.body)
             attempt.limits.check()
             result = self._read(call, events, attempt, report)
-            report.result = self._finished(call, result, started, attempt)
+            report.estimated_usage = estimated_usage(request, result)
+            report.result = self._finished(call, result, started, attempt, report)
             yield from _in_one_piece(result)
             return
         streamed = StreamedChunks()
@@ -277,14 +271,18 @@ class Route:
             attempt.limits.check()
         with self._watching("finish"):
             result = _with_distinct_calls(decoder.finish())
-        report.result = self._finished(call, result, started, attempt)
+        report.estimated_usage = estimated_usage(request, result)
+        report.result = self._finished(call, result, started, attempt, report)
         yield from streamed.rest(result)
 
     def _charge(self, call: Call, usage: Usage, attempt: ProviderCall, report: CallRecord) -> None:
         """Note the usage of a stream that is not read to its end, for which services charge."""
         if usage.total:
-            report.partial_usage = usage
-            report.partial_cost = self._cost(call, usage, report.first or 0.0, attempt.provider)
+            seconds = report.first or 0.0
+            report.estimated_usage = usage
+            report.estimated_cost = self._pricing.listed(
+                attempt.provider, call.model_id, usage, seconds
+            )
 
     def _close_soon(self, events: ReplyStream, attempt: ProviderCall) -> None:
         """Close a stream in another thread, since its provider could block the thread that
@@ -415,14 +413,22 @@ class Route:
                 decoder.feed(event)
         return decoder.finish()
 
-    def _finished(self, call: Call, result: Any, started: float, attempt: ProviderCall) -> Any:
+    def _finished(
+        self, call: Call, result: Any, started: float, attempt: ProviderCall, report: CallRecord
+    ) -> Any:
         seconds = self._clock.monotonic() - started
         if isinstance(result, TokenCount):
             return evolve(result, route=self.info, seconds=seconds)
         if not isinstance(result, (Completion, Embeddings, ModerationResult, Transcription)):
             raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
         usage = None if isinstance(result, ModerationResult) else result.usage
-        cost = self._cost(call, usage, seconds, attempt.provider)
+        is_estimated = usage is not None and not usage.total and report.estimated_usage.total
+        if is_estimated:
+            usage = report.estimated_usage
+        listed = self._pricing.listed(attempt.provider, call.model_id, usage, seconds)
+        is_unsure = is_estimated or self._pricing.differs(call.parameters)
+        report.estimated_cost = listed
+        cost = None if is_unsure and listed else listed
         if type(result) is not Completion:
             return evolve(result, route=self.info, seconds=seconds, cost=cost)
         return Completion(  # `evolve` takes three times as long
@@ -437,20 +443,6 @@ class Route:
             result.raw_reply,
             extra=result.extra,
         )
-
-    def _cost(
-        self, call: Call, usage: Usage | None, seconds: float, provider: Provider
-    ) -> float | None:
-        """Cost in US dollars, at the price when the call started."""
-        if self._prices is None:
-            return None
-        for names in (call.parameters, call.parameters.get(EXTRA_BODY, ())):
-            if not self._dialect.price_parameters.isdisjoint(names):
-                return None
-        began = self._clock.now() - timedelta(seconds=seconds)
-        name = self.candidate.model.name
-        # the price list is imported with the first call, and a plugin names the provider in it
-        return waiting.call(cost_of, self._prices, provider, call.model_id, name, usage, began)
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:

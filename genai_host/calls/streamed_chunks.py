@@ -30,27 +30,39 @@ _DATA = re.compile(rb"[\w+/=-]{1024,}")  # Base64
 _GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
+def estimated_usage(request: ProviderRequest, result: Any) -> Usage:
+    """Usage of an answer for which the service reports none, from its text and that of the request,
+    without images and other files."""
+    if not isinstance(result, Completion) or result.usage.total:
+        return NO_USAGE
+    sizes = [len(result.text), *(len(write_json(call.arguments)) for call in result.tool_calls)]
+    return Usage(_input_tokens(request), sum(sizes) // _TOKEN)
+
+
+def _input_tokens(request: ProviderRequest) -> int:
+    return len(_DATA.sub(b"", request.data())) // _TOKEN
+
+
 class StreamedChunks:
     """The chunks of one answer that have been passed on."""
 
     def __init__(self) -> None:
         self._has_text = False
         self._calls = DistinctCalls()
-        self._chunks = 0
+        self._events = 0
         self._characters = 0
 
     def usage(self, request: ProviderRequest, decoder: StreamDecoder[Any]) -> Usage:
-        """Usage of the answer as far as it has been passed on. Services report it at the end;
-        before, it is estimated from the text, without images and other files."""
-        if not self._chunks:
+        """Usage of the answer as far as it has been received. Services report it at the end;
+        before, it is estimated: an event has at least one token."""
+        if not self._events:
             return NO_USAGE
         if decoder.done:
             with suppress(Exception):
                 usage: Usage = decoder.finish().usage
-                return usage
-        text = _DATA.sub(b"", request.data())
-        # services send at least one token with each chunk
-        return Usage(len(text) // _TOKEN, max(self._chunks, self._characters // _TOKEN))
+                if usage.total:
+                    return usage
+        return Usage(_input_tokens(request), max(self._events, self._characters // _TOKEN))
 
     def decoded(
         self,
@@ -88,6 +100,7 @@ class StreamedChunks:
             feeding.resume()
             pieces = decoder.feed(event)
             feeding.pause()
+            self._events += 1
             streaming.pause()  # while the caller has the chunks
             for piece in pieces:
                 if held is not None:
@@ -107,7 +120,6 @@ class StreamedChunks:
 
     def add(self, piece: Delta) -> Delta:
         """Note a chunk, and return it with a unique id for its tool call."""
-        self._chunks += 1
         if piece.text:
             self._has_text = True
             self._characters += len(piece.text)
@@ -115,6 +127,7 @@ class StreamedChunks:
             self._characters += len(piece.reasoning)
         if piece.tool_call is None:
             return piece
+        self._characters += len(write_json(piece.tool_call.arguments))
         return evolve(piece, tool_call=self._calls.add(piece.tool_call))
 
     def rest(self, result: Any) -> Iterator[Delta]:

@@ -40,6 +40,7 @@ from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.watchdog import Watchdog
 
+NO_PARAMETERS: Mapping[str, Any] = {}
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +49,7 @@ class CallRecord:
 
     Args:
         parent: Id of its turn for observers; empty for none.
+        parameters: Parameters of the call by name, as the caller gave them.
 
     Attributes:
         id: Id of the call for observers; empty without observers.
@@ -55,8 +57,8 @@ class CallRecord:
         first: Seconds until the first chunk of the answer; None if it was not streamed.
         refused: Whether the service refused the request, which is not charged.
         result: Result of the call.
-        partial_usage: Tokens of an answer that was cut off, as estimated.
-        partial_cost: Its cost in US dollars; None if it is unknown.
+        estimated_usage: Tokens, as estimated, if the service has reported none.
+        estimated_cost: US dollars, as estimated, if the cost is unknown; None without an estimate.
         raw_reply: File with the unmodified reply; empty if it is not saved.
     """
 
@@ -65,12 +67,13 @@ class CallRecord:
     first: float | None = None
     refused: bool = False
     result: Completion | Embeddings | ModerationResult | TokenCount | Transcription | None = None
-    partial_usage: Usage = NO_USAGE
-    partial_cost: float | None = None
+    estimated_usage: Usage = NO_USAGE
+    estimated_cost: float | None = None
     raw_reply: str = ""
 
-    def __init__(self, parent: str = "") -> None:
+    def __init__(self, parent: str = "", parameters: Mapping[str, Any] = NO_PARAMETERS) -> None:
         self.parent = parent
+        self.parameters = parameters
 
 
 class Observation:

@@ -136,13 +136,14 @@ class Budgets:
         """The budgets of one user, without the total."""
         return self._found(_bounds_of(user, self._config.of(user)), self._now())
 
-    def check(self, route: Route, bounds: Sequence[_Bound]) -> None:
+    def check(self, route: Route, report: CallRecord, bounds: Sequence[_Bound]) -> None:
         now = self._now()
         for budget in self._found(bounds, now):
             if budget.is_spent:
                 raise _exceeded(budget, now)
         in_dollars = any(bound.unit == "dollars" for bound in bounds)
-        if in_dollars and self._config.unknown_cost == "refuse" and not route.is_priced():
+        must_know = in_dollars and self._config.unknown_cost == "refuse"
+        if must_know and not route.is_priced(report.parameters):
             raise BudgetExceeded(
                 f"the cost of a call of {route.candidate.name} is unknown, "
                 "and budgets.unknown_cost is refuse",
@@ -152,7 +153,7 @@ class Budgets:
 
     def spend(self, route: Route, bounds: Sequence[_Bound], spent: Spent) -> None:
         now = self._now()
-        if spent.unknown:
+        if spent.unknown and not spent.dollars:
             self._warn_of_unknown_cost(route.candidate.name)
         try:
             waiting.call(self._kept().spend, _accounts(bounds, now), spent)
@@ -169,11 +170,13 @@ class Budgets:
             )
 
     def called(self, route: Route, error: GenaiError | None, report: CallRecord) -> Spent | None:
-        """Spending of a call; None if none was made or it was free."""
+        """Spending of a call; None if none was made or it was free. A call of unknown cost counts
+        at the list price of its tokens, if there is one."""
         call = called(route.info, self._clock, error, report)
         if call is None:
             return None
-        spent = Spent(call.cost or 0.0, call.usage.total, int(call.cost is None))
+        dollars = report.estimated_cost if call.cost is None else call.cost
+        spent = Spent(dollars or 0.0, call.usage.total, int(call.cost is None))
         return spent if any(spent) else None
 
     def _bounds(self, user: str) -> tuple[_Bound, ...]:
@@ -212,10 +215,10 @@ class Purse:
         self._budgets = budgets
         self._bounds = bounds
 
-    def enter(self, route: Route) -> None:
+    def enter(self, route: Route, report: CallRecord) -> None:
         """Raises `BudgetExceeded` if a budget is spent, `StoreError` if the spending cannot be
         read."""
-        self._budgets.check(route, self._bounds)
+        self._budgets.check(route, report, self._bounds)
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
         spent = self._budgets.called(route, error, report)

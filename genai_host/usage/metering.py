@@ -236,7 +236,7 @@ class UsageMiddleware:
     _user: str
     _feature: str
 
-    def enter(self, route: Route) -> None:
+    def enter(self, route: Route, report: CallRecord) -> None:
         pass
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:

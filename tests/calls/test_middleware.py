@@ -21,7 +21,7 @@ class Noted:
         self._notes = notes
         self._prevents = prevents
 
-    def enter(self, route: Any) -> None:
+    def enter(self, route: Any, report: CallRecord) -> None:
         self._notes.append(("enter", route))
         if self._prevents is not None:
             raise self._prevents

@@ -291,6 +291,32 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
     say(refusing)  # its cost is known
 
 
+def test_a_call_at_another_price_than_the_lists_counts_at_the_list_price(
+    sold: Sold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowing, refusing = sold(EACH), sold(EACH._replace(unknown_cost="refuse"))
+    own_price = frozenset({"temperature"})
+    monkeypatch.setattr(type(allowing.registry.dialects["plain"]), "price_parameters", own_price)
+    with pytest.raises(BudgetExceeded, match="is unknown"):
+        say(refusing, parameters={"temperature": 1})
+    for _ in range(2):
+        say(allowing, parameters={"temperature": 1})
+    [state] = allowing.budgets.states()
+    assert (state.spent, state.unknown) == (1.0, 2)
+    with pytest.raises(BudgetExceeded, match="exhausted"):
+        say(allowing)
+
+
+def test_tokens_are_estimated_if_the_service_reports_none(sold: Sold) -> None:
+    host = sold(BudgetsConfig(user=BudgetConfig(day_tokens=20)))
+    reply = {"text": "one two three " * 10, "usage": {}}
+    host.instances.add("silent", "mock", {"replies": [reply], "repeat": True})
+    with host.open("chat", provider="silent") as conversation:
+        conversation.say("hi")
+        with pytest.raises(BudgetExceeded, match="of 20 tokens"):
+            conversation.say("hi")
+
+
 def test_what_is_spent_needs_a_store(sold: Sold) -> None:
     with pytest.raises(ConfigurationError, match="budgets need a store"):
         say(sold(EACH, store=None))

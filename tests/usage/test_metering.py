@@ -93,7 +93,7 @@ def call(recorder: UsageRecorder, sent: float | None = 0.0) -> None:
     report.sent = sent
     route: Any = SimpleNamespace(info=RouteInfo("m", "p", "d"))
     toll = recorder.middleware("ann", "chat")
-    toll.enter(route)
+    toll.enter(route, report)
     toll.leave(route, None, report)
 
 
