@@ -124,6 +124,19 @@ def test_they_go_after_a_day(servers: Pair, clock: ManualClock, stores: list[Sto
     assert other.once(asked(), lambda: RouteResponse(b"second")).body == b"second"
 
 
+def test_expired_keys_have_no_effect(servers: Pair, clock: ManualClock) -> None:
+    """Also those that are not deleted yet."""
+    one, other = servers
+    keys = [f"k{number}" for number in range(12)]
+    for key in keys:
+        one.once(asked(key=key), lambda: RouteResponse(b"first"))
+    clock.advance(25 * 3600)
+    for key in reversed(keys):
+        request = asked(b"another", key=key)
+        assert other.once(request, lambda: RouteResponse(b"second")).body == b"second"
+        assert one.once(request, twice).body == b"second"
+
+
 def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> None:
     id = begin(stores[0]).id
     request = asked(parameters={"id": id})

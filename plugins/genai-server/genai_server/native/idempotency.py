@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
@@ -92,7 +93,7 @@ class Replies:
         self._sweep(request.user)
         for shelf, every in self._shelves(request):
             try:
-                shelf.put(id, claim, expect=0)
+                self._claim(shelf, every, id, claim)
             except Conflict:
                 return self._before(every, id, claim["digest"])
             except StoreError as error:
@@ -100,6 +101,23 @@ class Replies:
                 continue
             break
         return None
+
+    def _claim(
+        self,
+        shelf: DocumentCollection,
+        every: DocumentCollection,
+        id: str,
+        claim: Mapping[str, Any],
+    ) -> None:
+        """Store a claim, in place of one that has expired. Raises `Conflict` if there is one."""
+        try:
+            shelf.put(id, claim, expect=0)
+        except Conflict:
+            with suppress(NotFound):
+                if every.get(id).value["until"] >= self._now():
+                    raise
+                every.delete(id)
+            shelf.put(id, claim, expect=0)
 
     def _before(self, shelf: DocumentCollection, id: str, digest: str) -> RouteResponse:
         try:
