@@ -29,6 +29,7 @@ from genai_host.errors import (
 )
 
 _LONGEST_MESSAGE = 1000
+_LONGEST_WAIT = 1e9  # seconds; replies of the server repeat the number
 _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 _LARGEST_TEXT = 20_000  # bytes of a body that is not JSON
 _DEPTH = 5  # objects within objects
@@ -380,7 +381,7 @@ def retry_after_of(reply: ProviderReply, now: datetime) -> float | None:
     seconds = _number(headers.get("retry-after-ms", ""), 0.001)
     if seconds is None:
         value = headers.get("retry-after", "")
-        seconds = _number(value)
+        seconds = _number(value.partition(",")[0])  # the first, if it was given twice
         if seconds is None:
             from email.utils import parsedate_to_datetime
 
@@ -388,7 +389,7 @@ def retry_after_of(reply: ProviderReply, now: datetime) -> float | None:
                 seconds = (parsedate_to_datetime(value) - now).total_seconds()
             except (ValueError, TypeError):  # not a date, or one without an offset
                 return None
-    return max(seconds, 0.0)
+    return min(max(seconds, 0.0), _LONGEST_WAIT)
 
 
 def _number(text: str, unit: float = 1.0) -> float | None:

@@ -33,7 +33,6 @@ from genai_host.api.provider_requests import HttpRequest
 from genai_host.api.providers import StreamParser
 from genai_host.api.stream_parsers import FRAMINGS, detect_parser
 from genai_host.errors import (
-    BadRequest,
     ConfigurationError,
     GenaiError,
     IncompleteReply,
@@ -162,10 +161,11 @@ class Transport:
             raise self._not_sent(error, address.origin, address.proxy) from error
         if 300 <= loan.response.status < 400:
             loan.end()
-            raise BadRequest(
+            raise ServiceUnavailable(
                 f"{address.origin} redirects, which is not followed",
                 hint="set base_url to the service's own address",
                 status=loan.response.status,
+                retryable=False,
             )
         if loan.response.status == _PROXY_AUTHENTICATION:
             loan.end()

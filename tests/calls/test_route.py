@@ -356,6 +356,8 @@ class TestErrors:
             ({"Retry-After": "5"}, 5.0),
             ({"retry-after": "-1"}, 0.0),
             ({"retry-after": "inf"}, None),
+            ({"retry-after": "1e300"}, 1e9),
+            ({"retry-after": "120, 130"}, 120.0),
             ({"retry-after": "soon"}, None),
             ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
             ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),

@@ -26,7 +26,6 @@ from urllib3.exceptions import (
 
 from genai_host.api import Cancellation, HttpRequest, ProviderReply
 from genai_host.errors import (
-    BadRequest,
     Cancelled,
     ConfigurationError,
     GenaiError,
@@ -187,7 +186,7 @@ class TestSending:
     def test_no_redirect_is_followed(self, wire: Wire) -> None:
         with FakeService([json_reply({})]) as elsewhere:
             wire.service.replies = [reply(b"", 307, {"Location": elsewhere.url})]
-            with pytest.raises(BadRequest, match="redirects") as caught:
+            with pytest.raises(ServiceUnavailable, match="redirects") as caught:
                 wire.send()
             assert caught.value.status == 307
             assert not elsewhere.requests

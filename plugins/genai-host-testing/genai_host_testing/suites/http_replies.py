@@ -211,7 +211,7 @@ class HttpReplies(HttpStage):
         with FakeService([self.good(way)]) as elsewhere:
             self.service.replies = [self.refusal(status, Location=elsewhere.url)]
             _, error = self.ask(self.stage(), way)
-            assert isinstance(error, BadRequest)
+            assert isinstance(error, ServiceUnavailable)
             assert not elsewhere.requests
         assert len(self.service.requests) == 1
 

@@ -86,7 +86,7 @@ def _details(problem: HttpProblem) -> list[dict[str, Any]]:
         violation["description"] = problem.message
         details.append({**_kind("BadRequest"), "fieldViolations": [violation]})
     if problem.retry_after is not None:
-        details.append({**_kind("RetryInfo"), "retryDelay": f"{problem.retry_after:g}s"})
+        details.append({**_kind("RetryInfo"), "retryDelay": f"{problem.retry_after:.10g}s"})
     return details
 
 
