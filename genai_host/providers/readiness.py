@@ -40,6 +40,9 @@ class Readiness:
 class ReadinessProbes:
     """Checks providers concurrently and caches the results.
 
+    A provider that exceeded the timeout is checked again in the background, so that it delays only
+    the first caller.
+
     Args:
         clock: Source of time.
         seconds: Timeout of a check; a provider that exceeds it counts as unreachable.
@@ -54,6 +57,8 @@ class ReadinessProbes:
         self._found: WeakKeyDictionary[ProviderInstance, tuple[float, Readiness]] = (
             WeakKeyDictionary()
         )
+        self._late = Readiness(f"no answer within {seconds:g} s", reachable=False)
+        self._renewing = (math.inf, self._late)
 
     def readiness(self, instances: Iterable[ProviderInstance]) -> dict[str, Readiness]:
         """The result of each provider, by name."""
@@ -61,7 +66,11 @@ class ReadinessProbes:
         with self._lock:  # concurrent callers share one check
             oldest = self._clock.monotonic() - self._kept
             old = [each for each in instances if self._found.get(each, _NEVER)[0] <= oldest]
-            self._try(old)
+            late = [each for each in old if self._found.get(each, _NEVER)[1] is self._late]
+            self._found.update(self._checked([each for each in old if each not in late]))
+            if late:
+                self._found.update(dict.fromkeys(late, self._renewing))
+                concurrency.new_thread("probes", lambda: self._renew(late)).start()
             return {each.name: self._found[each][1] for each in instances}
 
     def forget(self, instance: ProviderInstance) -> None:
@@ -69,24 +78,35 @@ class ReadinessProbes:
         with self._lock:
             self._found.pop(instance, None)
 
-    def _try(self, instances: list[ProviderInstance]) -> None:
+    def _renew(self, instances: list[ProviderInstance]) -> None:
+        found = self._checked(instances)
+        with self._lock:
+            for instance, result in found.items():
+                if self._found.get(instance) is self._renewing:  # not forgotten meanwhile
+                    self._found[instance] = result
+
+    def _checked(
+        self, instances: list[ProviderInstance]
+    ) -> dict[ProviderInstance, tuple[float, Readiness]]:
         asked: dict[ProviderInstance, Provider] = {}
+        results: dict[ProviderInstance, Readiness] = {}
         for instance in instances:  # opening them does not count
             found = _without_asking(instance)
             if isinstance(found, Provider):
                 asked[instance] = found
             else:
-                self._found[instance] = (self._clock.monotonic(), found)
+                results[instance] = found
         if asked:
-            self._ask(asked)
+            results.update(self._ask(asked))
+        now = self._clock.monotonic()
+        return {instance: (now, result) for instance, result in results.items()}
 
-    def _ask(self, providers: Mapping[ProviderInstance, Provider]) -> None:
-        late = Readiness(f"no answer within {self._seconds:g} s", reachable=False)
+    def _ask(
+        self, providers: Mapping[ProviderInstance, Provider]
+    ) -> dict[ProviderInstance, Readiness]:
         with Cancellation() as limits, self._clock.call_later(self._seconds, limits.cancel):
             probes = [_Probe(each, provider, limits) for each, provider in providers.items()]
-            for probe in probes:
-                found = probe.wait() or late
-                self._found[probe.instance] = (self._clock.monotonic(), found)
+            return {probe.instance: probe.wait() or self._late for probe in probes}
 
 
 _NEVER = (-math.inf, Readiness())

@@ -116,6 +116,30 @@ class TestStates:
         until_end.set()
         assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 5 s"))
 
+    def test_a_hanging_provider_delays_only_the_first_caller(self, probed: MakeProbed) -> None:
+        clock, until_end, again = ManualClock(), threading.Event(), threading.Event()
+        waits = [again, until_end]
+
+        def hanging(limits: CancelToken) -> Mapping[str, str]:
+            waits.pop().wait()
+            return {}
+
+        def pass_time() -> None:
+            clock.wait_for_alarm_in(5)
+            clock.advance(5)
+
+        host = probed(clock, hanging=hanging)
+        threading.Thread(target=pass_time, daemon=True).start()
+        expected = {"hanging": ("unreachable", "no answer within 5 s")}
+        assert states(host) == expected
+        until_end.set()
+        clock.advance(10)
+        assert states(host) == expected  # although it is being checked
+        [renewing] = [each for each in threading.enumerate() if each.name == "probes"]
+        again.set()
+        renewing.join()
+        assert states(host)["hanging"] == ("works", "")
+
     def test_item_4_what_was_found_holds_for_some_seconds(self, probed: MakeProbed) -> None:
         clock, counted = ManualClock(), mock.Mock(return_value={})
         host = probed(clock, counted=counted)
