@@ -113,7 +113,9 @@ class Application:
         assert self.state is not None
         self.state.is_draining = True
         await self._until_idle(self.state.settings.graceful_timeout, hurry)
-        stopped = Interrupted("the server is shutting down", hint="resume it later")
+        stopped = Interrupted(
+            "the server is shutting down", hint="resume the turn later, or send the request again"
+        )
         for handler in list(self._under_way):
             handler.interrupt(stopped)
         await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
