@@ -36,9 +36,9 @@ class TestAgentWithTools(FeatureSuite):
         )
     }
 
-    def answers(self, heard: RecordedPrompt) -> FakeAnswer:
+    def answers(self, prompt: RecordedPrompt) -> FakeAnswer:
         since = 0
-        for message in reversed(heard.messages):
+        for message in reversed(prompt.messages):
             if message.role == "user":
                 break
             since += message.role == "tool"

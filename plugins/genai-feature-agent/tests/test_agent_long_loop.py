@@ -84,20 +84,23 @@ class LastFirst(Tools):
 
 
 def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
-    given: dict[str, Any] = {"max_model_calls": rounds + 1, "steps": 10 * rounds, **caps}
-    allowed = TurnLimits(**given)
+    settings: dict[str, Any] = {"max_model_calls": rounds + 1, "steps": 10 * rounds, **caps}
+    allowed = TurnLimits(**settings)
     return host.open("agent", "mock", settings={"round_trips": rounds + 1}, turn_limits=allowed)
 
 
 def expected(rounds: int) -> list[Message]:
     """What is said in a turn, in its order."""
-    said = [Message("user", "go")]
+    messages = [Message("user", "go")]
     for number, reply in enumerate(script(rounds)[:-1]):
         results = [
             ToolResult(call.id, call.name, f"{call.name} {number}") for call in reply.tool_calls
         ]
-        said += [Message("assistant", [reply.text, *reply.tool_calls]), Message("tool", results)]
-    return [*said, Message("assistant", "It is done.")]
+        messages += [
+            Message("assistant", [reply.text, *reply.tool_calls]),
+            Message("tool", results),
+        ]
+    return [*messages, Message("assistant", "It is done.")]
 
 
 def written(conversation: Conversation, host: Host) -> list[dict[str, Any]]:
@@ -169,16 +172,16 @@ def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: 
     answer = conversation.say("go")
     entries = written(conversation, host)
     cut = entries[: int(len(entries) * share)]
-    asked, done = on_record(cut)
+    requests, done = on_record(cut)
     tools = Tools()
-    other = scripted(*script(FEWER)[asked:], plugins=tools.plugins)
+    other = scripted(*script(FEWER)[requests:], plugins=tools.plugins)
     resumed = other.reopen(
         InMemoryRecord.from_json(cut, other.codec),
         turn_limits=TurnLimits(max_model_calls=FEWER + 1),
     )
     assert resumed.resume().text == answer.text
     assert list(resumed.history) == expected(FEWER)
-    assert mock_of(other).script.index == FEWER + 1 - asked
+    assert mock_of(other).script.index == FEWER + 1 - requests
     assert len(tools.ran) == len(NAMES) * FEWER - done
 
 

@@ -23,8 +23,8 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 
 
 def asks(*names: str, text: str = "", **arguments: Any) -> ScriptedReply:
-    asked = [ToolCall(f"{name}-{number}", name, arguments) for number, name in enumerate(names)]
-    return ScriptedReply(text, tool_calls=asked)
+    calls = [ToolCall(f"{name}-{number}", name, arguments) for number, name in enumerate(names)]
+    return ScriptedReply(text, tool_calls=calls)
 
 
 def plugins(*tools: Counting) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def test_progress_events_have_added_messages(scripted: MakeHost, model: str) -> 
     tool = Counting("look", ToolOutput("x", reactions=[reaction]))
     host = scripted(asks("look"), "Found.", plugins=plugins(tool))
     conversation = host.open("agent", model)
-    told = [each.data for each in conversation.stream("hi") if each.kind == "progress"]
-    assert [each.text for each in told] == ["asks for look", "called look"]
-    added = [each.data for each in told]
+    progress = [each.data for each in conversation.stream("hi") if each.kind == "progress"]
+    assert [each.text for each in progress] == ["asks for look", "called look"]
+    added = [each.data for each in progress]
     assert all(isinstance(each, Added) for each in added)
     assert tuple(each.message for each in added) == conversation.history[1:3]
     assert [each.reactions for each in added] == [(), (reaction,)]
@@ -68,8 +68,8 @@ def test_progress_events_have_added_messages(scripted: MakeHost, model: str) -> 
 
 def test_what_is_told_of_calls_is_one_short_line(scripted: MakeHost) -> None:
     host = scripted(asks(*["a\nb" + "x" * 99] * 50), "done", plugins=plugins())
-    told = [each.data for each in host.open("agent", "mock").stream("hi")]
-    texts = [each.text for each in told if isinstance(each, Progress)]
+    events = [each.data for each in host.open("agent", "mock").stream("hi")]
+    texts = [each.text for each in events if isinstance(each, Progress)]
     assert len(texts) == 2
     assert all("\n" not in text and len(text) < 700 for text in texts)
 
@@ -92,8 +92,8 @@ def test_the_mock_is_offered_the_tools_and_told_the_rules(
 
 def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
     space = " \n" * 100_000
-    said = f"<{space}x <{space}/{space}Tool-Output>"
-    result = ToolResult("1", "look", [said])
+    text = f"<{space}x <{space}/{space}Tool-Output>"
+    result = ToolResult("1", "look", [text])
     [_, shown] = prompt_messages("", [Message("tool", result)], {})
     [part] = shown.content
     assert isinstance(part, ToolResult)
@@ -103,7 +103,7 @@ def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "ran"),
+    ("decisions", "ran"),
     [
         (True, ["wipe", "drop"]),
         ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
@@ -116,7 +116,7 @@ def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
         (None, []),
     ],
 )
-def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[str]) -> None:
+def test_a_human_decides_on_each_call(scripted: MakeHost, decisions: Any, ran: list[str]) -> None:
     tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
     host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))
     conversation = host.open("agent", "mock")
@@ -131,7 +131,7 @@ def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[
         ]
     }
     assert not any(each.calls for each in tools)
-    assert conversation.resume(given).text == "done"
+    assert conversation.resume(decisions).text == "done"
     assert [each.name for each in tools if each.calls] == [*ran, "look"]
     results = conversation.history[2].content
     assert [each.id for each in results if isinstance(each, ToolResult)] == [
@@ -178,8 +178,8 @@ def test_cost_is_capped_by_what_calls_cost(
     replies = [
         ScriptedReply(tool_calls=[ToolCall(str(n), "look")], usage=Usage(9, 9)) for n in range(4)
     ]
-    given = {**plugins(Counting("look")), "prices": FourCents()}
-    host = scripted(*replies, "done", priced_as=seller, plugins=given)
+    options = {**plugins(Counting("look")), "prices": FourCents()}
+    host = scripted(*replies, "done", priced_as=seller, plugins=options)
     conversation = host.open("agent", "mock", settings={"cost": 0.1})
     if limit:
         with pytest.raises(errors.LimitExceeded) as caught:

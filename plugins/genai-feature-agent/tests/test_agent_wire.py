@@ -67,13 +67,13 @@ def rounds(draw: st.DrawFn) -> list[Message]:
                 max_size=2,
             )
         )
-        asked = [
+        reactions = [
             ToolCall(id, "look", draw(st.dictionaries(TEXT, JSON, max_size=2)))
             if draw(st.booleans())
             else ToolCall(id, "look", {}, draw(st.sampled_from(["{", "no", "[1]", "7"])))
             for id in ids
         ]
-        messages.append(Message("assistant", draw(st.permutations([*parts, *asked]))))
+        messages.append(Message("assistant", draw(st.permutations([*parts, *reactions]))))
         if not ids:
             continue
         contents = st.lists(st.builds(Text, TEXT) | st.just(PICTURE), max_size=2)
@@ -83,8 +83,8 @@ def rounds(draw: st.DrawFn) -> list[Message]:
 
 
 @given(st.lists(rounds(), max_size=3))
-def test_item_10_a_history_that_is_sent_back_is_what_it_was(talk: list[list[Message]]) -> None:
-    messages = tuple(message for each in talk for message in each)
+def test_item_10_a_history_that_is_sent_back_is_what_it_was(exchanges: list[list[Message]]) -> None:
+    messages = tuple(message for each in exchanges for message in each)
     assert sent_back(messages) == messages
     wire = to_wire(messages, CODEC)
     assert to_wire(sent_back(messages), CODEC) == wire
@@ -114,15 +114,15 @@ def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not anew for each: a history may have thousands."""
     ids = [str(number) for number in range(100)]
     all_calls = calling(*({**CALL, "id": id} for id in ids))
-    made: list[int] = []
+    numbers: list[int] = []
 
     def message(role: Any, content: Any) -> Message:
-        made.append(len(content))
+        numbers.append(len(content))
         return Message(role, content)
 
     monkeypatch.setattr(wire, "Message", message)
     from_wire([USER, all_calls, *({**FOUND, "tool-call-id": id} for id in ids)], CODEC)
-    assert made == [1, 101, 100]
+    assert numbers == [1, 101, 100]
 
 
 @pytest.mark.parametrize(
@@ -349,8 +349,8 @@ def test_each_is_shown(make_host: MakeHost, kind: str) -> None:
 
 def test_options_may_have_names_and_a_body_may_be_missing() -> None:
     views = ReactionViews({each.name: each for each in BUILT_IN}, SystemClock())
-    asked = {"type": "confirmation", "description": "Go on?", "options": {"y": "yes", "n": 0}}
-    assert views.lines(asked, 80) == ["Go on?", "- y: yes", "- n: 0"]
+    reaction = {"type": "confirmation", "description": "Go on?", "options": {"y": "yes", "n": 0}}
+    assert views.lines(reaction, 80) == ["Go on?", "- y: yes", "- n: 0"]
     assert views.lines({"type": "api-call", "method": "GET", "url": "/x"}, 80) == ["call: GET /x"]
 
 

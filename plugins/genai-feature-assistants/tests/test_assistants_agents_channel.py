@@ -104,9 +104,9 @@ class TestItem9:
             parts = [Text("look"), Image(url="https://x/y.png"), FileImage("file_1"), Code("3")]
             added = agent.add_chat_message(thread, Message("assistant", parts))
             assert added.content == (*parts[:3], Text("3"))
-            said = list(agent.get_thread_messages(thread))
-        assert [each.role for each in said] == ["user", "user", "assistant"]
-        assert [each.text for each in said] == ["1", "2", "look3"]
+            messages = list(agent.get_thread_messages(thread))
+        assert [each.role for each in messages] == ["user", "user", "assistant"]
+        assert [each.text for each in messages] == ["1", "2", "look3"]
 
     @pytest.mark.parametrize(
         ("content", "kind"),
@@ -207,9 +207,9 @@ class TestChannel:
     def test_the_stream_of_a_channel(self, either: ScriptedService) -> None:
         either.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
         with agent_of(either, functions=[roll]) as agent:
-            told = list(agent.create_channel().invoke_stream(agent))
-        assert [visible for visible, _ in told] == [False, False, True, True]
-        assert isinstance(told[2][1], AgentDelta)
+            items = list(agent.create_channel().invoke_stream(agent))
+        assert [visible for visible, _ in items] == [False, False, True, True]
+        assert isinstance(items[2][1], AgentDelta)
 
     def test_a_channel_outlives_an_agent(self, either: ScriptedService) -> None:
         with agent_of(either) as agent:

@@ -37,25 +37,25 @@ pytestmark = pytest.mark.part
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([json_reply({"id": "x"})]) as made:
-        yield made
+    with FakeService([json_reply({"id": "x"})]) as service:
+        yield service
 
 
 def client_of(service: FakeService, **more: Any) -> ServiceClient:
-    given = {"api_key": KEY, "timeout": 20.0, **more}
-    return OpenAIServiceConfiguration.for_host(f"{service.url}/v1", **given).create_client()
+    options = {"api_key": KEY, "timeout": 20.0, **more}
+    return OpenAIServiceConfiguration.for_host(f"{service.url}/v1", **options).create_client()
 
 
 def test_usual_addresses() -> None:
-    made, azure = OpenAIServiceConfiguration, "https://x.openai.azure.com/openai"
-    assert made.for_host().base_url == "http://127.0.0.1:8642/v1/"
-    assert made.for_openai(KEY).base_url == "https://api.openai.com/v1/"
-    assert made.for_azure_openai("https://x.openai.azure.com").base_url == f"{azure}/"
-    assert made.for_azure_openai(f"{azure}/v1/").base_url == f"{azure}/v1/"
+    configuration, azure = OpenAIServiceConfiguration, "https://x.openai.azure.com/openai"
+    assert configuration.for_host().base_url == "http://127.0.0.1:8642/v1/"
+    assert configuration.for_openai(KEY).base_url == "https://api.openai.com/v1/"
+    assert configuration.for_azure_openai("https://x.openai.azure.com").base_url == f"{azure}/"
+    assert configuration.for_azure_openai(f"{azure}/v1/").base_url == f"{azure}/v1/"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"service_type": "azure_openai"},
         {"endpoint": "x"},
@@ -67,22 +67,22 @@ def test_usual_addresses() -> None:
     ],
     ids=range(7),
 )
-def test_invalid_endpoints_are_refused(given: Any) -> None:
+def test_invalid_endpoints_are_refused(options: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        OpenAIServiceConfiguration(**given)
+        OpenAIServiceConfiguration(**options)
     assert KEY not in repr(caught.value)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"service_type": "other"}, {"api_key": 7}, {"token_credential": 7},
         {"http_session": 7}, {"timeout": 0}, {"api": "chat"}, {"definitions": 7},
     ],
 )  # fmt: skip
-def test_fields_that_are_none(given: Any) -> None:
+def test_fields_that_are_none(options: Any) -> None:
     with pytest.raises(TypeError):
-        OpenAIServiceConfiguration(**given)
+        OpenAIServiceConfiguration(**options)
 
 
 @pytest.mark.parametrize("key", [None, ""])
@@ -144,8 +144,8 @@ def test_a_credential_is_asked_each_time(service: FakeService) -> None:
     scopes: list[str] = []
 
     class Credential:
-        def get_token(self, *wanted: str) -> Any:
-            scopes.extend(wanted)
+        def get_token(self, *requested: str) -> Any:
+            scopes.extend(requested)
             return SimpleNamespace(token=f"t{len(scopes)}")
 
     with client_of(service, api_key=None, token_credential=Credential()) as client:
@@ -209,7 +209,7 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("answer", "kind"),
     [
         (reply(b"{"), MalformedReply),
         (reply(b"[]"), MalformedReply),
@@ -224,9 +224,9 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
     ],
     ids=range(10),
 )
-def test_replies_that_are_none(service: FakeService, given: Any, kind: Any) -> None:
-    service.replies = [given]
-    hangs = HANG in given.steps
+def test_replies_that_are_none(service: FakeService, answer: Any, kind: Any) -> None:
+    service.replies = [answer]
+    hangs = HANG in answer.steps
     with (
         client_of(service, timeout=0.2 if hangs else 20.0) as client,
         pytest.raises(kind) as caught,
@@ -246,8 +246,8 @@ def test_a_service_that_is_not_there(service: FakeService) -> None:
 def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
-    given = OpenAIServiceConfiguration(api_key=KEY, endpoint="http://example.invalid/v1")
-    with ServiceClient(given) as client, pytest.raises(ServiceUnavailable) as caught:
+    configuration = OpenAIServiceConfiguration(api_key=KEY, endpoint="http://example.invalid/v1")
+    with ServiceClient(configuration) as client, pytest.raises(ServiceUnavailable) as caught:
         client.get("a")
     assert caught.value.message.startswith("the proxy to example.invalid")
 

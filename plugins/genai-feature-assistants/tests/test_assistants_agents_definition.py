@@ -124,38 +124,38 @@ def test_item_2_execution_options_are_kept_with_the_assistant(service: Assistant
     options = OpenAIAssistantExecutionOptions(
         max_prompt_tokens=0, parallel_tool_calls_enabled=False
     )
-    with agent_of(service, attrs.evolve(DEFINITION, execution_options=options)) as made:
+    with agent_of(service, attrs.evolve(DEFINITION, execution_options=options)) as agent:
         (body,) = service.bodies("POST", "/assistants")
-        kept = json.loads(body["metadata"]["__run_options"])
-        assert kept == {"max_prompt_tokens": 0, "parallel_tool_calls_enabled": False}
-        assert made.definition.execution_options == options
-        assert made.definition.metadata == {}
-        with OpenAIAssistantAgent.retrieve(configured(service), made.id) as found:
-            assert found.definition == made.definition
-        assert OpenAIAssistantAgent.list_definitions(configured(service)) == [made.definition]
+        stored = json.loads(body["metadata"]["__run_options"])
+        assert stored == {"max_prompt_tokens": 0, "parallel_tool_calls_enabled": False}
+        assert agent.definition.execution_options == options
+        assert agent.definition.metadata == {}
+        with OpenAIAssistantAgent.retrieve(configured(service), agent.id) as retrieved:
+            assert retrieved.definition == agent.definition
+        assert OpenAIAssistantAgent.list_definitions(configured(service)) == [agent.definition]
 
 
 def test_item_2_all_fields_come_back(service: AssistantsService) -> None:
-    with agent_of(service, WHOLE) as made:
-        assert attrs.evolve(made.definition, id="asst_9") == WHOLE
-        assert made.id != "asst_9"
+    with agent_of(service, WHOLE) as agent:
+        assert attrs.evolve(agent.definition, id="asst_9") == WHOLE
+        assert agent.id != "asst_9"
 
 
 def test_item_2_without_options_nothing_is_kept(service: AssistantsService) -> None:
-    with agent_of(service) as made:
+    with agent_of(service) as agent:
         assert service.bodies("POST", "/assistants")[0]["metadata"] == {}
-        assert made.definition.execution_options is None
+        assert agent.definition.execution_options is None
 
 
 @pytest.mark.parametrize(
-    "kept", ["{", "[]", '{"colour":"red"}', '{"max_prompt_tokens":"many"}', 7, "NaN"]
+    "stored", ["{", "[]", '{"colour":"red"}', '{"max_prompt_tokens":"many"}', 7, "NaN"]
 )
-def test_item_2_broken_options_name_the_assistant(service: AssistantsService, kept: Any) -> None:
-    with agent_of(service) as made:
-        service.assistants[made.id]["metadata"] = {"__run_options": kept}
-        with pytest.raises(BrokenDefinition, match=made.id) as caught:
-            OpenAIAssistantAgent.retrieve(configured(service), made.id)
-        assert caught.value.assistant_id == made.id
+def test_item_2_broken_options_name_the_assistant(service: AssistantsService, stored: Any) -> None:
+    with agent_of(service) as agent:
+        service.assistants[agent.id]["metadata"] = {"__run_options": stored}
+        with pytest.raises(BrokenDefinition, match=agent.id) as caught:
+            OpenAIAssistantAgent.retrieve(configured(service), agent.id)
+        assert caught.value.assistant_id == agent.id
         with pytest.raises(BrokenDefinition):
             OpenAIAssistantAgent.list_definitions(configured(service))
 
@@ -191,20 +191,20 @@ def test_item_3_as_much_as_there_may_be(service: AssistantsService) -> None:
     metadata = {"k" * 64: "v" * 512, **dict(list(PAIRS.items())[1:])}
     files = [f"file_{number}" for number in range(20)]
     definition = attrs.evolve(DEFINITION, metadata=metadata, code_interpreter_file_ids=files)
-    with agent_of(service, definition) as made:
-        assert made.definition.metadata == metadata
+    with agent_of(service, definition) as agent:
+        assert agent.definition.metadata == metadata
 
 
 @pytest.mark.parametrize("number", [0, 2, 3, 5])
 def test_item_3_too_much_in_a_thread_or_a_run(service: AssistantsService, number: int) -> None:
-    given = TOO_MUCH[number]
+    value = TOO_MUCH[number]
     with agent_of(service) as agent:
         before = len(service.requests)
         with pytest.raises(ValidationError):
-            agent.create_thread(OpenAIThreadCreationOptions(**given))
-        if "metadata" in given:
+            agent.create_thread(OpenAIThreadCreationOptions(**value))
+        if "metadata" in value:
             with pytest.raises(ValidationError):
-                agent.invoke("thread_1", OpenAIAssistantInvocationOptions(**given))
+                agent.invoke("thread_1", OpenAIAssistantInvocationOptions(**value))
         assert len(service.requests) == before
 
 
@@ -212,7 +212,7 @@ def test_item_5_what_definitions_switch_on(service: AssistantsService) -> None:
     definition = OpenAIAssistantDefinition(
         "m", vector_store_id="vs_1", code_interpreter_file_ids=["file_1"], enable_json_response=True
     )
-    with agent_of(service, definition) as made:
+    with agent_of(service, definition) as agent:
         (body,) = service.bodies("POST", "/assistants")
         assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
         assert body["tool_resources"] == {
@@ -220,8 +220,8 @@ def test_item_5_what_definitions_switch_on(service: AssistantsService) -> None:
             "file_search": {"vector_store_ids": ["vs_1"]},
         }
         assert body["response_format"] == {"type": "json_object"}
-        assert made.definition.enable_code_interpreter
-        assert made.definition.enable_file_search
+        assert agent.definition.enable_code_interpreter
+        assert agent.definition.enable_file_search
 
 
 def test_item_5_what_is_not_said_is_not_sent(service: AssistantsService) -> None:
@@ -237,8 +237,8 @@ def test_item_5_truncation_and_json_of_a_run(service: AssistantsService) -> None
     )
     service.turns.append([Says("{}")])
     with agent_of(service, attrs.evolve(DEFINITION, execution_options=options)) as agent:
-        wanted = OpenAIAssistantInvocationOptions(enable_json_response=True)
-        list(agent.invoke(agent.create_thread(), wanted))
+        invocation = OpenAIAssistantInvocationOptions(enable_json_response=True)
+        list(agent.invoke(agent.create_thread(), invocation))
     (body,) = service.bodies("POST", "/runs")
     assert body["truncation_strategy"] == {"type": "last_messages", "last_messages": 7}
     assert body["response_format"] == {"type": "json_object"}
@@ -247,22 +247,22 @@ def test_item_5_truncation_and_json_of_a_run(service: AssistantsService) -> None
 
 def test_item_15_definitions_are_kept_on_this_side(tmp_path: Path) -> None:
     files = FileDefinitions(tmp_path / "assistants")
-    for kept in (None, files):
-        configuration = OpenAIServiceConfiguration.for_host(api="responses", definitions=kept)
-        whole = attrs.evolve(
+    for storage in (None, files):
+        configuration = OpenAIServiceConfiguration.for_host(api="responses", definitions=storage)
+        definition = attrs.evolve(
             DEFINITION,
             metadata={"a": "b"},
             vector_store_id="vs_1",
             execution_options=OpenAIAssistantExecutionOptions(max_completion_tokens=0),
         )
-        made = OpenAIAssistantAgent.create(configuration, whole).definition
-        assert attrs.evolve(made, id=None, enable_file_search=False) == whole
-        assert made.enable_file_search
+        created = OpenAIAssistantAgent.create(configuration, definition).definition
+        assert attrs.evolve(created, id=None, enable_file_search=False) == definition
+        assert created.enable_file_search
         other = OpenAIAssistantAgent.create(configuration, DEFINITION)
-        found = OpenAIAssistantAgent.list_definitions(configuration)
-        assert {each.id for each in found} == {made.id, other.id}
-        assert made.id
-        assert OpenAIAssistantAgent.retrieve(configuration, made.id).definition == made
+        definitions = OpenAIAssistantAgent.list_definitions(configuration)
+        assert {each.id for each in definitions} == {created.id, other.id}
+        assert created.id
+        assert OpenAIAssistantAgent.retrieve(configuration, created.id).definition == created
         assert other.delete()
         assert other.delete()
         with pytest.raises(BadRequest) as caught:
@@ -271,7 +271,7 @@ def test_item_15_definitions_are_kept_on_this_side(tmp_path: Path) -> None:
     again = OpenAIServiceConfiguration.for_host(
         api="responses", definitions=FileDefinitions(tmp_path / "assistants")
     )
-    assert OpenAIAssistantAgent.list_definitions(again) == [made]
+    assert OpenAIAssistantAgent.list_definitions(again) == [created]
     with pytest.raises(BadRequest):
         OpenAIAssistantAgent.retrieve(again, "../../etc/passwd")
 
@@ -338,13 +338,13 @@ def run(
 @STREAMED
 @pytest.mark.parametrize("name", OF_EXECUTION)
 def test_item_4_an_execution_option(service: AssistantsService, name: str, streamed: bool) -> None:
-    key, kept, given, sent = OF_EXECUTION[name]
-    execution = OpenAIAssistantExecutionOptions(**{name: kept})
+    key, default, override, sent = OF_EXECUTION[name]
+    execution = OpenAIAssistantExecutionOptions(**{name: default})
     definition = attrs.evolve(DEFINITION, execution_options=execution)
     inherits = OpenAIAssistantInvocationOptions(model_name="m2")
     inherited = run(service, definition, inherits, streamed=streamed)[key]
-    assert (inherited["last_messages"] if isinstance(inherited, dict) else inherited) == kept
-    overrides = OpenAIAssistantInvocationOptions(**{name: given})
+    assert (inherited["last_messages"] if isinstance(inherited, dict) else inherited) == default
+    overrides = OpenAIAssistantInvocationOptions(**{name: override})
     assert run(service, definition, overrides, streamed=streamed)[key] == sent
     assert run(service, DEFINITION, overrides, streamed=streamed)[key] == sent
     assert key not in run(service, DEFINITION, None, streamed=streamed)
@@ -352,10 +352,10 @@ def test_item_4_an_execution_option(service: AssistantsService, name: str, strea
 
 @pytest.mark.parametrize("name", OF_DEFINITION)
 def test_item_4_a_field_of_the_definition(service: AssistantsService, name: str) -> None:
-    option, key, given, sent = OF_DEFINITION[name]
-    kept: Any = {"model_id": "m", "temperature": 0.7, "top_p": 0.5}.get(name, True)
-    definition = attrs.evolve(DEFINITION, **{name: kept})
-    overrides = OpenAIAssistantInvocationOptions(**{option: given})
+    option, key, override, sent = OF_DEFINITION[name]
+    default: Any = {"model_id": "m", "temperature": 0.7, "top_p": 0.5}.get(name, True)
+    definition = attrs.evolve(DEFINITION, **{name: default})
+    overrides = OpenAIAssistantInvocationOptions(**{option: override})
     assert run(service, definition, overrides)[key] == sent
     inherits = run(service, definition, OpenAIAssistantInvocationOptions())
     tools = {"enable_code_interpreter": [CODE], "enable_file_search": [SEARCH]}.get(name, [])
@@ -386,11 +386,11 @@ def test_item_4_what_a_thread_has_comes_before_the_definition() -> None:
     definition = OpenAIAssistantDefinition(
         "m", code_interpreter_file_ids=["file_d"], vector_store_id="vs_d", metadata={"a": "d"}
     )
-    given = OpenAIAssistantInvocationOptions(metadata={"c": "i"})
-    has = settled(definition, ThreadSettings(["file_t"], "vs_t", {"a": "t", "c": "t"}), given)
+    options = OpenAIAssistantInvocationOptions(metadata={"c": "i"})
+    has = settled(definition, ThreadSettings(["file_t"], "vs_t", {"a": "t", "c": "t"}), options)
     assert (has.code_interpreter_file_ids, has.vector_store_id) == (["file_t"], "vs_t")
     assert has.metadata == {"a": "t", "c": "i"}
-    bare = settled(definition, ThreadSettings(), given)
+    bare = settled(definition, ThreadSettings(), options)
     assert (tuple(bare.code_interpreter_file_ids), bare.vector_store_id) == (("file_d",), "vs_d")
     assert bare.metadata == {"a": "d", "c": "i"}
 

@@ -138,17 +138,17 @@ class TestRuns:
     def test_item_8_what_was_begun_before_it_was_deleted(self, service: AssistantsService) -> None:
         with agent_of(service) as agent:
             thread = agent.create_thread()
-            begun = [agent.invoke(thread), agent.invoke_stream(thread)]
+            runs = [agent.invoke(thread), agent.invoke_stream(thread)]
             agent.delete()
             before = len(service.requests)
-            for told in begun:
+            for run in runs:
                 with pytest.raises(AgentDeleted):
-                    next(told)
+                    next(run)
             assert len(service.requests) == before
 
 
 class TestRetryAfter:
-    def told(self, service: AssistantsService, after: str) -> tuple[list[float], Any]:
+    def retry(self, service: AssistantsService, after: str) -> tuple[list[float], Any]:
         """What is waited for, and the error, where the first try is told to wait."""
         service.turns.append([Says("so")])
         clock = RushingClock()
@@ -168,20 +168,20 @@ class TestRetryAfter:
     def test_item_6_as_long_as_the_service_asks_for(
         self, service: AssistantsService, after: str, first: float
     ) -> None:
-        waits, error = self.told(service, after)
+        waits, error = self.retry(service, after)
         assert error is None
         assert waits[0] == first
 
     @pytest.mark.parametrize("after", ["61", "86400", "Fri, 01 Jan 2100 00:00:00 GMT"])
     def test_item_6_longer_than_anyone_waits(self, service: AssistantsService, after: str) -> None:
-        waits, error = self.told(service, after)
+        waits, error = self.retry(service, after)
         assert isinstance(error, RateLimited)
         assert error.retry_after is not None
         assert error.retry_after == float(after) if after.isdigit() else error.retry_after > 10**8
         assert waits == []
 
     def test_item_6_a_date_that_is_past(self, service: AssistantsService) -> None:
-        waits, error = self.told(service, "Fri, 31 Dec 1999 23:59:59 GMT")
+        waits, error = self.retry(service, "Fri, 31 Dec 1999 23:59:59 GMT")
         assert (waits[0], error) == (1.0, None)
 
 
@@ -198,13 +198,13 @@ class TestWhatIsRefused:
 
     def test_item_15_the_name_of_ours_is_taken(self) -> None:
         with ResponsesService() as service, agent_of(service) as agent:
-            taken = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
+            options = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
             with pytest.raises(ValidationError, match="__thread_options"):
-                agent.create_thread(taken)
+                agent.create_thread(options)
             assert not service.requests
 
     @pytest.mark.parametrize(
-        "made",
+        "value",
         [
             lambda: OpenAIAssistantDefinition("m", execution_options={}),  # type: ignore[arg-type]  # wrong
             lambda: OpenAIAssistantExecutionOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
@@ -213,9 +213,9 @@ class TestWhatIsRefused:
             lambda: OpenAIThreadCreationOptions(messages=["hi"]),
         ],
     )  # fmt: skip
-    def test_item_1_what_is_no_object_of_its_class(self, made: Any) -> None:
+    def test_item_1_what_is_no_object_of_its_class(self, value: Any) -> None:
         with pytest.raises(TypeError, match="must be"):
-            made()
+            value()
 
 
 class TestHostileReplies:
@@ -240,27 +240,27 @@ class TestHostileReplies:
 
     def test_definitions_that_another_program_removes(self, tmp_path: Path) -> None:
         files = FileDefinitions(tmp_path)
-        kept = attrs.evolve(DEFINITION, id="asst_1")
-        files.save(kept)
+        definition = attrs.evolve(DEFINITION, id="asst_1")
+        files.save(definition)
         (tmp_path / "asst_2.json").symlink_to(tmp_path / "gone")
-        assert files.all() == [kept]
+        assert files.all() == [definition]
 
 
 def test_agents_of_many_threads(either: ScriptedService) -> None:
     """One agent, used concurrently: each thread receives its own run."""
     either.turns += [[Calls((f"c{number}", "roll", "{}")), Says("so")] for number in range(8)]
-    heard: list[Any] = []
+    runs: list[Any] = []
     with agent_of(either, functions=[roll]) as agent:
         threads = [
-            threading.Thread(target=lambda: heard.append(invoked(agent)), daemon=True)
+            threading.Thread(target=lambda: runs.append(invoked(agent)), daemon=True)
             for _ in range(8)
         ]
         for each in threads:
             each.start()
         for each in threads:
             each.join(30)
-    assert [[each.visible for each in said] for said in heard] == [[False, False, True]] * 8
-    assert len({said[-1].run_id for said in heard}) == 8
+    assert [[each.visible for each in run] for run in runs] == [[False, False, True]] * 8
+    assert len({run[-1].run_id for run in runs}) == 8
     rounds = 1 if either.api == "assistants" else 2  # responses of a run
-    assert {len({each.run_id for each in said}) for said in heard} == {rounds}
-    assert not [each for each in heard if isinstance(each, RunError)]
+    assert {len({each.run_id for each in run}) for run in runs} == {rounds}
+    assert not [each for each in runs if isinstance(each, RunError)]

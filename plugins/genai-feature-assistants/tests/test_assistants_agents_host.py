@@ -44,19 +44,19 @@ pytestmark = pytest.mark.part
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 
 
-def rolls(heard: RecordedPrompt) -> Any:
+def rolls(prompt: RecordedPrompt) -> Any:
     """It rolls a die when it is told to, looks into files when it can, and else says again
     what it hears."""
-    given = outputs_in(heard)
-    if given and "file_search" in heard.tools:
-        return says(f"It says so {given[0].splitlines()[0]}.")
-    if given:
-        return says(f"You rolled {given[0]}.")
-    if "file_search" in heard.tools:
-        return calls(("c1", "file_search", {"query": heard.text}))
-    if "roll" in heard.text:
+    outputs = outputs_in(prompt)
+    if outputs and "file_search" in prompt.tools:
+        return says(f"It says so {outputs[0].splitlines()[0]}.")
+    if outputs:
+        return says(f"You rolled {outputs[0]}.")
+    if "file_search" in prompt.tools:
+        return calls(("c1", "file_search", {"query": prompt.text}))
+    if "roll" in prompt.text:
         return calls(("c1", "roll", {"sides": 4}))
-    return f"So it is: {heard.text}"
+    return f"So it is: {prompt.text}"
 
 
 class Served:
@@ -82,9 +82,9 @@ def server(make_host: MakeHost, tmp_path: Path) -> Iterator[Served]:
         Store(tmp_path / "store.db") as store,
         served(make_host(store=store, config=CONFIG, **plugins)) as running,
     ):
-        found = Served(running.url, fake)
-        yield found
-        found.api.close()
+        service = Served(running.url, fake)
+        yield service
+        service.api.close()
 
 
 @contextmanager
@@ -100,13 +100,13 @@ both = pytest.mark.parametrize("api", ["assistants", "responses"])
 
 def conversed(agent: OpenAIAssistantAgent, streamed: bool) -> Any:
     """Return the messages of three turns, one with a function, and those of the thread."""
-    told: list[AgentMessage] = []
+    messages: list[AgentMessage] = []
     thread = agent.create_thread()
     for text in ("hello 【é】", "roll, please", "so?"):
         agent.add_chat_message(thread, text)
         invoke = agent.invoke_stream if streamed else agent.invoke
-        told += [each for each in invoke(thread, hidden=True) if isinstance(each, AgentMessage)]
-    shown = [(each.role, each.name, each.visible, each.content) for each in told]
+        messages += [each for each in invoke(thread, hidden=True) if isinstance(each, AgentMessage)]
+    shown = [(each.role, each.name, each.visible, each.content) for each in messages]
     return shown, [(each.role, each.text) for each in agent.get_thread_messages(thread)]
 
 
@@ -120,8 +120,8 @@ def test_item_15_a_conversation_is_the_same_over_all(
         [Says("So it is: so?")],
     ]
     with agent_of(either, DEFINITION, [roll]) as agent:
-        wanted = conversed(agent, streamed)
-    shown, kept = wanted
+        expected = conversed(agent, streamed)
+    shown, kept = expected
     assert [visible for _, _, visible, _ in shown] == [True, False, False, True, True]
     assert kept[-3:] == [
         ("assistant", "You rolled 4 of 4."),
@@ -130,7 +130,7 @@ def test_item_15_a_conversation_is_the_same_over_all(
     ]
     for api in ("assistants", "responses"):
         with an_agent(server, api) as agent:
-            assert conversed(agent, streamed) == wanted
+            assert conversed(agent, streamed) == expected
 
 
 @both
@@ -150,15 +150,17 @@ def test_item_15_the_model_is_shown_what_was_said(server: Served, api: str) -> N
 
 def test_item_15_threads_over_responses(server: Served) -> None:
     with an_agent(server, "responses") as agent:
-        said = [Message("user" if n % 2 else "assistant", f"{n}") for n in range(45)]
+        messages = [Message("user" if n % 2 else "assistant", f"{n}") for n in range(45)]
         files = [f"file_{'x' * 40}{number}" for number in range(20)]
-        thread = agent.create_thread(OpenAIThreadCreationOptions(files, said, "vs_1", {"a": "b"}))
+        thread = agent.create_thread(
+            OpenAIThreadCreationOptions(files, messages, "vs_1", {"a": "b"})
+        )
         assert [(each.role, each.text) for each in agent.get_thread_messages(thread)] == [
-            (each.role, each.text) for each in said
+            (each.role, each.text) for each in messages
         ]
-        kept = agent._backend.thread(thread)
-        assert list(kept.code_interpreter_file_ids) == files
-        assert (kept.vector_store_id, kept.metadata) == ("vs_1", {"a": "b"})
+        stored = agent._backend.thread(thread)
+        assert list(stored.code_interpreter_file_ids) == files
+        assert (stored.vector_store_id, stored.metadata) == ("vs_1", {"a": "b"})
 
 
 @both
@@ -166,24 +168,24 @@ def test_item_15_a_thread_goes_on_after_a_run_that_was_left(server: Served, api:
     with an_agent(server, api) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "roll, please")
-        told = agent.invoke(thread, hidden=True)
-        assert next(told).tool_calls == (ToolCall("c1", "roll", {"sides": 4}),)
-        told.close()
+        stream = agent.invoke(thread, hidden=True)
+        assert next(stream).tool_calls == (ToolCall("c1", "roll", {"sides": 4}),)
+        stream.close()
         agent.add_chat_message(thread, "so?")
         assert [each.text for each in agent.invoke(thread)] == ["So it is: so?"]
-    given = [output for each in server.fake.prompts[-1].messages if each.role == "tool"
+    outputs = [output for each in server.fake.prompts[-1].messages if each.role == "tool"
              for output in outputs_of(each)]  # fmt: skip
-    assert given == ([] if api == "assistants" else ["Error: the run was abandoned"])
+    assert outputs == ([] if api == "assistants" else ["Error: the run was abandoned"])
 
 
 def test_item_2_definitions_come_back_as_they_were(server: Served) -> None:
     options = OpenAIAssistantExecutionOptions(max_completion_tokens=300, truncation_message_count=4)
-    whole = attrs.evolve(
+    definition = attrs.evolve(
         DEFINITION, execution_options=options, metadata={"a": "b"}, temperature=0.0
     )
-    with an_agent(server, definition=whole) as agent:
+    with an_agent(server, definition=definition) as agent:
         with OpenAIAssistantAgent.retrieve(server.configured(), agent.id) as again:
-            assert again.definition == attrs.evolve(whole, id=agent.id)
+            assert again.definition == attrs.evolve(definition, id=agent.id)
         assert again.definition in OpenAIAssistantAgent.list_definitions(server.configured())
         thread = agent.create_thread(OpenAIThreadCreationOptions(metadata={"c": "d"}))
         agent.add_chat_message(thread, "hello")
@@ -198,10 +200,10 @@ def test_item_12_an_agent_searches_and_cites(server: Served) -> None:
     with an_agent(server, definition=attrs.evolve(DEFINITION, vector_store_id=store)) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "the sea is blue")
-        [said] = agent.invoke(thread)
-        [cited] = said.annotations
-        assert said.text[cited.start : cited.end] == cited.text
-        assert server.api.get(f"/files/{cited.file_id}")["filename"] == "sea.txt"
+        [message] = agent.invoke(thread)
+        [citation] = message.annotations
+        assert message.text[citation.start : citation.end] == citation.text
+        assert server.api.get(f"/files/{citation.file_id}")["filename"] == "sea.txt"
 
 
 @both
@@ -209,7 +211,7 @@ def test_item_7_what_ends_badly_raises(server: Served, api: str) -> None:
     with an_agent(server, api) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "hello")
-        server.fake.answer = lambda heard: says("so far", finish="length")
+        server.fake.answer = lambda prompt: says("so far", finish="length")
         with pytest.raises(RunIncomplete, match=r"max_(completion|output)_tokens"):
             list(agent.invoke(thread, OpenAIAssistantInvocationOptions(max_completion_tokens=256)))
 
@@ -226,8 +228,8 @@ def test_item_15_the_example_of_the_readme(
     source = source.replace("smollm2", "fake")
     assert named in source
     exec(compile(source, "README.md", "exec"), {"__name__": "readme"})
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "dealer You rolled 4 of 4."
-    *pieces, whole = said[1].split("|")
-    assert "".join(pieces) == whole
-    assert said[-1].startswith("True ")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "dealer You rolled 4 of 4."
+    *pieces, text = lines[1].split("|")
+    assert "".join(pieces) == text
+    assert lines[-1].startswith("True ")

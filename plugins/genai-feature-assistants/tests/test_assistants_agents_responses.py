@@ -29,8 +29,8 @@ DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.
 
 @pytest.fixture
 def service() -> Iterator[ResponsesService]:
-    with ResponsesService() as made:
-        yield made
+    with ResponsesService() as service:
+        yield service
 
 
 def ran(
@@ -57,9 +57,9 @@ def test_item_15_code_and_annotations(service: ResponsesService) -> None:
         "/responses",
         json_reply({"id": "resp_1", "status": "completed", "output": [message, code]}),
     )
-    done, said = ran(service)
+    done, reply = ran(service)
     assert done.content == (Code("print(1)", "1\n", ("https://x/y",)),)
-    assert (said.annotations[0].text, said.annotations[0].url) == ("so", "u")
+    assert (reply.annotations[0].text, reply.annotations[0].url) == ("so", "u")
 
 
 def test_item_4_tokens_are_counted_over_all_of_a_run(service: ResponsesService) -> None:
@@ -150,11 +150,11 @@ def test_item_4_over_responses_all_is_sent_as_it_holds(service: ResponsesService
         {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file_t"]}},
         {"type": "file_search", "vector_store_ids": ["vs_t"]},
     ]
-    wanted = {
+    expected = {
         "model": "fake", "temperature": 0.7, "top_p": 0.5, "metadata": {"a": "d", "b": "t"},
         "text": {"format": {"type": "json_object"}},
     }  # fmt: skip
-    assert {name: inherits[name] for name in wanted} == wanted
+    assert {name: inherits[name] for name in expected} == expected
     assert "tool_choice" not in inherits
     thread_id = overrides.pop("conversation")
     assert thread_id in service.threads

@@ -75,9 +75,9 @@ class TestItem6:
             ]
         )
         with agent_of(service, functions=[roll]) as agent:
-            said = invoked(agent)
-        assert [each.visible for each in said] == [False, False, True, True]
-        call, result, code, message = said
+            messages = invoked(agent)
+        assert [each.visible for each in messages] == [False, False, True, True]
+        call, result, code, message = messages
         assert call.content == (ToolCall("c1", "roll", {"sides": 4}),)
         assert result.content == (ToolResult("c1", "roll", "4 of 4"),)
         assert result.role == "tool"
@@ -85,7 +85,7 @@ class TestItem6:
         annotation = Annotation("file_citation", "【1】", 3, 6, "file_1")
         assert message.content == (AnnotatedText("so 【1】", (annotation,)),)
         assert message.text[annotation.start : annotation.end] == annotation.text
-        assert {each.name for each in said} == {"n"}
+        assert {each.name for each in messages} == {"n"}
         assert service.outputs == [{"tool_call_id": "c1", "output": "4 of 4"}]
 
     def test_item_6_each_step_once(self, either: ScriptedService) -> None:
@@ -152,9 +152,9 @@ class TestItem6:
     def test_item_6_a_run_that_is_left_is_cancelled(self, service: AssistantsService) -> None:
         service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
         with agent_of(service, functions=[roll]) as agent:
-            told = agent.invoke(agent.create_thread(), hidden=True)
-            next(told)
-            told.close()
+            stream = agent.invoke(agent.create_thread(), hidden=True)
+            next(stream)
+            stream.close()
         (run,) = service.runs.values()
         assert run["status"] == "cancelled"
 
@@ -214,21 +214,21 @@ def test_a_run_on_a_thread_that_is_none(service: AssistantsService) -> None:
 
 
 def test_arguments_are_json_to_the_letter(service: AssistantsService) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     @tool
     def hear(text: str) -> str:
         """Hear something."""
-        heard.append(text)
+        received.append(text)
         return text
 
     text = 'é\u2028\U0001f600\n"'
     service.turns.append([Calls(("c1", "hear", json.dumps({"text": text}))), Says(text)])
     with agent_of(service, OpenAIAssistantDefinition("m"), [hear]) as agent:
-        said = invoked(agent)
-    assert heard == [text] == [service.outputs[0]["output"]]
-    assert said[-1].text == text
-    assert said[-1].name == agent.id
+        messages = invoked(agent)
+    assert received == [text] == [service.outputs[0]["output"]]
+    assert messages[-1].text == text
+    assert messages[-1].name == agent.id
 
 
 ENDS = [
@@ -291,7 +291,7 @@ class TestItem7:
         assert run["status"] == "cancelled"
 
     @pytest.mark.parametrize(
-        ("name", "arguments", "told"),
+        ("name", "arguments", "message"),
         [
             ("dance", "{}", "unknown function 'dance'"),
             ("roll", "{", "not a JSON object"),
@@ -304,7 +304,7 @@ class TestItem7:
         ],
     )
     def test_item_7_what_goes_wrong_with_a_function_is_told(
-        self, either: ScriptedService, name: str, arguments: str, told: str
+        self, either: ScriptedService, name: str, arguments: str, message: str
     ) -> None:
         @tool
         def breaks() -> str:
@@ -327,7 +327,7 @@ class TestItem7:
         (output,) = either.outputs
         assert output["tool_call_id"] == "c1"
         assert output["output"].startswith("Error: ")
-        assert told in output["output"]
+        assert message in output["output"]
 
     def test_item_7_a_function_that_hangs(self, service: AssistantsService) -> None:
         over = threading.Event()
@@ -352,8 +352,8 @@ class TestItem7:
             pytest.raises(RunStuck, match=r"[34] times"),
         ):
             invoked(agent)
-        wanted = 3 if either.api == "responses" else 1
-        assert len(either.bodies("POST", either.run_path)) == wanted
+        count = 3 if either.api == "responses" else 1
+        assert len(either.bodies("POST", either.run_path)) == count
 
     @pytest.mark.parametrize(
         "garbage",
@@ -380,8 +380,8 @@ class TestItem7:
 class TestKeys:
     """Errors do not contain the part of a key that a service repeats."""
 
-    def check(self, service: ScriptedService, *, streamed: bool = False, **given: Any) -> None:
-        configuration = configured(service, **given)
+    def check(self, service: ScriptedService, *, streamed: bool = False, **options: Any) -> None:
+        configuration = configured(service, **options)
         with (
             OpenAIAssistantAgent.create(configuration, DEFINITION) as agent,
             pytest.raises(GenaiError) as caught,
@@ -395,13 +395,13 @@ class TestKeys:
     @pytest.mark.parametrize("length", [490, 990, 1990])
     @pytest.mark.parametrize("form", ["json", "text", "list"])
     def test_a_key_at_the_edge_of_what_is_shown(self, form: str, length: int) -> None:
-        said = "x" * length + KEY
-        given = {
-            "json": json_reply({"error": {"message": said}}, 400),
-            "text": reply(said.encode(), 400),
-            "list": json_reply([said], 400),
+        text = "x" * length + KEY
+        answer = {
+            "json": json_reply({"error": {"message": text}}, 400),
+            "text": reply(text.encode(), 400),
+            "list": json_reply([text], 400),
         }[form]
-        with FakeService([given]) as service:
+        with FakeService([answer]) as service:
             configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", api_key=KEY)
             with configuration.create_client() as client, pytest.raises(BadRequest) as caught:
                 client.get("a")

@@ -47,21 +47,21 @@ ORDER = {
 
 def test_item_6_the_stream_of_a_run(either: ScriptedService) -> None:
     either.turns.append([Calls(("c1", "roll", "{}")), Runs("print(1)", "1"), Says("füñf 【1】")])
-    told = streamed(either, [roll])
-    places = dict(zip(ORDER[either.api].split(), told, strict=False))
-    assert [isinstance(each, AgentDelta) for each in told] == [
+    items = streamed(either, [roll])
+    places = dict(zip(ORDER[either.api].split(), items, strict=False))
+    assert [isinstance(each, AgentDelta) for each in items] == [
         each.endswith("+") for each in ORDER[either.api].split()
     ]
-    assert [each.visible for each in told] == [False, False, True, True, True, True, True]
+    assert [each.visible for each in items] == [False, False, True, True, True, True, True]
     assert places["call"].content == (ToolCall("c1", "roll", {}),)
     assert places["result"].content[0].content[0].text == "6 of 6"
     assert (places["code+"].text, places["code+"].kind) == ("print(1)", "code")
     assert places["code"].content == (Code("print(1)", "1"),)
-    pieces = [each for each in told if isinstance(each, AgentDelta) and each.kind == "text"]
+    pieces = [each for each in items if isinstance(each, AgentDelta) and each.kind == "text"]
     assert [each.text for each in pieces] == ["füñ", "f 【1】"]
     assert places["text"].text == "füñf 【1】"
     assert {each.message_id for each in pieces} == {places["text"].id}
-    assert {each.name for each in told} == {"n"}
+    assert {each.name for each in items} == {"n"}
     assert either.outputs == [{"tool_call_id": "c1", "output": "6 of 6"}]
 
 
@@ -74,8 +74,8 @@ def test_item_6_both_forms_tell_the_same(either: ScriptedService) -> None:
     with agent_of(either, functions=[roll]) as agent:
         plain = list(agent.invoke(agent.create_thread()))
         stream = list(agent.invoke_stream(agent.create_thread()))
-    whole = [each for each in stream if isinstance(each, AgentMessage)]
-    assert [each.content for each in whole] == [each.content for each in plain]
+    messages = [each for each in stream if isinstance(each, AgentMessage)]
+    assert [each.content for each in messages] == [each.content for each in plain]
 
 
 @pytest.mark.parametrize("after", range(4))
@@ -132,7 +132,7 @@ ERROR = b'event: error\ndata: {"type": "error", %b}\n\n'
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("answer", "kind"),
     [
         (sse_reply([b"[DONE]"]), IncompleteReply),
         (stream_reply([ERROR % b'"message": "broke"']), ProviderError),
@@ -147,8 +147,8 @@ ERROR = b'event: error\ndata: {"type": "error", %b}\n\n'
     ],
     ids=range(10),
 )  # fmt: skip
-def test_item_7_garbage_for_a_stream(either: ScriptedService, given: Any, kind: Any) -> None:
-    either.fail("POST", either.run_path, given)
+def test_item_7_garbage_for_a_stream(either: ScriptedService, answer: Any, kind: Any) -> None:
+    either.fail("POST", either.run_path, answer)
     with pytest.raises(kind):
         streamed(either)
 
@@ -156,9 +156,9 @@ def test_item_7_garbage_for_a_stream(either: ScriptedService, given: Any, kind: 
 def test_item_6_a_stream_that_is_left_is_cancelled(either: ScriptedService) -> None:
     either.turns.append([Says("a long answer")])
     with agent_of(either) as agent:
-        told = agent.invoke_stream(agent.create_thread())
-        assert next(told).visible
-        told.close()
+        stream = agent.invoke_stream(agent.create_thread())
+        assert next(stream).visible
+        stream.close()
     assert either.asked[-1].endswith("/cancel")
 
 

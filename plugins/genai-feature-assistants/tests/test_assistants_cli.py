@@ -153,7 +153,7 @@ class TestRun:
         assert row.of == {"feature": "assistant", "user": "", "model": "fake"}
 
     def test_the_answer_is_printed_and_the_thread_goes_on(self, line: Line) -> None:
-        line.model.answer = lambda heard: f"{len(heard.messages)} messages, {heard.text}"
+        line.model.answer = lambda prompt: f"{len(prompt.messages)} messages, {prompt.text}"
         id = create(line)
         code, out, err = line("run", "Tutor", "say", "hi")
         assert (code, out) == (0, "1 messages, say hi\n")
@@ -169,16 +169,16 @@ class TestRun:
 
     def test_json_has_all_of_it(self, line: Line) -> None:
         id = create(line)
-        told = json.loads(line.done("run", "Tutor", "--json", "hi"))
-        assert (told["text"], told["status"], told["assistant"]) == ("hi", "completed", id)
-        assert told["citations"] == told["files"] == []
-        assert told["thread"].startswith("thread_")
-        assert set(told["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
+        result = json.loads(line.done("run", "Tutor", "--json", "hi"))
+        assert (result["text"], result["status"], result["assistant"]) == ("hi", "completed", id)
+        assert result["citations"] == result["files"] == []
+        assert result["thread"].startswith("thread_")
+        assert set(result["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
     @pytest.mark.part
     def test_sources_are_printed_below_the_answer(self, line: Line) -> None:
-        def answer(heard: RecordedPrompt) -> Any:
-            if heard.messages[-1].role == "user":
+        def answer(prompt: RecordedPrompt) -> Any:
+            if prompt.messages[-1].role == "user":
                 call = api.ToolCall("c1", "file_search", {"query": "whales sing"})
                 return api.Completion(api.Message("assistant", [api.Text("Wait."), call]))
             return "They sing【0:0†notes.txt】."
@@ -190,13 +190,13 @@ class TestRun:
         assert out == (
             f"Wait.\n\nThey sing【0:0†notes.txt】.\n\n【0:0†notes.txt】  notes.txt ({file})\n"
         )
-        told = json.loads(line.done("run", "Tutor", "--json", "what do whales do?"))
-        assert told["citations"] == [
+        result = json.loads(line.done("run", "Tutor", "--json", "what do whales do?"))
+        assert result["citations"] == [
             {"text": "【0:0†notes.txt】", "file_id": file, "filename": "notes.txt"}
         ]
 
     def test_a_function_is_reported_and_the_run_cancelled(self, line: Line) -> None:
-        line.model.answer = lambda heard: api.Completion(
+        line.model.answer = lambda prompt: api.Completion(
             api.Message("assistant", [api.ToolCall("c1", "roll")])
         )
         create(line, tools=[{"type": "function", "function": {"name": "roll"}}])
@@ -251,9 +251,9 @@ class TestRun:
             *("run", "Tutor", "look", "--attach", tmp_path / "notes.txt"),
             *("--attach", tmp_path / "dot.png"),
         )
-        heard = line.model.prompts[-1].messages[-1]
-        assert "[attached: notes.txt]" in heard.text
-        assert [each.type for each in heard.content].count("image") == 1
+        message = line.model.prompts[-1].messages[-1]
+        assert "[attached: notes.txt]" in message.text
+        assert [each.type for each in message.content].count("image") == 1
 
     def test_files_need_a_tool(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("whales sing")
@@ -267,7 +267,7 @@ class TestRun:
         self, line: Line, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        line.model.answer = lambda heard: f"a {HOSTILE}"
+        line.model.answer = lambda prompt: f"a {HOSTILE}"
         create(line)
         out = line.done("run", "Tutor", "hi")
         assert "tutor" in out
@@ -276,14 +276,14 @@ class TestRun:
     def test_it_is_found_by_its_id_a_prefix_or_its_name(self, line: Line) -> None:
         id, other = create(line), create(line, "Two")
         short = next(id[:end] for end in range(len(id)) if not other.startswith(id[:end]))
-        for given in (id, "Tutor", short):
-            assert json.loads(line.done("run", given, "--json", "hi"))["assistant"] == id
+        for name in (id, "Tutor", short):
+            assert json.loads(line.done("run", name, "--json", "hi"))["assistant"] == id
 
-    @pytest.mark.parametrize("given", ["asst_", "Twin", "nobody", "", "../x", "a" * 500])
-    def test_unknown_or_ambiguous_assistant_is_an_error(self, line: Line, given: str) -> None:
+    @pytest.mark.parametrize("argument", ["asst_", "Twin", "nobody", "", "../x", "a" * 500])
+    def test_unknown_or_ambiguous_assistant_is_an_error(self, line: Line, argument: str) -> None:
         for name in ("Twin", "Twin"):
             create(line, name)
-        code, out, err = line("run", given, "hi")
+        code, out, err = line("run", argument, "hi")
         assert (code, out) == (1, "")
         assert err.startswith("error: ")
         assert len(err) < 500

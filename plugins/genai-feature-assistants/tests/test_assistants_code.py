@@ -43,9 +43,13 @@ class Sandbox:
         return InlinePlugin(tools=[tool(run, name="sandbox__run")])
 
 
-def runs_code(heard: RecordedPrompt) -> Any:
-    given = outputs_in(heard)
-    return says(f"done: {given[0]}") if given else calls(("c1", "code_interpreter", {"input": "1"}))
+def runs_code(prompt: RecordedPrompt) -> Any:
+    outputs = outputs_in(prompt)
+    return (
+        says(f"done: {outputs[0]}")
+        if outputs
+        else calls(("c1", "code_interpreter", {"input": "1"}))
+    )
 
 
 def test_item_13_without_a_sandbox_it_is_off(make_api: MakeApi) -> None:
@@ -86,9 +90,9 @@ def test_item_13_logs_and_images_stand_in_the_steps(make_api: MakeApi) -> None:
     assert call["code_interpreter"]["input"] == "1"
     assert logs == {"type": "logs", "logs": "printed"}
     assert api.ask("GET", f"/files/{image['image']['file_id']}/content").content == PNG
-    [asked] = sandbox.asked
-    assert asked["files"] == [{"name": "data.csv", "data": base64.b64encode(b"a,b").decode()}]
-    assert thread in asked["session"]
+    [request] = sandbox.asked
+    assert request["files"] == [{"name": "data.csv", "data": base64.b64encode(b"a,b").decode()}]
+    assert thread in request["session"]
     assert "done: printed" in api.texts(thread)[-1][1]
 
 
@@ -98,10 +102,10 @@ def test_item_13_files_that_code_writes_are_cited(make_api: MakeApi) -> None:
     reaction = {"type": "sandbox_files", "files": [written, *wrong]}
     sandbox = Sandbox(ToolOutput("ok", reactions=[reaction]))
 
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        said = "See [it](sandbox:/mnt/data/sum.csv), not sandbox:/mnt/data/other.csv."
-        return says(said) if given else calls(("c1", "code_interpreter", {"input": "1"}))
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        reply = "See [it](sandbox:/mnt/data/sum.csv), not sandbox:/mnt/data/other.csv."
+        return says(reply) if outputs else calls(("c1", "code_interpreter", {"input": "1"}))
 
     api = make_api(answer, sandbox=sandbox.plugin())
     thread = api.thread("count")
@@ -110,17 +114,17 @@ def test_item_13_files_that_code_writes_are_cited(make_api: MakeApi) -> None:
     [annotation] = text["annotations"]
     cut = text["value"][annotation["start_index"] : annotation["end_index"]]
     assert cut == annotation["text"] == "sandbox:/mnt/data/sum.csv"
-    made = annotation["file_path"]["file_id"]
-    assert api.ask("GET", f"/files/{made}/content").content == b"3"
-    assert api.get(f"/files/{made}")["purpose"] == "assistants_output"
+    file_id = annotation["file_path"]["file_id"]
+    assert api.ask("GET", f"/files/{file_id}/content").content == b"3"
+    assert api.get(f"/files/{file_id}")["purpose"] == "assistants_output"
 
 
 def test_calls_without_code_are_told_so(make_api: MakeApi) -> None:
     sandbox = Sandbox(ToolOutput("never"))
 
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        return says(given[0]) if given else calls(("c1", "code_interpreter", {"x": 1}))
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        return says(outputs[0]) if outputs else calls(("c1", "code_interpreter", {"x": 1}))
 
     api = make_api(answer, sandbox=sandbox.plugin())
     thread = api.thread("count")

@@ -40,14 +40,14 @@ WITHOUT_WORKERS = patch.object(JobWorker, "_start", lambda self, job: None)
 """A context in which no job is begun."""
 
 
-def with_tools(heard: RecordedPrompt) -> Any:
+def with_tools(prompt: RecordedPrompt) -> Any:
     """It searches, has a function called, and answers."""
-    rounds = [message for message in heard.messages if message.role == "tool"]
+    rounds = [message for message in prompt.messages if message.role == "tool"]
     if not rounds:
         return calls(("c1", "file_search", {"query": "the sea"}), text="I look.")
     if len(rounds) == 1:
         return calls(("c2", "weather", {"city": "Oslo"}))
-    return says(f"the sea 【0:0†sea.txt】 is {outputs_in(heard)[0]}")
+    return says(f"the sea 【0:0†sea.txt】 is {outputs_in(prompt)[0]}")
 
 
 def test_item_14_a_run_killed_before_any_write_goes_on_and_says_nothing_twice(
@@ -69,13 +69,13 @@ def test_item_14_a_run_killed_before_any_write_goes_on_and_says_nothing_twice(
             is_killed = by_hand.do(number) or is_killed
             return shown(api, api.get(path_of(run))), is_killed
 
-        whole, _ = seen(None)
+        uninterrupted, _ = seen(None)
         expected = [("assistant", "I look."), ("assistant", "the sea 【0:0†sea.txt】 is cold")]
-        assert whole["texts"][1:] == expected
+        assert uninterrupted["texts"][1:] == expected
         number, is_killed = 0, True
         while is_killed:
-            found, is_killed = seen(number)
-            assert found == whole, f"killed before write {number}"
+            resumed, is_killed = seen(number)
+            assert resumed == uninterrupted, f"killed before write {number}"
             number += 1
         assert number > 15
 
@@ -95,8 +95,8 @@ def shown(api: Api, run: Any) -> dict[str, Any]:
 
 
 def outputs_of(step: Any) -> list[Any]:
-    found = step["step_details"].get("tool_calls", ())
-    return [call[call["type"]].get("output", len(call[call["type"]])) for call in found]
+    calls = step["step_details"].get("tool_calls", ())
+    return [call[call["type"]].get("output", len(call[call["type"]])) for call in calls]
 
 
 def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
@@ -136,9 +136,9 @@ def test_item_14_a_killed_workers_run_is_taken_up_when_its_lease_is_over(
 
 def abandon(api: Api, tries: int) -> None:
     documents = api.store.for_owner("").documents(JOBS)
-    [found] = documents.list()
+    [document] = documents.list()
     gone = {"worker": "killed", "until": 0.0, "tries": tries}
-    documents.put(found.id, {**found.value, **gone})
+    documents.put(document.id, {**document.value, **gone})
 
 
 def test_item_14_a_run_nobody_can_do_expires(make_api: MakeApi, clock: ManualClock) -> None:
@@ -192,7 +192,7 @@ def test_an_interrupted_deletion_of_a_thread_can_be_repeated(make_api: MakeApi) 
         assert api.store.for_owner("").documents(f"assistants/{kind}").count() == 0
 
 
-def fail(*given: Any, **named: Any) -> Any:
+def fail(*args: Any, **named: Any) -> Any:
     raise StoreError("the disk is full")
 
 
@@ -219,7 +219,7 @@ def test_item_11_a_run_expires_that_waits_for_its_client(
     assert api.get(path_of(run))["status"] == "expired"
 
 
-def with_asking(heard: RecordedPrompt) -> Any:
+def with_asking(prompt: RecordedPrompt) -> Any:
     return calls(("c1", "weather", {"city": "Oslo"}))
 
 
@@ -235,18 +235,18 @@ def test_item_14_all_is_there_after_a_restart(make_host: MakeHost, make_store: M
     with api_of(make_host, make_store()) as api:
         assert [api.get(path) for path in paths] == before
         assert api.ask("GET", f"/files/{file}/content").content == b"hi"
-        found = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})
-        assert found["data"][0]["filename"] == "sea.txt"
+        results = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})
+        assert results["data"][0]["filename"] == "sea.txt"
 
 
 def test_a_file_that_was_left_is_made_searchable_by_others(make_api: MakeApi) -> None:
     api = make_api()
     with WITHOUT_WORKERS:
         file = api.upload("a.txt", b"the sea")
-        made = api.post("/vector_stores", {"file_ids": [file]})["id"]
+        store = api.post("/vector_stores", {"file_ids": [file]})["id"]
     abandon(api, 0)
     other = make_api()
-    until(lambda: other.get(f"/vector_stores/{made}")["status"] == "completed")
+    until(lambda: other.get(f"/vector_stores/{store}")["status"] == "completed")
 
 
 def test_a_file_that_is_added_again_is_indexed_by_its_last_job(
@@ -264,5 +264,5 @@ def test_a_file_that_is_added_again_is_indexed_by_its_last_job(
         worker._works[first.kind](first, ending)
     worker._works[last.kind](last, Cancellation())
     assert api.get(f"/vector_stores/{store}/files/{file}")["status"] == "completed"
-    [found] = api.post(f"/vector_stores/{store}/search", {"query": "hello"})["data"]
-    assert found["content"][0]["text"] == "hello"
+    [hit] = api.post(f"/vector_stores/{store}/search", {"query": "hello"})["data"]
+    assert hit["content"][0]["text"] == "hello"

@@ -105,9 +105,9 @@ class Api:
     def __init__(self, door: Door) -> None:
         self._door = door
         self.file = self.upload()
-        self.assistant = self.made("/assistants", {"model": "fake", "tools": [WEATHER]})["id"]
-        self.thread = self.made("/threads", {})["id"]
-        self.store = self.made("/vector_stores", {"file_ids": [self.file]})["id"]
+        self.assistant = self.create("/assistants", {"model": "fake", "tools": [WEATHER]})["id"]
+        self.thread = self.create("/threads", {})["id"]
+        self.store = self.create("/vector_stores", {"file_ids": [self.file]})["id"]
 
     def upload(self, name: str = "a.txt", data: str = "hello") -> str:
         parts = ("purpose", "assistants"), (f'file"; filename="{name}', data)
@@ -117,38 +117,38 @@ class Api:
         status, file = self.send("POST", "/files", sent, headers=_FORM)
         return str(file["id"]) if status == 200 else ""
 
-    def send(self, method: str, path: str, body: Any = None, **given: Any) -> tuple[int, Any]:
-        return self._door.send(method, f"/v1{path}", body, **given)
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
+        return self._door.send(method, f"/v1{path}", body, **options)
 
-    def made(self, path: str, body: Any, method: str = "POST") -> Any:
+    def create(self, path: str, body: Any, method: str = "POST") -> Any:
         status, value = self.send(method, path, body)
         assert status == 200, (path, value)
         return value
 
     def all(self, path: str) -> list[Any]:
-        found = self.made(path, None, "GET")
-        while found["has_more"]:
-            status, more = self.send("GET", path, query={"after": found["last_id"]})
+        listed = self.create(path, None, "GET")
+        while listed["has_more"]:
+            status, more = self.send("GET", path, query={"after": listed["last_id"]})
             assert status == 200
-            found = {**more, "data": found["data"] + more["data"]}
-        return list(found["data"])
+            listed = {**more, "data": listed["data"] + more["data"]}
+        return list(listed["data"])
 
     def is_indexed(self, store: str) -> bool:
-        return bool(self.made(store, None, "GET")["status"] == "completed")
+        return bool(self.create(store, None, "GET")["status"] == "completed")
 
     def ended(self, run: Mapping[str, Any], output: Any) -> str:
         """The status of a run at its end, if its functions have this output."""
         path = f"/threads/{run['thread_id']}/runs/{run['id']}"
-        until(lambda: self.made(path, None, "GET")["status"] in ENDS)
-        now = self.made(path, None, "GET")
+        until(lambda: self.create(path, None, "GET")["status"] in ENDS)
+        now = self.create(path, None, "GET")
         if now["status"] != "requires_action":
             assert self.all(f"{path}/steps") is not None
             return str(now["status"])
-        wanted = now["required_action"]["submit_tool_outputs"]["tool_calls"]
-        outputs = [{"tool_call_id": each["id"], "output": output} for each in wanted]
+        calls = now["required_action"]["submit_tool_outputs"]["tool_calls"]
+        outputs = [{"tool_call_id": each["id"], "output": output} for each in calls]
         status, _ = self.send("POST", f"{path}/submit_tool_outputs", {"tool_outputs": outputs})
         if status != 200:
-            self.made(f"{path}/cancel", None)
+            self.create(f"{path}/cancel", None)
         return self.ended(run, "x")
 
 
@@ -158,12 +158,12 @@ def test_item_a_no_value_spoils_the_objects_of_the_api(
     store = make_store()
     odd = itertools.cycle(readable(iter(HOSTILE)))
 
-    def answer(heard: RecordedPrompt) -> Any:
-        if outputs_in(heard) or not heard.tools:
+    def answer(prompt: RecordedPrompt) -> Any:
+        if outputs_in(prompt) or not prompt.tools:
             return "done"
         return Completion(
             Message(
-                "assistant", [ToolCall(f"c{len(heard.messages)}", "weather", {"city": next(odd)})]
+                "assistant", [ToolCall(f"c{len(prompt.messages)}", "weather", {"city": next(odd)})]
             ),
             "tool_calls",
         )
@@ -171,7 +171,7 @@ def test_item_a_no_value_spoils_the_objects_of_the_api(
     plugins = {"fake": FakeModel(answer), "assistants": genai_feature_assistants}
     routes = HttpRoutes(make_host(store=store, config=CONFIG, **plugins))
     api, another = Api(Door(routes)), Api(Door(routes, "ann"))
-    theirs = another.made(f"/threads/{another.thread}", None, "GET")
+    theirs = another.create(f"/threads/{another.thread}", None, "GET")
     ends: set[str] = set()
     for path, body in _doors(api):
         for number, text in enumerate((json.dumps(body), *variants(body, 1))):
@@ -191,13 +191,13 @@ def test_item_a_no_value_spoils_the_objects_of_the_api(
         path = f"/vector_stores/{each['id']}"
         until(partial(api.is_indexed, path))
         assert len(api.all(f"{path}/files")) == each["file_counts"]["total"]
-        api.made(f"{path}/search", {"query": "hello"})
-    api.made(f"/threads/{api.thread}", None, "DELETE")
+        api.create(f"{path}/search", {"query": "hello"})
+    api.create(f"/threads/{api.thread}", None, "DELETE")
     for path in ("/vector_stores", "/assistants", "/files"):
         for each in api.all(path):
-            api.made(f"{path}/{each['id']}", None, "DELETE")
+            api.create(f"{path}/{each['id']}", None, "DELETE")
         assert api.all(path) == []
         assert len(another.all(path)) == 1
-    assert another.made(f"/threads/{another.thread}", None, "GET") == theirs
+    assert another.create(f"/threads/{another.thread}", None, "GET") == theirs
     routes.close()
     check_store(make_store, store)

@@ -37,11 +37,11 @@ TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, 3), st.integers(0, 3), NAMES), max_size=6))
 def test_item_12_indices_slice_to_the_text_of_the_annotation(
-    said: list[tuple[str, int, int, str]],
+    marks: list[tuple[str, int, int, str]],
 ) -> None:
-    text = "".join(before + mark(round, number, name) for before, round, number, name in said)
-    found = {0: ["file_a"], 1: ["file_b", "file_c"]}
-    annotations = annotations_of(text, found, {})
+    text = "".join(before + mark(round, number, name) for before, round, number, name in marks)
+    files = {0: ["file_a"], 1: ["file_b", "file_c"]}
+    annotations = annotations_of(text, files, {})
     ends = 0
     for each in annotations:
         assert text[each["start_index"] : each["end_index"]] == each["text"]
@@ -49,7 +49,7 @@ def test_item_12_indices_slice_to_the_text_of_the_annotation(
         ends = each["end_index"]
     cited = [each["file_citation"]["file_id"] for each in annotations]
     expected = [
-        found[round][number] for _, round, number, _ in said if number < len(found.get(round, ()))
+        files[round][number] for _, round, number, _ in marks if number < len(files.get(round, ()))
     ]
     assert [each for each in cited if each in ("file_a", "file_b", "file_c")] == cited
     assert len(cited) >= len(expected)
@@ -63,10 +63,10 @@ def test_any_text_has_annotations(text: str) -> None:
 
 def test_a_path_ends_before_what_closes_the_sentence() -> None:
     text = "See sandbox:/mnt/data/a.csv. Or (sandbox:/mnt/data/b.csv)."
-    found = annotations_of(text, {}, {"a.csv": "file_a", "b.csv": "file_b"})
+    annotations = annotations_of(text, {}, {"a.csv": "file_a", "b.csv": "file_b"})
     expected = ["sandbox:/mnt/data/a.csv", "sandbox:/mnt/data/b.csv"]
-    assert [each["text"] for each in found] == expected
-    assert [each["file_path"]["file_id"] for each in found] == ["file_a", "file_b"]
+    assert [each["text"] for each in annotations] == expected
+    assert [each["file_path"]["file_id"] for each in annotations] == ["file_a", "file_b"]
 
 
 @given(
@@ -77,10 +77,10 @@ def test_passages_have_every_word_of_a_text_whole_and_are_bounded(
     words: list[str], tokens: int
 ) -> None:
     text = " ".join(words)
-    found = passages(text, tokens, tokens // 2)
-    assert all(len(each) <= tokens * 4 for each in found)
-    assert all(each in text for each in found)
-    assert all(any(word in each.split() for each in found) for word in words)
+    pieces = passages(text, tokens, tokens // 2)
+    assert all(len(each) <= tokens * 4 for each in pieces)
+    assert all(each in text for each in pieces)
+    assert all(any(word in each.split() for each in pieces) for word in words)
 
 
 @pytest.mark.parametrize(
@@ -108,20 +108,20 @@ def test_whatever_bytes_have_a_text_or_a_reason(data: bytes, name: str) -> None:
 
 
 def test_passages_come_back_from_their_bytes() -> None:
-    made = Passages("m@p", ["one", "zw\u00f6lf"], unit_rows([[3.0, 4.0], [0.0, 0.0]]))
-    again = Passages.from_bytes(made.to_bytes("store/file"))
+    passages = Passages("m@p", ["one", "zw\u00f6lf"], unit_rows([[3.0, 4.0], [0.0, 0.0]]))
+    again = Passages.from_bytes(passages.to_bytes("store/file"))
     assert (again.embedder, list(again.texts)) == ("m@p", ["one", "zw\u00f6lf"])
-    assert again.vectors.tolist() == made.vectors.tolist()
+    assert again.vectors.tolist() == passages.vectors.tolist()
     assert again.vectors.tolist()[0] == pytest.approx([0.6, 0.8])
-    assert made.to_bytes("a") != made.to_bytes("b")
+    assert passages.to_bytes("a") != passages.to_bytes("b")
 
 
 def test_the_nearest_come_first_and_others_embedders_vectors_are_not_compared() -> None:
     one = Passages("m", ["x", "y"], unit_rows([[1, 0], [0, 1]]))
     other = Passages("n", ["z"], unit_rows([[1, 0, 0]]))
-    found = nearest([("a", one), ("b", other)], lambda embedder: unit_rows([[1, 0]]), 5)
-    assert [(hit.key, hit.text, hit.score) for hit in found] == [("a", "x", 1.0), ("a", "y", 0.0)]
-    assert nearest([("a", one)], lambda embedder: unit_rows([[1, 0]]), 5, least=0.5) == found[:1]
+    hits = nearest([("a", one), ("b", other)], lambda embedder: unit_rows([[1, 0]]), 5)
+    assert [(hit.key, hit.text, hit.score) for hit in hits] == [("a", "x", 1.0), ("a", "y", 0.0)]
+    assert nearest([("a", one)], lambda embedder: unit_rows([[1, 0]]), 5, least=0.5) == hits[:1]
 
 
 class Blobs:
@@ -196,17 +196,17 @@ TEXT = (
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 13, 21, 34, 55, len(TEXT)])
 def test_pieces(width: int) -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
-    told = [
+    chunks = [
         piece for at in range(0, len(TEXT), width) for piece in pieces.add(TEXT[at : at + width])
     ]
-    told += pieces.rest()
-    assert "".join(piece["value"] for piece in told) == TEXT
+    chunks += pieces.rest()
+    assert "".join(piece["value"] for piece in chunks) == TEXT
     annotations = annotations_of(TEXT, FOUND, MADE)
     assert pieces.annotations == annotations
     assert len(annotations) == 5
     numbered = [{"index": number, **each} for number, each in enumerate(annotations)]
-    assert [each for piece in told for each in piece.get("annotations", ())] == numbered
-    for piece in told:
+    assert [each for piece in chunks for each in piece.get("annotations", ())] == numbered
+    for piece in chunks:
         for each in piece.get("annotations", ()):
             assert each["text"] in piece["value"]
 
@@ -215,8 +215,8 @@ def test_incomplete_mark_is_released() -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
     for opening in ("【", "sandbox:/mnt/data/"):
         assert list(pieces.add(opening)) == []
-        told = list(pieces.add("a" * 300))
-        assert "".join(piece["value"] for piece in told) == opening + "a" * 300
+        chunks = list(pieces.add("a" * 300))
+        assert "".join(piece["value"] for piece in chunks) == opening + "a" * 300
 
 
 def test_a_text_without_marks_comes_as_it_is() -> None:
@@ -235,19 +235,21 @@ Open = Callable[..., tuple[Conversation, FakeModel]]
 
 @pytest.fixture
 def open_with(make_host: MakeHost) -> Open:
-    def opened(answer: Any, **given: Any) -> tuple[Conversation, FakeModel]:
+    def opened(answer: Any, **options: Any) -> tuple[Conversation, FakeModel]:
         fake = FakeModel(answer)
         host = make_host(
             fake=fake, assistants=genai_feature_assistants, config=Config(models={"chat": "fake"})
         )
-        return host.open("assistant", "fake", **given), fake
+        return host.open("assistant", "fake", **options), fake
 
     return opened
 
 
-def looks(heard: RecordedPrompt) -> Any:
-    given = outputs_in(heard)
-    return says(f"it is {given[0]}") if given else calls(("c1", "look", {"at": "é"}), text="Hm.")
+def looks(prompt: RecordedPrompt) -> Any:
+    outputs = outputs_in(prompt)
+    return (
+        says(f"it is {outputs[0]}") if outputs else calls(("c1", "look", {"at": "é"}), text="Hm.")
+    )
 
 
 def test_it_waits_for_tools_and_goes_on_with_their_outputs(open_with: Open) -> None:
@@ -285,11 +287,11 @@ def test_it_is_the_same_on_replay(make_host: MakeHost) -> None:
 
 def test_what_is_too_much_for_the_model_is_left_out_from_the_oldest_on(open_with: Open) -> None:
     history = [Message("system", "Be brief."), *(Message("user", f"{n}") for n in range(7))]
-    conversation, fake = open_with(lambda heard: says("ok"), history=history)
+    conversation, fake = open_with(lambda prompt: says("ok"), history=history)
     fake.faults = {0: ContextOverflow("too long"), 1: ContextOverflow("too long")}
     assert conversation.say("last").text == "ok"
-    [heard] = fake.prompts
-    assert [message.text for message in heard.messages] == ["Be brief.", "6", "last"]
+    [prompt] = fake.prompts
+    assert [message.text for message in prompt.messages] == ["Be brief.", "6", "last"]
 
 
 def test_of_what_tools_gave_half_is_left_out_where_it_is_too_much(open_with: Open) -> None:
@@ -335,7 +337,7 @@ def test_no_tool_is_called_once_a_bound_is_reached(
 
 def test_one_call_at_a_time_where_that_is_wanted(open_with: Open) -> None:
     conversation, _ = open_with(
-        lambda heard: calls(("c1", "look", {"n": 1}), ("c2", "look", {"n": 2}))
+        lambda prompt: calls(("c1", "look", {"n": 1}), ("c2", "look", {"n": 2}))
     )
     with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL], "parallel": False})
@@ -344,6 +346,6 @@ def test_one_call_at_a_time_where_that_is_wanted(open_with: Open) -> None:
 
 
 def test_an_answer_that_was_filtered_is_an_error(open_with: Open) -> None:
-    conversation, _ = open_with(lambda heard: says("", finish="content_filter"))
+    conversation, _ = open_with(lambda prompt: says("", finish="content_filter"))
     with pytest.raises(UnexpectedFinish, match="content_filter"):
         conversation.say("hi")

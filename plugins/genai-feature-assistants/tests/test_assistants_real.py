@@ -32,12 +32,12 @@ def test_files_are_searched_by_what_they_mean_and_the_model_answers(
         )
         with RouteServer(host) as server:
             api = Api(server.url, FakeModel())
-            kept = api.store_of(**TEXTS)
-            asked = {"query": "At which temperature does water turn into ice?"}
-            found = api.post(f"/vector_stores/{kept}/search", asked)["data"]
-            assert found[0]["filename"] == "water.txt"
-            assert 0.0 < found[0]["score"] <= 1.0
-            resources = {"file_search": {"vector_store_ids": [kept]}}
+            vector_store = api.store_of(**TEXTS)
+            query = {"query": "At which temperature does water turn into ice?"}
+            hits = api.post(f"/vector_stores/{vector_store}/search", query)["data"]
+            assert hits[0]["filename"] == "water.txt"
+            assert 0.0 < hits[0]["score"] <= 1.0
+            resources = {"file_search": {"vector_store_ids": [vector_store]}}
             search = {**SEARCH, "file_search": {"max_num_results": 2}}
             assistant = api.assistant(
                 search, model="smollm2", tool_resources=resources, instructions="Be brief."

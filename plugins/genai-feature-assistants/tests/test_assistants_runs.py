@@ -24,15 +24,15 @@ from genai_host_testing.internal.assistants_api import (
 pytestmark = pytest.mark.part
 
 
-def with_weather(heard: RecordedPrompt) -> Any:
-    given = outputs_in(heard)
-    if given:
-        return says(f"it is {' and '.join(given)}")
+def with_weather(prompt: RecordedPrompt) -> Any:
+    outputs = outputs_in(prompt)
+    if outputs:
+        return says(f"it is {' and '.join(outputs)}")
     return calls(("c1", "weather", {"city": "Oslo"}), ("c2", "weather", {"city": "Rome"}))
 
 
 def test_item_11_a_run_answers_and_its_steps_and_usage_are_told(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: says(f"you said {heard.text}"))
+    api = make_api(lambda prompt: says(f"you said {prompt.text}"))
     assistant = api.assistant(instructions="Be kind.", metadata={"a": "1"})
     thread = api.thread("hello")
     run = api.run(thread, assistant, additional_instructions="And short.")
@@ -48,9 +48,9 @@ def test_item_11_a_run_answers_and_its_steps_and_usage_are_told(make_api: MakeAp
     [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
     assert step["step_details"]["message_creation"] == {"message_id": message["id"]}
     assert message["assistant_id"] == assistant
-    system, said = api.fake.prompts[0].messages
+    system, user = api.fake.prompts[0].messages
     assert (system.role, system.text) == ("system", "Be kind.\nAnd short.")
-    assert said.text == "hello"
+    assert user.text == "hello"
 
 
 def test_item_11_functions_are_called_by_the_client(make_api: MakeApi) -> None:
@@ -67,12 +67,12 @@ def test_item_11_functions_are_called_by_the_client(make_api: MakeApi) -> None:
     assert run["status"] == "completed"
     assert run["required_action"] is None
     assert api.texts(thread)[-1] == ("assistant", "it is cold and warm")
-    called, said = api.steps(run)
+    called, message = api.steps(run)
     assert [call["function"]["output"] for call in called["step_details"]["tool_calls"]] == [
         "cold",
         "warm",
     ]
-    assert called["status"] == said["status"] == "completed"
+    assert called["status"] == message["status"] == "completed"
     assert run["usage"]["total_tokens"] == 40
 
 
@@ -80,17 +80,17 @@ def test_item_11_outputs_are_for_the_calls_that_were_asked_for(make_api: MakeApi
     api = make_api(with_weather)
     run = api.run(api.thread("the weather?"), api.assistant(WEATHER))
     path = f"{path_of(run)}/submit_tool_outputs"
-    some = [{"tool_call_id": "c1", "output": "cold"}]
-    other = [*some, {"tool_call_id": "c2", "output": ""}, {"tool_call_id": "c3", "output": ""}]
-    assert "c2" in api.error(api.post(path, {"tool_outputs": some}, 400))
+    outputs = [{"tool_call_id": "c1", "output": "cold"}]
+    other = [*outputs, {"tool_call_id": "c2", "output": ""}, {"tool_call_id": "c3", "output": ""}]
+    assert "c2" in api.error(api.post(path, {"tool_outputs": outputs}, 400))
     assert "c3" in api.error(api.post(path, {"tool_outputs": other}, 400))
     assert api.submit(run, c1="cold", c2="warm")["status"] == "completed"
-    assert "completed" in api.error(api.post(path, {"tool_outputs": some}, 400))
+    assert "completed" in api.error(api.post(path, {"tool_outputs": outputs}, 400))
 
 
 def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        rounds = sum(message.role == "tool" for message in heard.messages)
+    def answer(prompt: RecordedPrompt) -> Any:
+        rounds = sum(message.role == "tool" for message in prompt.messages)
         return calls(("c", "weather", {})) if rounds < 2 else says("done")
 
     api = make_api(answer)
@@ -105,9 +105,9 @@ def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
 
 
 def test_functions_that_there_are_not_are_refused_to_the_model(make_api: MakeApi) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        return says(given[0]) if given else calls(("c", "wether", {}))
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        return says(outputs[0]) if outputs else calls(("c", "wether", {}))
 
     api = make_api(answer)
     thread = api.thread("hi")
@@ -157,7 +157,7 @@ def test_item_11_what_goes_wrong_fails_the_run(make_api: MakeApi, fault: Any, co
 
 
 def test_item_11_bounds_on_tokens_leave_a_run_incomplete(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: says("so far", finish="length"))
+    api = make_api(lambda prompt: says("so far", finish="length"))
     thread = api.thread("hi")
     run = api.run(thread, api.assistant(), max_completion_tokens=256)
     assert run["status"] == "incomplete"
@@ -169,7 +169,7 @@ def test_item_11_bounds_on_tokens_leave_a_run_incomplete(make_api: MakeApi) -> N
 
 
 def test_what_a_run_sees_of_its_thread(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: " | ".join(message.text for message in heard.messages))
+    api = make_api(lambda prompt: " | ".join(message.text for message in prompt.messages))
     thread = api.thread("one", "two", "three")
     more = [{"role": "user", "content": "four"}]
     strategy = {"type": "last_messages", "last_messages": 2}
@@ -185,13 +185,13 @@ def test_a_thread_has_one_run_at_a_time(make_api: MakeApi) -> None:
     run = api.run(thread, assistant)
     again = api.post(f"/threads/{thread}/runs", {"assistant_id": assistant}, 400)
     assert f"already has an active run {run['id']}" in api.error(again)
-    said = {"role": "user", "content": "more"}
-    refused = api.post(f"/threads/{thread}/messages", said, 400)
+    message = {"role": "user", "content": "more"}
+    refused = api.post(f"/threads/{thread}/messages", message, 400)
     assert run["id"] in api.error(refused)
     assert run["id"] in api.error(api.delete(f"/threads/{thread}", 400))
     assert len(api.get(f"/threads/{thread}/runs")["data"]) == 1
     api.submit(run, c1="a", c2="b")
-    api.post(f"/threads/{thread}/messages", said)
+    api.post(f"/threads/{thread}/messages", message)
 
 
 def test_a_tool_choice_holds_for_the_first_prompt(make_api: MakeApi) -> None:
@@ -203,7 +203,7 @@ def test_a_tool_choice_holds_for_the_first_prompt(make_api: MakeApi) -> None:
 
 
 def test_answers_in_json_are_checked(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: '{"city": "Oslo"}' if heard.schema else "no")
+    api = make_api(lambda prompt: '{"city": "Oslo"}' if prompt.schema else "no")
     thread = api.thread("where?")
     run = api.run(thread, api.assistant(response_format={"type": "json_object"}))
     assert run["status"] == "completed"
@@ -259,7 +259,7 @@ def test_item_11_what_is_not_there_is_a_404_with_a_message(make_api: MakeApi) ->
 
 
 def test_a_model_that_says_nothing_fails_the_run(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: says("  "))
+    api = make_api(lambda prompt: says("  "))
     run = api.run(api.thread("hi"), api.assistant())
     assert run["status"] == "failed"
     assert "empty answer" in run["last_error"]["message"]
@@ -311,7 +311,7 @@ def text_of(events: list[tuple[str, Any]]) -> str:
 
 
 def test_item_11_a_message_is_told_as_it_is_written(make_api: MakeApi) -> None:
-    api = make_api(lambda heard: "many words, in several pieces")
+    api = make_api(lambda prompt: "many words, in several pieces")
     thread = api.thread("hi")
     events = api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
     assert names_of(events) == [*BEGUN, *MESSAGE, *END]
@@ -328,10 +328,10 @@ def test_item_11_a_message_is_told_as_it_is_written(make_api: MakeApi) -> None:
 def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
     make_api: MakeApi,
 ) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        if given:
-            return says(f"it is {given[0]}")
+    def answer(prompt: RecordedPrompt) -> Any:
+        results = outputs_in(prompt)
+        if results:
+            return says(f"it is {results[0]}")
         return calls(("c1", "weather", {"city": "Oslo"}), text="Let me see.")
 
     api = make_api(answer)
@@ -363,8 +363,8 @@ def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
 
 def test_item_11_a_thread_and_a_run_in_one_stream(make_api: MakeApi) -> None:
     api = make_api()
-    said = {"messages": [{"role": "user", "content": "hello"}], "metadata": {"a": "b"}}
-    events = api.events("/threads/runs", {"assistant_id": api.assistant(), "thread": said})
+    new_thread = {"messages": [{"role": "user", "content": "hello"}], "metadata": {"a": "b"}}
+    events = api.events("/threads/runs", {"assistant_id": api.assistant(), "thread": new_thread})
     assert names_of(events) == ["thread.created", *BEGUN, *MESSAGE, *END]
     thread = events[0][1]["id"]
     assert api.texts(thread) == [("user", "hello"), ("assistant", "hello")]
@@ -387,23 +387,23 @@ def test_what_cannot_begin_has_a_status_of_its_own(make_api: MakeApi) -> None:
 
 
 def test_item_12_annotations_come_with_their_marks(make_api: MakeApi) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        if not given:
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        if not outputs:
             return calls(("c1", "file_search", {"query": "the sea"}))
-        return says(f"Blue {given[0].splitlines()[0]}.")
+        return says(f"Blue {outputs[0].splitlines()[0]}.")
 
     api = make_api(answer)
     store = api.store_of(notes="the sea")
     resources = {"file_search": {"vector_store_ids": [store]}}
     assistant = api.assistant(SEARCH, tool_resources=resources)
     events = api.events(f"/threads/{api.thread('?')}/runs", {"assistant_id": assistant})
-    told = [data["delta"]["content"][0]["text"] for name, data in events if "e.delta" in name]
-    assert "annotations" not in told[0]
-    [[annotation]] = [piece["annotations"] for piece in told if "annotations" in piece]
-    whole = dict(events)["thread.message.completed"]["content"][0]["text"]
-    assert {key: annotation[key] for key in annotation if key != "index"} == whole["annotations"][0]
-    assert annotation["text"] in whole["value"] == text_of(events)
+    pieces = [data["delta"]["content"][0]["text"] for name, data in events if "e.delta" in name]
+    assert "annotations" not in pieces[0]
+    [[annotation]] = [piece["annotations"] for piece in pieces if "annotations" in piece]
+    text = dict(events)["thread.message.completed"]["content"][0]["text"]
+    assert {key: annotation[key] for key in annotation if key != "index"} == text["annotations"][0]
+    assert annotation["text"] in text["value"] == text_of(events)
 
 
 def test_a_run_that_has_just_come_is_not_taken_for_lost(
@@ -413,9 +413,9 @@ def test_a_run_that_has_just_come_is_not_taken_for_lost(
     add = JobQueue.add
     workers: list[JobWorker] = []
 
-    def looked_after(queue: JobQueue, *given: Any, **named: Any) -> bool:
+    def looked_after(queue: JobQueue, *args: Any, **named: Any) -> bool:
         workers[-1]._keep()
-        return add(queue, *given, **named)
+        return add(queue, *args, **named)
 
     start = JobWorker.start
 

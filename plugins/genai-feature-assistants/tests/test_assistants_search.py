@@ -22,12 +22,12 @@ from genai_host_testing.internal.assistants_api import (
 pytestmark = pytest.mark.part
 
 
-def cites(heard: RecordedPrompt) -> Any:
+def cites(prompt: RecordedPrompt) -> Any:
     """It searches, and answers with the marks of all passages that were found."""
-    given = outputs_in(heard)
-    if not given:
-        return calls(("c1", "file_search", {"query": heard.text}))
-    marks = [line for line in given[0].splitlines() if line.startswith("【")]
+    outputs = outputs_in(prompt)
+    if not outputs:
+        return calls(("c1", "file_search", {"query": prompt.text}))
+    marks = [line for line in outputs[0].splitlines() if line.startswith("【")]
     return says("𝄞 First" + ", then".join(f" something {mark}" for mark in marks) + ".")
 
 
@@ -63,13 +63,13 @@ def test_item_12_what_was_found_stands_in_the_step(make_api: MakeApi) -> None:
     store = api.store_of(sea="the sea is blue", hills="hills are green")
     run = api.run(api.thread("the sea is blue"), searcher(api, store, max_num_results=1))
     [call] = api.steps(run)[0]["step_details"]["tool_calls"]
-    [found] = call["file_search"]["results"]
-    assert (found["file_name"], "content" in found) == ("sea.txt", False)
-    assert found["score"] == pytest.approx(1.0)
-    wanted = "step_details.tool_calls[*].file_search.results[*].content"
-    [call] = api.steps(run, **{"include[]": wanted})[0]["step_details"]["tool_calls"]
-    [found] = call["file_search"]["results"]
-    assert found["content"] == [{"type": "text", "text": "the sea is blue"}]
+    [hit] = call["file_search"]["results"]
+    assert (hit["file_name"], "content" in hit) == ("sea.txt", False)
+    assert hit["score"] == pytest.approx(1.0)
+    include = "step_details.tool_calls[*].file_search.results[*].content"
+    [call] = api.steps(run, **{"include[]": include})[0]["step_details"]["tool_calls"]
+    [hit] = call["file_search"]["results"]
+    assert hit["content"] == [{"type": "text", "text": "the sea is blue"}]
 
 
 def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) -> None:
@@ -82,13 +82,13 @@ def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) 
 
 
 def test_item_12_marks_of_two_searches_of_a_round_are_told_apart(make_api: MakeApi) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        if not given:
-            asked = ("the sea is blue", "hills are green")
-            wanted = [(f"c{at}", "file_search", {"query": each}) for at, each in enumerate(asked)]
-            return calls(*wanted)
-        return says(" ".join(each.splitlines()[0] for each in given))
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        if not outputs:
+            queries = ("the sea is blue", "hills are green")
+            both = [(f"c{at}", "file_search", {"query": each}) for at, each in enumerate(queries)]
+            return calls(*both)
+        return says(" ".join(each.splitlines()[0] for each in outputs))
 
     api = make_api(answer)
     store = api.store_of(sea="the sea is blue", hills="hills are green")
@@ -114,9 +114,9 @@ def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
 
 
 def test_a_search_that_fails_is_told_to_the_model(make_api: MakeApi) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        given = outputs_in(heard)
-        return says(given[0]) if given else calls(("c1", "file_search", {"query": "a"}))
+    def answer(prompt: RecordedPrompt) -> Any:
+        outputs = outputs_in(prompt)
+        return says(outputs[0]) if outputs else calls(("c1", "file_search", {"query": "a"}))
 
     api = make_api(answer)
     store = api.store_of(sea="the sea is blue")
@@ -176,8 +176,8 @@ def test_a_vector_store_is_searched_with_filters(make_api: MakeApi) -> None:
     until(lambda: api.get(f"/vector_stores/{store}")["status"] == "completed")
     late = {"type": "gt", "key": "year", "value": 2000}
     body = {"query": "it is old", "filters": late}
-    [found] = api.post(f"/vector_stores/{store}/search", body)["data"]
-    assert (found["filename"], found["attributes"]) == ("new.txt", {"year": 2026})
+    [hit] = api.post(f"/vector_stores/{store}/search", body)["data"]
+    assert (hit["filename"], hit["attributes"]) == ("new.txt", {"year": 2026})
     page = api.post(f"/vector_stores/{store}/search", {"query": "it is old"})
     assert page["data"][0]["filename"] == "old.txt"
     assert page["search_query"] == ["it is old"]

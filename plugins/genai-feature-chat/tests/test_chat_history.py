@@ -77,10 +77,10 @@ def test_how_much_is_shown_may_change_and_come_back(host: Host) -> None:
 def test_a_chat_that_keeps_no_history_forgets_each_turn(host: Host) -> None:
     settings = {"system_prompt": "", "keep_history": False}
     conversation = host.open("chat", "mock", settings=settings, history=TURN_1)
-    for said in ("two", "three"):
-        assert conversation.say(said).text == said
+    for text in ("two", "three"):
+        assert conversation.say(text).text == text
         assert conversation.history == tuple(TURN_1)
-        assert sent(host) == host.codec.to_json([*TURN_1, Message("user", said)])
+        assert sent(host) == host.codec.to_json([*TURN_1, Message("user", text)])
 
 
 def test_keeping_history_may_be_switched_on_later(host: Host) -> None:
@@ -91,14 +91,14 @@ def test_keeping_history_may_be_switched_on_later(host: Host) -> None:
     assert [message.text for message in conversation.history] == ["kept", "kept"]
 
 
-def _turn(said: str, tools: int) -> list[Message]:
+def _turn(text: str, tools: int) -> list[Message]:
     """A turn in which so many tools were called, one after the other."""
     called: list[Message] = []
     for number in range(tools):
-        id = f"{said}-{number}"
+        id = f"{text}-{number}"
         called.append(Message("assistant", ToolCall(id, "weather")))
         called.append(Message("tool", ToolResult(id, "weather", ("rain",))))
-    return [Message("user", said), *called, Message("assistant", f"answer to {said}")]
+    return [Message("user", text), *called, Message("assistant", f"answer to {text}")]
 
 
 ITEMS = st.lists(st.one_of(st.integers(0, 3), st.just(None)), max_size=12)
@@ -122,8 +122,8 @@ def test_no_result_is_ever_shown_without_its_call(
     assert calls == results
     assert shown.count(TOLD) == history.count(TOLD)
     users = [message for message in history if message.role == "user"]
-    kept = users if turns is None else users[max(0, len(users) - turns) :]
-    assert [message for message in shown if message.role == "user"] == kept
+    expected = users if turns is None else users[max(0, len(users) - turns) :]
+    assert [message for message in shown if message.role == "user"] == expected
     others = [message for message in shown if message.role != "system"]
     assert not others or others[0].role == "user"
 
@@ -168,9 +168,9 @@ def test_the_system_prompt_comes_before_all_else_and_is_no_part_of_the_history(
     conversation = host.open("chat", "mock", settings=settings)
     conversation.say("one")
     conversation.say("two")
-    said = [("user", "one"), ("assistant", "one"), ("user", "two"), ("assistant", "two")]
-    assert requests(host) == [[*first, *said[:1]], [*first, *said[:3]]]
-    assert [(message.role, message.text) for message in conversation.history] == said
+    messages = [("user", "one"), ("assistant", "one"), ("user", "two"), ("assistant", "two")]
+    assert requests(host) == [[*first, *messages[:1]], [*first, *messages[:3]]]
+    assert [(message.role, message.text) for message in conversation.history] == messages
 
 
 def test_a_changed_system_prompt_holds_from_the_next_turn_on(host: Host) -> None:
@@ -250,8 +250,8 @@ def test_every_finish_but_two_is_unexpected(
     conversation = scripted(ScriptedReply("half an answ", finish=finish)).open("chat", "mock")
     with nullcontext() if expected else pytest.raises(UnexpectedFinish):
         assert conversation.say("hi").text == "half an answ"
-    said = (Message("user", "hi"), Message("assistant", "half an answ"))
-    assert conversation.history == (said if expected else ())
+    messages = (Message("user", "hi"), Message("assistant", "half an answ"))
+    assert conversation.history == (messages if expected else ())
 
 
 def test_the_details_tell_of_the_prompt(scripted: MakeHost) -> None:

@@ -47,9 +47,9 @@ def two(make_host: MakeHost) -> MakeHost:
     return make
 
 
-def supported(host: Host, **given: Any) -> Conversation:
+def supported(host: Host, **options: Any) -> Conversation:
     """Open a chat of `main`, from whose answers `helper` takes the JSON."""
-    return host.open("chat", "mock@main", models={"support": "mock@helper"}, **given)
+    return host.open("chat", "mock@main", models={"support": "mock@helper"}, **options)
 
 
 @pytest.mark.parametrize("model", ["mock", "whole"])

@@ -18,17 +18,17 @@ DEAD = "https://example.org/dead"
 
 @pytest.fixture
 def scene(make_host: MakeHost) -> Scene:
-    made = Scene(make_host)
-    made.engine.pages[B] = "Page b says that lakes stand still."
-    return made
+    scene = Scene(make_host)
+    scene.engine.pages[B] = "Page b says that lakes stand still."
+    return scene
 
 
 def test_item_5_both_pages_are_read(scene: Scene) -> None:
-    given = scene.ask(specify_sources=f"{A}, {B}", answer_with_search=False)
+    reply = scene.ask(specify_sources=f"{A}, {B}", answer_with_search=False)
     assert sorted(scene.engine.read) == [A, B]
-    assert [row["link"] for row in given["search_history"]] == [A, B]
-    assert "Page a says" in given["prompt"]
-    assert "Page b says" in given["prompt"]
+    assert [row["link"] for row in reply["search_history"]] == [A, B]
+    assert "Page a says" in reply["prompt"]
+    assert "Page b says" in reply["prompt"]
     assert not scene.engine.queries
 
 
@@ -43,11 +43,11 @@ def test_item_5_a_page_that_was_read_is_not_read_again(scene: Scene) -> None:
 
 
 def test_item_5_a_page_of_the_callers_own_facts_is_not_read(scene: Scene) -> None:
-    known = facts("Rivers are wet.")
-    link = known[0]["link"]
-    given = scene.ask(specify_sources=link, search_history=known, answer_with_search=False)
+    history = facts("Rivers are wet.")
+    link = history[0]["link"]
+    reply = scene.ask(specify_sources=link, search_history=history, answer_with_search=False)
     assert scene.engine.read == []
-    assert "Rivers are wet." in given["prompt"]
+    assert "Rivers are wet." in reply["prompt"]
 
 
 def test_item_5_a_page_that_a_search_named_is_read_all_the_same(scene: Scene) -> None:
@@ -58,9 +58,9 @@ def test_item_5_a_page_that_a_search_named_is_read_all_the_same(scene: Scene) ->
 
 
 def test_item_5_a_dead_link_does_not_lose_the_other(scene: Scene) -> None:
-    given = scene.ask(specify_sources=f"{DEAD}, {A}", answer_with_search=False)
-    assert "Page a says" in given["prompt"]
-    assert any(DEAD in each for each in given["warnings"])
+    reply = scene.ask(specify_sources=f"{DEAD}, {A}", answer_with_search=False)
+    assert "Page a says" in reply["prompt"]
+    assert any(DEAD in each for each in reply["warnings"])
 
 
 def test_item_5_pages_and_searches_are_looked_for_at_once(scene: Scene) -> None:
@@ -81,45 +81,45 @@ def test_item_5_pages_and_searches_are_looked_for_at_once(scene: Scene) -> None:
 
     scene.engine.pages = Pages()
     scene.engine.results = results
-    given = scene.ask(
+    reply = scene.ask(
         specify_sources=f"{A}, {B}", additional_searches=["water"], answer_with_search=False
     )
-    assert "Page a says" in given["prompt"]
+    assert "Page a says" in reply["prompt"]
 
 
 def test_item_5_a_long_page_becomes_passages(scene: Scene) -> None:
     scene.engine.pages[A] = "\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(20))
-    given = scene.ask("Paragraph 7", specify_sources=A, answer_with_search=False, num_of_excerpts=2)
-    rows = given["search_history"]
+    reply = scene.ask("Paragraph 7", specify_sources=A, answer_with_search=False, num_of_excerpts=2)
+    rows = reply["search_history"]
     assert len(rows) == 20
     assert all(row["link"] == A and row["query"] == A for row in rows)
-    assert "Paragraph 7." in given["prompt"]
-    assert given["prompt"].count("Paragraph ") - 1 <= 3
+    assert "Paragraph 7." in reply["prompt"]
+    assert reply["prompt"].count("Paragraph ") - 1 <= 3
 
 
 def test_item_6_repeating_a_search_uses_what_is_stored(scene: Scene) -> None:
     first = scene.ask("Where do rivers run to?", additional_searches=["water"])
     assert [query for query, *_ in scene.engine.queries] == ["water", "a query of the model"]
-    known = first["search_history"]
+    history = first["search_history"]
     scene.engine.queries.clear()
     prompts = len(scene.model.prompts)
 
     again = scene.ask(
-        "where do  rivers run to?", additional_searches=["Water"], search_history=known
+        "where do  rivers run to?", additional_searches=["Water"], search_history=history
     )
     assert scene.engine.queries == []
     assert len(scene.model.prompts) == prompts + 1, "nor is a query written"
-    assert again["search_history"] == known
+    assert again["search_history"] == history
     assert "All about water" in again["prompt"]
 
 
 def test_item_6_what_the_user_said_is_kept_where_the_query_was_searched_for_before(
     scene: Scene,
 ) -> None:
-    known = scene.ask("Whither?", additional_searches=["a query of the model"])["search_history"]
+    history = scene.ask("Whither?", additional_searches=["a query of the model"])["search_history"]
     assert len(scene.engine.queries) == 1
     calls = len(scene.model.prompts)
-    scene.ask("Whither?", search_history=known)
+    scene.ask("Whither?", search_history=history)
     assert len(scene.engine.queries) == 1
     assert len(scene.model.prompts) == calls + 1
 
@@ -132,17 +132,17 @@ def test_item_5_a_link_may_have_commas(scene: Scene) -> None:
 
 
 def test_item_6_the_same_query_is_searched_for_once_in_a_turn(scene: Scene) -> None:
-    given = scene.ask(additional_searches=["A query of the  model", "a query of the model"])
+    reply = scene.ask(additional_searches=["A query of the  model", "a query of the model"])
     assert len(scene.engine.queries) == 1
-    assert len(given["search_history"]) == 1
+    assert len(reply["search_history"]) == 1
 
 
 @pytest.mark.parametrize("text", ["Where do rivers run to?", "a query of the model"])
 def test_item_6_both_the_original_and_the_generated_query_are_kept(scene: Scene, text: str) -> None:
-    known = scene.ask("Where do rivers run to?")["search_history"]
+    history = scene.ask("Where do rivers run to?")["search_history"]
     scene.engine.queries.clear()
     scene.ask(
-        "Anything", additional_searches=[text], search_history=known, answer_with_search=False
+        "Anything", additional_searches=[text], search_history=history, answer_with_search=False
     )
     assert scene.engine.queries == []
 
@@ -150,8 +150,8 @@ def test_item_6_both_the_original_and_the_generated_query_are_kept(scene: Scene,
 def test_item_9_num_of_excerpts_is_a_maximum(scene: Scene) -> None:
     scene.engine.results = lambda query: [result(f"Fact {n} of rivers.") for n in range(8)]
     for most, shown in ((0, 0), (3, 3), (50, 8)):
-        found = scene.ask(num_of_excerpts=most)["similar_search_results"]
-        assert found.count("    Fact") == shown
+        results = scene.ask(num_of_excerpts=most)["similar_search_results"]
+        assert results.count("    Fact") == shown
 
 
 def test_item_9_duplicate_text_appears_once(scene: Scene) -> None:
@@ -160,9 +160,9 @@ def test_item_9_duplicate_text_appears_once(scene: Scene) -> None:
         result("Rivers  run to the SEA.", "https://two.example"),
         result("Lakes do not."),
     ]
-    found = scene.ask(additional_searches=["more"])["similar_search_results"]
-    assert found.lower().count("to the sea.") == 1
-    assert found.count("[") == 2
+    results = scene.ask(additional_searches=["more"])["similar_search_results"]
+    assert results.lower().count("to the sea.") == 1
+    assert results.count("[") == 2
 
 
 def test_item_9_the_most_alike_are_shown_first(scene: Scene) -> None:
@@ -171,27 +171,27 @@ def test_item_9_the_most_alike_are_shown_first(scene: Scene) -> None:
         result("Where do rivers run to? To the sea."),
         result("Cheese is milk."),
     ]
-    found = scene.ask("Where do rivers run to?", num_of_excerpts=1)["similar_search_results"]
-    assert "To the sea." in found
+    results = scene.ask("Where do rivers run to?", num_of_excerpts=1)["similar_search_results"]
+    assert "To the sea." in results
 
 
 def test_item_3_with_consult_search_history_all_that_is_known_counts(scene: Scene) -> None:
-    known = facts("Where rivers run to: the sea.", "Bread is baked.")
+    history = facts("Where rivers run to: the sea.", "Bread is baked.")
     scene.engine.results = lambda query: [result("Rivers run to lakes, too.")]
-    both = scene.ask(search_history=known, num_of_excerpts=2)
+    both = scene.ask(search_history=history, num_of_excerpts=2)
     assert "the sea" in both["similar_search_results"]
     assert "lakes, too" in both["similar_search_results"]
 
-    alone = scene.ask(search_history=known, consult_search_history=False)
+    alone = scene.ask(search_history=history, consult_search_history=False)
     assert "the sea" not in alone["similar_search_results"]
     assert "lakes, too" in alone["similar_search_results"]
     assert len(alone["search_history"]) == 3, "it comes back all the same"
 
 
 def test_item_3_without_searches_nothing_is_searched_for(scene: Scene) -> None:
-    given = scene.ask(answer_with_search=False, search_history=facts("Rivers are wet."))
+    reply = scene.ask(answer_with_search=False, search_history=facts("Rivers are wet."))
     assert scene.engine.queries == []
-    assert "Rivers are wet." in given["prompt"]
+    assert "Rivers are wet." in reply["prompt"]
 
 
 @pytest.mark.parametrize("others", [[], ["engine__search"]])
@@ -199,42 +199,42 @@ def test_item_11_the_first_search_tool_that_there_is_searches_or_a_warning_is_gi
     scene: Scene, others: list[str]
 ) -> None:
     assistant = scene.assistant(settings={"search": ["nobody__search", *others]})
-    given = assistant.answer({"input_text": "hi"})
-    assert given["answer"] == "The answer."
-    assert any("nobody__search" in each for each in given["warnings"]) is not bool(others)
-    assert len(given["warnings"]) == 1 - len(others)
+    reply = assistant.answer({"input_text": "hi"})
+    assert reply["answer"] == "The answer."
+    assert any("nobody__search" in each for each in reply["warnings"]) is not bool(others)
+    assert len(reply["warnings"]) == 1 - len(others)
     assert bool(scene.engine.queries) is bool(others)
 
 
 def test_item_11_what_does_not_moderate_is_not_taken_for_a_moderator(scene: Scene) -> None:
-    given = scene.assistant(models={"moderate": "fake-moderate"}).answer(
+    reply = scene.assistant(models={"moderate": "fake-moderate"}).answer(
         {"input_text": "hi", "settings": {"moderate": True}}
     )
-    assert given["answer"] == "The answer."
+    assert reply["answer"] == "The answer."
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         *("no json", "{}", "[7]", "[" * 10_000),
         *('[{"title": 1, "link": "", "text": ""}]', '[{"title": null}]'),
     ],
     ids=range(6),
 )
-def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, said: str) -> None:
-    scene.engine.says = said
-    given = scene.ask()
-    assert given["answer"] == "The answer."
-    assert len(given["warnings"]) == 1
+def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, text: str) -> None:
+    scene.engine.says = text
+    reply = scene.ask()
+    assert reply["answer"] == "The answer."
+    assert len(reply["warnings"]) == 1
 
 
 @given(st.text(max_size=5000))
 def test_passages_are_short_and_lose_no_words(text: str) -> None:
-    found = passages(text)
-    assert all(each.strip() and len(each) <= SIZE for each in found)
-    assert len(found) <= MOST
+    parts = passages(text)
+    assert all(each.strip() and len(each) <= SIZE for each in parts)
+    assert len(parts) <= MOST
     if len(text) < SIZE:
-        assert "".join("".join(found).split()) == "".join(text.split())
+        assert "".join("".join(parts).split()) == "".join(text.split())
 
 
 def test_passages_of_one_endless_word() -> None:

@@ -76,28 +76,28 @@ def test_item_5_html_and_pdf_are_read_by_the_real_reader(
     make_host: MakeHost, site: PageSite
 ) -> None:
     links = [site.link("/good"), site.link("/good.pdf")]
-    given = read(scene_of(make_host, private=True), *links)
-    assert given["warnings"] == []
-    assert "Rivers run to the sea" in str(given["prompt"])
-    assert "Lakes stand still." in str(given["prompt"])
+    reply = read(scene_of(make_host, private=True), *links)
+    assert reply["warnings"] == []
+    assert "Rivers run to the sea" in str(reply["prompt"])
+    assert "Lakes stand still." in str(reply["prompt"])
 
 
 @pytest.mark.parametrize("path", HOSTILE)
 def test_a_hostile_page_ends_in_a_warning_and_the_other_is_read(
     make_host: MakeHost, site: PageSite, path: str
 ) -> None:
-    given = read(scene_of(make_host, private=True), site.link(path), site.link("/good"))
-    assert given["answer"] == "The answer."
-    assert "Rivers run to the sea" in str(given["prompt"])
-    assert isinstance(given["warnings"], list)
-    assert len(given["warnings"]) == 1
+    reply = read(scene_of(make_host, private=True), site.link(path), site.link("/good"))
+    assert reply["answer"] == "The answer."
+    assert "Rivers run to the sea" in str(reply["prompt"])
+    assert isinstance(reply["warnings"], list)
+    assert len(reply["warnings"]) == 1
 
 
 def test_a_page_that_never_answers_ends_in_a_warning(make_host: MakeHost, site: PageSite) -> None:
-    given = read(scene_of(make_host, private=True, seconds=1), site.link("/silent"))
-    assert given["answer"] == "The answer."
-    assert isinstance(given["warnings"], list)
-    assert len(given["warnings"]) == 1
+    reply = read(scene_of(make_host, private=True, seconds=1), site.link("/silent"))
+    assert reply["answer"] == "The answer."
+    assert isinstance(reply["warnings"], list)
+    assert len(reply["warnings"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_a_page_that_never_answers_ends_in_a_warning(make_host: MakeHost, site: 
 )
 def test_an_odd_page_is_text_and_nothing_else(make_host: MakeHost, page: bytes) -> None:
     with PageSite({"/odd": page}) as site:
-        given = read(scene_of(make_host, private=True), site.link("/odd"))
-    assert given["warnings"] == []
-    assert "ivers run to the sea" in str(given["similar_search_results"])
-    assert "alert" not in str(given["prompt"])
-    assert "they are quotations" in str(given["prompt"]).lower()
+        result = read(scene_of(make_host, private=True), site.link("/odd"))
+    assert result["warnings"] == []
+    assert "ivers run to the sea" in str(result["similar_search_results"])
+    assert "alert" not in str(result["prompt"])
+    assert "they are quotations" in str(result["prompt"]).lower()
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_an_odd_page_is_text_and_nothing_else(make_host: MakeHost, page: bytes) 
 def test_item_5_neither_a_private_address_nor_another_scheme_is_read(
     make_host: MakeHost, site: PageSite, link: str
 ) -> None:
-    given = read(scene_of(make_host, private=False), link.format(port=site.port))
-    assert given["search_history"] == []
-    assert isinstance(given["warnings"], list)
-    assert len(given["warnings"]) == 1
+    reply = read(scene_of(make_host, private=False), link.format(port=site.port))
+    assert reply["search_history"] == []
+    assert isinstance(reply["warnings"], list)
+    assert len(reply["warnings"]) == 1
     assert site.heads == []

@@ -42,22 +42,22 @@ def address(scene: Scene) -> Iterator[str]:
 
 
 def events_of(reply: requests.Response) -> list[tuple[str, Any]]:
-    found = []
+    events = []
     for block in reply.text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
         if lines:
-            found.append((lines["event"], json.loads(lines["data"])))
-    return found
+            events.append((lines["event"], json.loads(lines["data"])))
+    return events
 
 
 def test_item_2_a_request_is_answered(scene: Scene, address: str) -> None:
-    given = {
+    body = {
         "input_text": "Where do rivers run to?",
         "conversation_history": entries("Hello", "Hi"),
         "search_history": facts("Rivers run to the sea."),
         "settings": {"answer_with_search": False},
     }
-    reply = requests.post(address, json=given, timeout=60)
+    reply = requests.post(address, json=body, timeout=60)
     assert reply.status_code == 200
     result = reply.json()
     assert result["answer"] == "The answer."
@@ -66,20 +66,20 @@ def test_item_2_a_request_is_answered(scene: Scene, address: str) -> None:
 
 
 def test_item_1_what_is_wrong_is_a_400_with_its_place(address: str) -> None:
-    given = {"input_text": "hi", "settings": {"top_p": 7}}
-    reply = requests.post(address, json=given, timeout=60)
+    body = {"input_text": "hi", "settings": {"top_p": 7}}
+    reply = requests.post(address, json=body, timeout=60)
     assert reply.status_code == 400
     assert reply.json()["error"]["path"] == "$.settings.top_p"
     assert requests.post(address, data=b"{", timeout=60).status_code == 400
 
 
 def test_item_7_a_model_that_is_out_is_an_error_of_its_kind(scene: Scene, address: str) -> None:
-    given = {"input_text": "hi", "settings": {"answer_with_search": False}}
+    body = {"input_text": "hi", "settings": {"answer_with_search": False}}
     for number, (fault, status) in enumerate(
         [(RateLimited("slowly", retry_after=90.0), 429), (ServiceUnavailable("out"), 503)]
     ):
         scene.model.faults = {number: fault}
-        assert requests.post(address, json=given, timeout=60).status_code == status
+        assert requests.post(address, json=body, timeout=60).status_code == status
 
 
 def test_without_a_model_it_is_the_server_that_lacks_one(make_host: MakeHost) -> None:
@@ -90,22 +90,22 @@ def test_without_a_model_it_is_the_server_that_lacks_one(make_host: MakeHost) ->
 
 
 def test_an_alias_names_the_model_and_nothing_else_does(address: str) -> None:
-    given = {"input_text": "hi", "settings": {"answer_with_search": False}}
-    assert requests.post(address, json={**given, "model": "mine"}, timeout=60).status_code == 200
-    assert requests.post(address, json={**given, "model": "fake"}, timeout=60).status_code == 400
+    body = {"input_text": "hi", "settings": {"answer_with_search": False}}
+    assert requests.post(address, json={**body, "model": "mine"}, timeout=60).status_code == 200
+    assert requests.post(address, json={**body, "model": "fake"}, timeout=60).status_code == 400
 
 
 def test_events_are_streamed_if_accepted(scene: Scene, address: str) -> None:
     headers = {"accept": "text/event-stream"}
-    given = {"input_text": "hi", "settings": {"style_pass": True}}
-    reply = requests.post(address, json=given, headers=headers, timeout=60)
+    body = {"input_text": "hi", "settings": {"style_pass": True}}
+    reply = requests.post(address, json=body, headers=headers, timeout=60)
     assert reply.headers["content-type"] == "text/event-stream"
     events = events_of(reply)
     kinds = [kind for kind, _ in events]
     assert kinds[-1] == "result"
     assert kinds.count("result") == 1
-    told = [data["text"] for kind, data in events if kind == "progress"]
-    assert told[0] == "writing a query"
+    texts = [data["text"] for kind, data in events if kind == "progress"]
+    assert texts[0] == "writing a query"
     assert "".join(data["text"] for kind, data in events if kind == "delta") == "The answer."
     assert events[-1][1]["answer"] == "The answer."
 
@@ -122,14 +122,14 @@ def test_failure_during_stream_is_an_error_event(scene: Scene, address: str) -> 
 
 
 def test_item_1_entries_are_kept_and_found_by_id(scene: Scene, address: str) -> None:
-    def ask(said: str, history: Any) -> Any:
-        given = {
-            "input_text": said,
+    def ask(question: str, history: Any) -> Any:
+        body = {
+            "input_text": question,
             "conversation_history": history,
             "keep_entries": True,
             "settings": {"answer_with_search": False},
         }
-        reply = requests.post(address, json=given, timeout=60)
+        reply = requests.post(address, json=body, timeout=60)
         assert reply.status_code == 200, reply.text
         return reply.json()["conversation_history"]
 
@@ -154,23 +154,23 @@ def test_item_1_entries_of_any_table_can_be_kept(scene: Scene, form: Any) -> Non
         import pandas as pd
 
         table = pd.DataFrame(rows)
-    given = {"input_text": "hi", "conversation_history": table, "keep_entries": True}
-    ids = scene.assistant().answer(given)["conversation_history"]
+    body = {"input_text": "hi", "conversation_history": table, "keep_entries": True}
+    ids = scene.assistant().answer(body)["conversation_history"]
     assert len(ids) == 4
     again = scene.assistant().answer({"input_text": "hi", "conversation_history": ids})
     assert again["conversation_history"][:4] == ids
 
 
 def test_item_1_an_entry_that_is_not_there_is_not_found(scene: Scene, address: str) -> None:
-    given = {"input_text": "hi", "conversation_history": ["entry_1"]}
-    reply = requests.post(address, json=given, timeout=60)
+    body = {"input_text": "hi", "conversation_history": ["entry_1"]}
+    reply = requests.post(address, json=body, timeout=60)
     assert reply.status_code == 404
     assert "$.conversation_history[0]" in reply.json()["error"]["message"]
 
 
 def test_item_1_entries_of_somebody_else_are_not_found(scene: Scene) -> None:
-    given = {"input_text": "hi", "keep_entries": True}
-    ids = scene.assistant(owner="anna").answer(given)["conversation_history"]
+    body = {"input_text": "hi", "keep_entries": True}
+    ids = scene.assistant(owner="anna").answer(body)["conversation_history"]
     request = {"input_text": "hi", "conversation_history": ids}
     assert scene.assistant(owner="anna").answer(request)
     with pytest.raises(NotFound):

@@ -18,9 +18,9 @@ from genai_host_testing.internal.research_engine import Scene, entries, result, 
 __all__ = ["scene"]
 
 
-def opened(scene: Scene, **given: Any) -> Any:
-    history = given.pop("history", ())
-    settings = {**scene.settings, **given}
+def opened(scene: Scene, **options: Any) -> Any:
+    history = options.pop("history", ())
+    settings = {**scene.settings, **options}
     return scene.host.open(
         "research", "fake", models=scene.roles, settings=settings, history=history
     )
@@ -43,8 +43,8 @@ def test_what_was_found_is_found_again_in_a_later_turn(scene: Scene) -> None:
 
 def test_similar_earlier_messages_are_in_the_prompt(scene: Scene) -> None:
     conversation = opened(scene, answer_with_search=False)
-    for said in ("Do rivers run uphill?", *(f"Filler {n}" for n in range(8)), "Do rivers freeze?"):
-        conversation.say(said)
+    for text in ("Do rivers run uphill?", *(f"Filler {n}" for n in range(8)), "Do rivers freeze?"):
+        conversation.say(text)
     assert "- Do rivers run uphill?" in scene.prompts()[-1]
 
 
@@ -135,8 +135,8 @@ def test_a_model_is_not_sent_what_is_remembered(scene: Scene) -> None:
     conversation = opened(scene)
     conversation.say("One")
     conversation.say("Two")
-    for heard in scene.model.prompts:
-        assert all(isinstance(part, Text) for each in heard.messages for part in each.content)
+    for prompt in scene.model.prompts:
+        assert all(isinstance(part, Text) for each in prompt.messages for part in each.content)
 
 
 def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
@@ -178,9 +178,9 @@ PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.e
     ],
 )
 def test_what_is_left_of_an_answer(answer: str, text: str, numbers: tuple[int, ...]) -> None:
-    found = cited(answer, PROMPT, 2)
-    assert (found.text, found.numbers) == (text, numbers)
-    assert bool(found.left_out) == (answer != text)
+    citations = cited(answer, PROMPT, 2)
+    assert (citations.text, citations.numbers) == (text, numbers)
+    assert bool(citations.left_out) == (answer != text)
 
 
 @given(st.text(alphabet="[]()12345, .!`<>ahtps:/\n", max_size=200))
@@ -202,8 +202,8 @@ def test_an_answer_that_has_nothing_left_says_so(scene: Scene) -> None:
 
 
 def test_an_answer_refers_to_what_the_model_was_shown(scene: Scene) -> None:
-    found = result("Rivers run to the sea.", "https://rivers.example", "Rivers")
-    scene.engine.results = lambda query: [found]
+    row = result("Rivers run to the sea.", "https://rivers.example", "Rivers")
+    scene.engine.results = lambda query: [row]
     scene.says = "To the sea [1], and up [4]; see https://evil.example/?q=secret"
     conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
     answer = conversation.say("Where do rivers run to?")

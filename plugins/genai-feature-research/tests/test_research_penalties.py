@@ -28,14 +28,14 @@ def scene(make_host: MakeHost) -> Scene:
 
 
 def test_item_1_a_penalty_on_a_model_without_it_warns(scene: Scene) -> None:
-    given = scene.ask(
+    reply = scene.ask(
         model="lacking", presence_penalty=0.5, frequency_penalty=0.25, style_pass=True
     )
-    assert given["answer"] == "The answer."
-    assert [each for each in given["warnings"] if "presence_penalty" in each] == given["warnings"]
-    assert len(given["warnings"]) == 1
+    assert reply["answer"] == "The answer."
+    assert [each for each in reply["warnings"] if "presence_penalty" in each] == reply["warnings"]
+    assert len(reply["warnings"]) == 1
     expected = [{}, {"frequency_penalty": 0.25}, {"frequency_penalty": 0.25}]
-    assert [dict(heard.parameters) for heard in scene.model.prompts] == expected
+    assert [dict(prompt.parameters) for prompt in scene.model.prompts] == expected
 
 
 def test_item_1_a_penalty_of_zero_on_a_model_without_it_does_not_warn(scene: Scene) -> None:

@@ -59,33 +59,33 @@ def test_the_whole_of_it_over_the_documents_of_this_project(host: Host) -> None:
         == sum(each["input_tokens"] + each["output_tokens"] for each in used)
         > 0
     )
-    found = result["search_history"]
-    assert all(each["link"].startswith(DOCS.as_uri()) for each in found)
-    told = ("configuration.md", "conversations.md", "backup.md")
-    assert any(each["link"].endswith(told) for each in found), [each["link"] for each in found]
-    assert all(len(each["ada_search"]) == 384 for each in found)
+    facts = result["search_history"]
+    assert all(each["link"].startswith(DOCS.as_uri()) for each in facts)
+    expected = ("configuration.md", "conversations.md", "backup.md")
+    assert any(each["link"].endswith(expected) for each in facts), [each["link"] for each in facts]
+    assert all(len(each["ada_search"]) == 384 for each in facts)
     assert result["similar_search_results"].count(DOCS.as_uri()) == 3
     assert all(int(each) <= 3 for each in re.findall(r"\[(\d+)\]", result["answer"]))
-    said = result["conversation_history"]
-    assert [row["text"] for row in said] == ["Where are conversations kept?", result["answer"]]
-    assert all(len(row["ada_search"]) == 384 for row in said)
+    rows = result["conversation_history"]
+    assert [row["text"] for row in rows] == ["Where are conversations kept?", result["answer"]]
+    assert all(len(row["ada_search"]) == 384 for row in rows)
 
     again = assistant.answer(
         {
             **request,
-            "conversation_history": said,
-            "search_history": found,
+            "conversation_history": rows,
+            "search_history": facts,
             "settings": {"num_of_excerpts": 3},
         }
     )
-    assert again["search_history"] == found, "what was found is not searched for again"
+    assert again["search_history"] == facts, "what was found is not searched for again"
     assert len(again["conversation_history"]) == 4
 
 
 def test_what_the_list_of_words_flags_is_declined(host: Host) -> None:
     assistant = Assistant(host, "smollm2")
-    for said, declined in (("You fucking idiot", True), ("Where is Scunthorpe?", False)):
+    for text, declined in (("You fucking idiot", True), ("Where is Scunthorpe?", False)):
         settings = {"moderate": True, "answer_with_search": False, "max_tokens": 20}
-        result = assistant.answer({"input_text": said, "settings": settings})
+        result = assistant.answer({"input_text": text, "settings": settings})
         assert (result["answer"] == FLAGGED) is declined
         assert (result["tokens_used"] == 0) is declined

@@ -73,14 +73,14 @@ def load(ids: Any, path: str) -> list[Any]:
 def test_no_request_is_anything_but_taken_or_refused(request: Any) -> None:
     sent = read_json(json.dumps(request))
     try:
-        asked = read_request(sent, load, {}, {})
+        parsed = read_request(sent, load, {}, {})
     except ValidationError as error:
         assert error.path.startswith("$")
     except GenaiError as error:
         assert isinstance(error, NotFound)
     else:
-        assert len(asked.memory.entries) == asked.entries.rows == len(asked.memory.entry_vectors)
-        assert len(asked.memory.facts) == asked.facts.rows == len(asked.memory.fact_vectors)
+        assert len(parsed.memory.entries) == parsed.entries.rows == len(parsed.memory.entry_vectors)
+        assert len(parsed.memory.facts) == parsed.facts.rows == len(parsed.memory.fact_vectors)
 
 
 def read(history: Any) -> Any:

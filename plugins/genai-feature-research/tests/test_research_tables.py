@@ -58,13 +58,13 @@ def test_item_1_tables_come_back_in_their_form_with_the_new_rows(
     for table, was in zip((history, known), before, strict=True):
         assert rows_of(table) == rows_of(was), "the caller's tables stay as they are"
     assert type(result["conversation_history"]) is type(history)
-    said = rows_of(result["conversation_history"])
+    rows = rows_of(result["conversation_history"])
     expected = [*(row["text"] for row in SAID), "Where do rivers run to?", "The answer."]
-    assert [row["text"] for row in said] == expected
-    found = rows_of(result["search_history"])
-    assert found[:2] == KNOWN
-    assert [row["query"] for row in found[2:]] == ["Where do rivers run to?\na query of the model"]
-    for row in (*said, *found):
+    assert [row["text"] for row in rows] == expected
+    facts = rows_of(result["search_history"])
+    assert facts[:2] == KNOWN
+    assert [row["query"] for row in facts[2:]] == ["Where do rivers run to?\na query of the model"]
+    for row in (*rows, *facts):
         assert row["text_length"] == len(row["text"])
         assert len(row["ada_search"]) == 64
     again = scene.ask(
@@ -153,11 +153,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "path"), WRONG)
+@pytest.mark.parametrize(("body", "path"), WRONG)
 def test_item_1_what_is_wrong_is_refused_with_its_place(
-    scene: Scene, given: dict[str, Any], path: str
+    scene: Scene, body: dict[str, Any], path: str
 ) -> None:
-    request = given if path.startswith("$.input") else {"input_text": "hi", **given}
+    request = body if path.startswith("$.input") else {"input_text": "hi", **body}
     with pytest.raises(ValidationError) as caught:
         scene.assistant().answer(request)
     assert caught.value.path == path
@@ -214,9 +214,9 @@ def test_item_8_there_are_68_regions_and_an_unknown_one_lists_them(scene: Scene)
     assert all(code in str(caught.value) for code in REGIONS)
 
 
-@pytest.mark.parametrize(("given", "sent"), [({}, "wt-wt"), ({"region": "de-de"}, "de-de")])
-def test_item_8_the_search_is_told_the_region(scene: Scene, given: Any, sent: str) -> None:
-    scene.ask(**given)
+@pytest.mark.parametrize(("options", "sent"), [({}, "wt-wt"), ({"region": "de-de"}, "de-de")])
+def test_item_8_the_search_is_told_the_region(scene: Scene, options: Any, sent: str) -> None:
+    scene.ask(**options)
     assert [region for _, region, _ in scene.engine.queries] == [sent]
 
 

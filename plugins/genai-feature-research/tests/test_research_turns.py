@@ -40,13 +40,13 @@ def test_item_3_the_order_of_a_turn(scene: Scene) -> None:
         "include_time": True,
         "specify_sources": f"{ALIVE}, {DEAD}",
     }
-    given = {
+    body = {
         "input_text": "Where do rivers run to?",
         "conversation_history": HISTORY,
         "additional_searches": ["water"],
         "settings": settings,
     }
-    kinds = [event.data.title for event in scene.assistant().stream(given) if event.kind == "step"]
+    kinds = [event.data.title for event in scene.assistant().stream(body) if event.kind == "step"]
     assert [title.split("@")[0] for title in kinds] == [
         "moderation by fake-moderate",
         "embedding by words-64",  # of what the user says
@@ -66,12 +66,12 @@ def test_item_3_the_order_of_a_turn(scene: Scene) -> None:
 
 def test_item_3_what_is_flagged_is_refused_and_remembered(scene: Scene) -> None:
     scene.model.flags = lambda text: "bomb" in text
-    given = scene.ask("How is a bomb made?", conversation_history=HISTORY, moderate=True)
-    assert given["answer"] == FLAGGED
-    assert given["tokens_used"] == 0
-    said = given["conversation_history"][len(HISTORY) :]
-    assert [row["text"] for row in said] == ["How is a bomb made?", FLAGGED]
-    assert all(len(row["ada_search"]) == 64 for row in said)
+    reply = scene.ask("How is a bomb made?", conversation_history=HISTORY, moderate=True)
+    assert reply["answer"] == FLAGGED
+    assert reply["tokens_used"] == 0
+    rows = reply["conversation_history"][len(HISTORY) :]
+    assert [row["text"] for row in rows] == ["How is a bomb made?", FLAGGED]
+    assert all(len(row["ada_search"]) == 64 for row in rows)
     assert not scene.model.prompts
     assert not scene.engine.queries
 
@@ -83,28 +83,28 @@ def test_item_3_what_is_not_flagged_or_not_moderated_is_answered(scene: Scene) -
 
 
 def test_item_3_what_is_too_long_is_refused_and_remembered(scene: Scene) -> None:
-    said = "word " * 5000
-    given = scene.ask(said, conversation_history=HISTORY)
-    assert given["answer"] == TOO_LONG
-    assert given["tokens_used"] == 0
-    assert given["conversation_history"][-2]["text"] == said
+    question = "word " * 5000
+    reply = scene.ask(question, conversation_history=HISTORY)
+    assert reply["answer"] == TOO_LONG
+    assert reply["tokens_used"] == 0
+    assert reply["conversation_history"][-2]["text"] == question
     assert not scene.model.prompts
 
 
 def test_item_3_a_prompt_that_is_too_long_is_refused(scene: Scene) -> None:
     assistant = scene.assistant(settings={"prompt_characters": 500})
-    given = assistant.answer({"input_text": "Rivers?", "search_history": facts("river " * 200)})
-    assert given["answer"] == TOO_MUCH
-    assert len(given["prompt"]) > 500
-    assert [row["text"] for row in given["conversation_history"]] == ["Rivers?", TOO_MUCH]
+    reply = assistant.answer({"input_text": "Rivers?", "search_history": facts("river " * 200)})
+    assert reply["answer"] == TOO_MUCH
+    assert len(reply["prompt"]) > 500
+    assert [row["text"] for row in reply["conversation_history"]] == ["Rivers?", TOO_MUCH]
     assert scene.prompts() == []
 
 
 def test_item_3_a_prompt_that_the_model_finds_too_long_is_refused(scene: Scene) -> None:
     scene.model.faults = {1: errors.ContextOverflow("8,000 tokens are too many")}
-    given = scene.ask()
-    assert given["answer"] == TOO_MUCH
-    assert len(given["conversation_history"]) == 2
+    reply = scene.ask()
+    assert reply["answer"] == TOO_MUCH
+    assert len(reply["conversation_history"]) == 2
 
 
 def test_item_3_four_similar_entries_the_most_alike_first(scene: Scene) -> None:
@@ -120,13 +120,13 @@ def test_item_4_tokens_are_those_of_all_calls_of_models(
     scene: Scene, passes: bool, calls: int
 ) -> None:
     used = iter([Usage(3, 4), Usage(50, 60), Usage(700, 800)])
-    scene.model.answer = lambda heard: Completion(Message("assistant", "Said."), usage=next(used))
+    scene.model.answer = lambda prompt: Completion(Message("assistant", "Said."), usage=next(used))
     assert scene.ask(style_pass=passes)["tokens_used"] == sum([7, 110, 1500][:calls])
     assert len(scene.model.prompts) == calls
 
 
 def test_item_4_a_query_that_is_stored_costs_nothing(scene: Scene) -> None:
-    scene.model.answer = lambda heard: Completion(Message("assistant", "Said."), usage=Usage(1, 1))
+    scene.model.answer = lambda prompt: Completion(Message("assistant", "Said."), usage=Usage(1, 1))
     first = scene.ask()
     assert first["tokens_used"] == 4
     again = scene.ask(search_history=first["search_history"])
@@ -135,23 +135,23 @@ def test_item_4_a_query_that_is_stored_costs_nothing(scene: Scene) -> None:
 
 def test_item_7_a_search_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
     scene.engine.fault = errors.ServiceUnavailable("the engine is out")
-    given = scene.ask()
-    assert given["answer"] == "The answer."
-    assert any("the engine is out" in each for each in given["warnings"])
-    assert given["search_history"] == []
-    assert "Nothing was found" in given["prompt"]
+    reply = scene.ask()
+    assert reply["answer"] == "The answer."
+    assert any("the engine is out" in each for each in reply["warnings"])
+    assert reply["search_history"] == []
+    assert "Nothing was found" in reply["prompt"]
 
 
 def test_item_7_an_embedder_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
     scene.words.fault = errors.ServiceUnavailable("the embedder is out")
-    given = scene.ask(conversation_history=HISTORY)
-    assert given["answer"] == "The answer."
-    assert "All about a query of the model" in given["prompt"]
-    assert any("the embedder is out" in each for each in given["warnings"])
-    assert [row["ada_search"] for row in given["conversation_history"][-2:]] == [[], []]
+    reply = scene.ask(conversation_history=HISTORY)
+    assert reply["answer"] == "The answer."
+    assert "All about a query of the model" in reply["prompt"]
+    assert any("the embedder is out" in each for each in reply["warnings"])
+    assert [row["ada_search"] for row in reply["conversation_history"][-2:]] == [[], []]
 
     scene.words.fault = None
-    after = scene.ask("And then?", conversation_history=given["conversation_history"])
+    after = scene.ask("And then?", conversation_history=reply["conversation_history"])
     assert all(len(row["ada_search"]) == 64 for row in after["conversation_history"])
 
 
@@ -183,7 +183,7 @@ def test_item_7_a_model_that_says_nothing_or_may_not_is_an_error(scene: Scene) -
     scene.says = "  "
     with pytest.raises(errors.GenerationError):
         scene.ask()
-    scene.model.answer = lambda heard: Completion(
+    scene.model.answer = lambda prompt: Completion(
         Message("assistant", "I"), finish="content_filter"
     )
     with pytest.raises(errors.UnexpectedFinish):
@@ -191,34 +191,34 @@ def test_item_7_a_model_that_says_nothing_or_may_not_is_an_error(scene: Scene) -
 
 
 def test_item_10_the_style_pass_is_a_call_more_and_what_it_says_is_kept(scene: Scene) -> None:
-    said = iter(["a query", "A draft.", "Arr, the answer!"])
-    scene.model.answer = lambda heard: next(said)
+    replies = iter(["a query", "A draft.", "Arr, the answer!"])
+    scene.model.answer = lambda prompt: next(replies)
     archetype = {"setting_name": "Jack", "mood": "You are a pirate.", "warn_assistant": "No rum."}
-    given = scene.ask(style_pass=True, archetype=archetype)
-    assert given["answer"] == "Arr, the answer!"
-    assert given["conversation_history"][-1]["text"] == "Arr, the answer!"
+    reply = scene.ask(style_pass=True, archetype=archetype)
+    assert reply["answer"] == "Arr, the answer!"
+    assert reply["conversation_history"][-1]["text"] == "Arr, the answer!"
     style = scene.prompts()[-1]
     assert all(each in style for each in ("A draft.", "You are a pirate.", "Jack", "No rum."))
 
 
 def test_item_10_the_draft_is_not_shown(scene: Scene) -> None:
-    said = iter(["a query", "A draft.", "The final answer."])
-    scene.model.answer = lambda heard: next(said)
-    given = {"input_text": "hi", "settings": {"style_pass": True}}
-    shown = "".join(event.text for event in scene.assistant().stream(given))
+    replies = iter(["a query", "A draft.", "The final answer."])
+    scene.model.answer = lambda prompt: next(replies)
+    body = {"input_text": "hi", "settings": {"style_pass": True}}
+    shown = "".join(event.text for event in scene.assistant().stream(body))
     assert shown == "The final answer."
 
 
 def test_item_12_what_the_model_is_told(scene: Scene) -> None:
     archetype = {"setting_name": "Jack", "mood": "You are a pirate.", "warn_assistant": "No rum."}
-    given = scene.ask(
+    reply = scene.ask(
         "Do rivers run uphill in spring?",
         conversation_history=HISTORY,
         region="fr-fr",
         include_time=True,
         archetype=archetype,
     )
-    prompt = given["prompt"]
+    prompt = reply["prompt"]
     now = scene.host.clock.now()
     places = [
         prompt.index(each)
@@ -235,20 +235,20 @@ def test_item_12_what_the_model_is_told(scene: Scene) -> None:
     ]
     assert places == sorted(places)
     assert prompt.endswith("Jack:")
-    (asked,) = scene.prompts()
+    (query_prompt,) = scene.prompts()
     for label in ("User: ", "Jack: "):
         prompt = prompt.replace(f"\n\n{label}", "\n\n")
-    assert prompt == f"{asked}\n\nJack:", "it is what the model was asked"
+    assert prompt == f"{query_prompt}\n\nJack:", "it is what the model was asked"
     roles = [message.role for message in scene.model.prompts[-1].messages]
     assert roles == ["system", *["user", "assistant"] * 3, "user"]
-    assert given["similar_search_results"] in prompt
+    assert reply["similar_search_results"] in prompt
 
 
 def test_item_12_without_findings_the_model_is_told_that_there_are_none(scene: Scene) -> None:
     scene.engine.results = lambda query: []
-    given = scene.ask()
-    assert "Nothing was found" in given["prompt"]
-    assert given["similar_search_results"] == ""
+    reply = scene.ask()
+    assert "Nothing was found" in reply["prompt"]
+    assert reply["similar_search_results"] == ""
 
 
 def test_item_12_no_time_and_no_place_unless_they_are_wanted(scene: Scene) -> None:
@@ -283,10 +283,10 @@ def test_a_query_comes_without_its_trimmings(scene: Scene) -> None:
 
 
 def test_a_model_that_thinks_long_is_asked_for_a_query_without_a_bound(scene: Scene) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        if "queries for" not in heard.messages[0].text:
+    def answer(prompt: RecordedPrompt) -> Any:
+        if "queries for" not in prompt.messages[0].text:
             return "Said."
-        if "max_tokens" in heard.parameters:
+        if "max_tokens" in prompt.parameters:
             return Completion(Message("assistant", ""), finish="length", usage=Usage(1, 100))
         return Completion(Message("assistant", "rivers"), usage=Usage(1, 200))
 
@@ -307,10 +307,10 @@ def test_a_request_that_is_given_up_in_a_search_ends(
 
     scene.engine.results = results
     with Cancellation() as limits:
-        asked = background(scene.assistant().answer, {"input_text": "hi"}, limits)
+        future = background(scene.assistant().answer, {"input_text": "hi"}, limits)
         assert searching.wait(60)
         limits.cancel()
-        assert isinstance(asked.exception(60), errors.Cancelled)
+        assert isinstance(future.exception(60), errors.Cancelled)
     go_on.set()
     assert scene.prompts() == []
 
@@ -335,16 +335,16 @@ def test_closing_the_events_ends_the_turn(scene: Scene) -> None:
 
 def test_requests_at_once_have_nothing_of_each_other(scene: Scene) -> None:
     scene.engine.results = lambda query: [result(f"Of {query}.")]
-    scene.model.answer = lambda heard: heard.text.splitlines()[-1]
+    scene.model.answer = lambda prompt: prompt.text.splitlines()[-1]
     assistant = scene.assistant()
 
     def ask(number: int) -> dict[str, Any]:
         return assistant.answer({"input_text": f"question {number:02}"})
 
     with ThreadPoolExecutor(8) as pool:
-        given = list(pool.map(ask, range(24)))
-    for number, each in enumerate(given):
-        asked = f"question {number:02}"
-        assert each["answer"] == asked
-        assert [row["text"] for row in each["search_history"]] == [f"Of {asked}."]
-        assert [row["text"] for row in each["conversation_history"]] == [asked, asked]
+        replies = list(pool.map(ask, range(24)))
+    for number, each in enumerate(replies):
+        question = f"question {number:02}"
+        assert each["answer"] == question
+        assert [row["text"] for row in each["search_history"]] == [f"Of {question}."]
+        assert [row["text"] for row in each["conversation_history"]] == [question, question]
