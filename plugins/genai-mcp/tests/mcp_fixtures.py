@@ -11,9 +11,9 @@ from genai_host.api import Feature, Tool
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 
-from .mcp_talk import NEW, OLD, Talk, service_of
+from .mcp_clients import NEW, OLD, McpClient, service_of
 
-TalkTo = Callable[..., Talk]
+MakeClient = Callable[..., McpClient]
 
 
 @pytest.fixture(params=[NEW, OLD])
@@ -25,27 +25,27 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Closes the clients of a test."""
-    made: list[Talk] = []
-    usual = Talk.__init__
+    clients: list[McpClient] = []
+    original = McpClient.__init__
 
-    def init(self: Talk, *given: Any) -> None:
-        made.append(self)
-        usual(self, *given)
+    def init(self: McpClient, *args: Any) -> None:
+        clients.append(self)
+        original(self, *args)
 
-    monkeypatch.setattr(Talk, "__init__", init)
+    monkeypatch.setattr(McpClient, "__init__", init)
     yield
-    for each in made:
+    for each in clients:
         each.close()
 
 
 @pytest.fixture
-def talk_to(make_host: MakeHost, version: str) -> TalkTo:
-    """A client of a host with these tools and features: `talk_to(tool("a"), approved=["a"])`."""
+def make_client(make_host: MakeHost, version: str) -> MakeClient:
+    """A client of a host with tools and features: `make_client(tool("a"), approved=["a"])`."""
 
-    def make(*own: Tool | Feature[Any], capabilities: Any = None, **choice: Any) -> Talk:
+    def make(*own: Tool | Feature[Any], capabilities: Any = None, **choice: Any) -> McpClient:
         tools = [each for each in own if isinstance(each, Tool)]
         features = [each for each in own if isinstance(each, Feature)]
         host = make_host(own=InlinePlugin(tools=tools, features=features))
-        return Talk(service_of(host, **choice), version, capabilities)
+        return McpClient(service_of(host, **choice), version, capabilities)
 
     return make

@@ -21,10 +21,10 @@ from genai_host import Host, api
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 
-from .mcp_fixtures import TalkTo, closing, talk_to, version
-from .mcp_talk import NEW, OLD, OWN, Talk, feature, service_of, text, tool
+from .mcp_clients import NEW, OLD, OWN, McpClient, feature, service_of, text, tool
+from .mcp_fixtures import MakeClient, closing, make_client, version
 
-__all__ = ["closing", "talk_to", "version"]
+__all__ = ["closing", "make_client", "version"]
 
 ALLOWED = {"action": "accept", "content": {"allow": True}}
 
@@ -43,46 +43,46 @@ class Hanging:
 
 
 class TestCancelling:
-    def test_a_tool_ends(self, talk_to: TalkTo) -> None:
+    def test_a_tool_ends(self, make_client: MakeClient) -> None:
         hanging = Hanging()
-        talk = talk_to(tool("hang", hanging))
-        id = talk.begin("tools/call", name="hang")
+        client = make_client(tool("hang", hanging))
+        id = client.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
-        talk.tell("notifications/cancelled", requestId=7)
-        talk.tell("notifications/cancelled", requestId=[])
-        talk.tell("notifications/cancelled")
-        assert talk.ask("tools/list")["tools"]
+        client.notify("notifications/cancelled", requestId=7)
+        client.notify("notifications/cancelled", requestId=[])
+        client.notify("notifications/cancelled")
+        assert client.ask("tools/list")["tools"]
         assert not hanging.ended.is_set()
-        talk.tell("notifications/cancelled", requestId=id)
+        client.notify("notifications/cancelled", requestId=id)
         assert hanging.ended.wait(30)
-        assert len(talk.ask("tools/list")["tools"]) == 3  # nothing else is received
+        assert len(client.ask("tools/list")["tools"]) == 3  # nothing else is received
 
     def test_a_feature_ends(self, scripted: MakeHost, version: str) -> None:
         host = scripted(ScriptedReply("late", fault="hang"))
         service = service_of(host, model="mock")
-        talk = Talk(service, version)
-        id = talk.begin("tools/call", name="ask_chat", arguments={"message": "hi"})
+        client = McpClient(service, version)
+        id = client.begin("tools/call", name="ask_chat", arguments={"message": "hi"})
         provider: Any = host.instances["mock"].provider
         while not provider.requests:
-            assert talk.ask("tools/list")["tools"]
-        talk.tell("notifications/cancelled", requestId=id)
-        assert talk.ask("tools/list")["tools"]
-        talk.close()  # waits for its end
+            assert client.ask("tools/list")["tools"]
+        client.notify("notifications/cancelled", requestId=id)
+        assert client.ask("tools/list")["tools"]
+        client.close()  # waits for its end
 
-    def test_closing_the_session_ends_all(self, talk_to: TalkTo) -> None:
+    def test_closing_the_session_ends_all(self, make_client: MakeClient) -> None:
         hanging = Hanging()
-        talk = talk_to(tool("hang", hanging))
-        talk.begin("tools/call", name="hang")
+        client = make_client(tool("hang", hanging))
+        client.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
-        talk.close()
+        client.close()
         assert hanging.ended.is_set()
 
     def test_one_that_ends_slowly_delays_no_others(
-        self, talk_to: TalkTo, version: str, monkeypatch: pytest.MonkeyPatch
+        self, make_client: MakeClient, version: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ended, go_on = threading.Event(), threading.Event()
 
-        def begin(*given: Any) -> Steps:
+        def begin(*args: Any) -> Steps:
             try:
                 yield ApprovalRequest("May it?", "It may not.")
             finally:
@@ -92,15 +92,15 @@ class TestCancelling:
 
         monkeypatch.setattr(Offer, "begin", begin)
         monkeypatch.setattr(calls_module, "MOST_WAITING", 0)  # dropped when it would wait
-        talk = talk_to(tool("slow"), capabilities={"elicitation": {}})
-        id = talk.begin("tools/call", name="slow")
+        client = make_client(tool("slow"), capabilities={"elicitation": {}})
+        id = client.begin("tools/call", name="slow")
         if version == OLD:
-            talk.hear()
-            talk.tell("notifications/cancelled", requestId=id)
+            client.receive()
+            client.notify("notifications/cancelled", requestId=id)
         assert ended.wait(30)
         try:
-            list_id = talk.begin("tools/list")
-            assert [each for each in talk.all_until(list_id) if each.get("id") == list_id]
+            list_id = client.begin("tools/list")
+            assert [each for each in client.all_until(list_id) if each.get("id") == list_id]
         finally:
             go_on.set()
 
@@ -110,7 +110,7 @@ class TestCancelling:
     ) -> None:
         begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
-        def begin(*given: Any) -> Steps:
+        def begin(*args: Any) -> Steps:
             try:
                 if where == "approval":
                     yield ApprovalRequest("May it?", "It may not.")
@@ -179,7 +179,7 @@ class TestCancelling:
         assert str(record.exc_info[1]) == "broken"
 
     def test_the_place_of_one_is_free_again(
-        self, talk_to: TalkTo, monkeypatch: pytest.MonkeyPatch
+        self, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         answer, freed = Calls.answer, threading.Event()
 
@@ -193,16 +193,16 @@ class TestCancelling:
         monkeypatch.setattr(Calls, "answer", answer_and_free)
         monkeypatch.setattr(calls_module, "MOST_CALLS", 1)
         hanging = Hanging()
-        talk = talk_to(tool("hang", hanging), tool("say"))
-        id = talk.begin("tools/call", name="hang")
+        client = make_client(tool("hang", hanging), tool("say"))
+        id = client.begin("tools/call", name="hang")
         assert hanging.begun.wait(30)
-        assert talk.call("say")["code"] == rpc.INTERNAL_ERROR
-        talk.tell("notifications/cancelled", requestId=id)
+        assert client.call("say")["code"] == rpc.INTERNAL_ERROR
+        client.notify("notifications/cancelled", requestId=id)
         assert hanging.ended.wait(30)
         assert freed.wait(30)  # once its thread ended
-        assert "content" in talk.call("say")
+        assert "content" in client.call("say")
 
-    def test_one_cancelled_amid_its_progress_ends(self, talk_to: TalkTo) -> None:
+    def test_one_cancelled_amid_its_progress_ends(self, make_client: MakeClient) -> None:
         ended = threading.Event()
 
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
@@ -213,11 +213,11 @@ class TestCancelling:
                 ended.set()
             return api.Answer("done")
 
-        talk = talk_to(feature(respond))
+        client = make_client(feature(respond))
         arguments = {"message": "hi"}
-        id = talk.begin("tools/call", {"progressToken": 1}, name="ask_f", arguments=arguments)
-        assert talk.hear()["method"] == "notifications/progress"
-        talk.tell("notifications/cancelled", requestId=id)
+        id = client.begin("tools/call", {"progressToken": 1}, name="ask_f", arguments=arguments)
+        assert client.receive()["method"] == "notifications/progress"
+        client.notify("notifications/cancelled", requestId=id)
         assert ended.wait(30)
 
 
@@ -229,43 +229,43 @@ class TestApproval:
         return make_host(own=InlinePlugin(tools=[tool("buy", approval="ask")]), clock=clock)
 
     def test_some_are_approved_beforehand(self, asking: Host, version: str) -> None:
-        talk = Talk(service_of(asking, approved=["b*"]), version, {"elicitation": {}})
-        assert text(talk.call("buy", say="x")) == "x"
+        client = McpClient(service_of(asking, approved=["b*"]), version, {"elicitation": {}})
+        assert text(client.call("buy", say="x")) == "x"
 
     @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}])
     def test_a_client_that_cannot_ask_is_refused(self, asking: Host, capabilities: Any) -> None:
-        error = Talk(service_of(asking), NEW, capabilities).call("buy")
+        error = McpClient(service_of(asking), NEW, capabilities).call("buy")
         assert error["code"] == -32021
         assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
         assert "--auto-approve buy" in error["message"]
-        result = Talk(service_of(asking), OLD, capabilities).call("buy")
+        result = McpClient(service_of(asking), OLD, capabilities).call("buy")
         assert result["isError"] is True
         assert "--auto-approve buy" in text(result)
 
     def test_one_of_an_old_version_cannot(self, asking: Host) -> None:
-        result = Talk(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")
+        result = McpClient(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")
         assert "cannot ask the user" in text(result)
 
     @pytest.mark.parametrize("capabilities", [{"elicitation": {}}, {"elicitation": {"form": {}}}])
     def test_a_human_is_asked(self, asking: Host, capabilities: Any) -> None:
-        talk = Talk(service_of(asking), NEW, capabilities)
-        asked = talk.call("buy", say="x\x1b[1m")
-        assert asked["resultType"] == "input_required"
-        request = asked["inputRequests"]["approval"]
+        client = McpClient(service_of(asking), NEW, capabilities)
+        result = client.call("buy", say="x\x1b[1m")
+        assert result["resultType"] == "input_required"
+        request = result["inputRequests"]["approval"]
         assert request["method"] == "elicitation/create"
         assert request["params"]["message"].startswith("May the tool buy run, with these arg")
         assert "\x1b" not in request["params"]["message"]
         call: Any = {"name": "buy", "arguments": {"say": "x\x1b[1m"}}
-        call["requestState"] = asked["requestState"]
-        again = talk.ask("tools/call", **call)  # without an answer
-        assert again["inputRequests"] == asked["inputRequests"]
+        call["requestState"] = result["requestState"]
+        again = client.ask("tools/call", **call)  # without an answer
+        assert again["inputRequests"] == result["inputRequests"]
         call["requestState"] = again["requestState"]
-        assert text(talk.ask("tools/call", **call, inputResponses={"approval": ALLOWED}))
-        used_up = talk.ask("tools/call", **call, inputResponses={"approval": ALLOWED})
+        assert text(client.ask("tools/call", **call, inputResponses={"approval": ALLOWED}))
+        used_up = client.ask("tools/call", **call, inputResponses={"approval": ALLOWED})
         assert used_up["code"] == rpc.INVALID_PARAMS
 
     @pytest.mark.parametrize(
-        "given",
+        "answer",
         [
             {"action": "decline"},
             {"action": "cancel"},
@@ -276,92 +276,92 @@ class TestApproval:
         ],
         ids=str,
     )
-    def test_other_answers_refuse_the_call(self, asking: Host, given: Any) -> None:
-        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
-        state = talk.call("buy")["requestState"]
-        call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
-        result = talk.ask("tools/call", **call)
+    def test_other_answers_refuse_the_call(self, asking: Host, answer: Any) -> None:
+        client = McpClient(service_of(asking), NEW, {"elicitation": {}})
+        state = client.call("buy")["requestState"]
+        call = {"name": "buy", "requestState": state, "inputResponses": {"approval": answer}}
+        result = client.ask("tools/call", **call)
         assert result["isError"] is True
         assert "did not approve" in text(result)
-        self.assert_old_is_refused(asking, {"result": given})
+        self.assert_old_is_refused(asking, {"result": answer})
 
     def assert_old_is_refused(self, asking: Host, answer: Any) -> None:
-        old = Talk(service_of(asking), OLD, {"elicitation": {}})
+        old = McpClient(service_of(asking), OLD, {"elicitation": {}})
         old.begin("tools/call", name="buy")
-        old.send({"id": old.hear()["id"], **answer})
-        assert "did not approve" in text(old.hear()["result"])
+        old.send({"id": old.receive()["id"], **answer})
+        assert "did not approve" in text(old.receive()["result"])
 
-    @pytest.mark.parametrize("given", [5, {}, {"action": "yes"}], ids=str)
-    def test_what_is_no_answer_is_refused(self, asking: Host, given: Any) -> None:
-        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
-        state = talk.call("buy")["requestState"]
-        call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
-        assert talk.ask("tools/call", **call)["code"] == rpc.INVALID_PARAMS
+    @pytest.mark.parametrize("answer", [5, {}, {"action": "yes"}], ids=str)
+    def test_what_is_no_answer_is_refused(self, asking: Host, answer: Any) -> None:
+        client = McpClient(service_of(asking), NEW, {"elicitation": {}})
+        state = client.call("buy")["requestState"]
+        call = {"name": "buy", "requestState": state, "inputResponses": {"approval": answer}}
+        assert client.ask("tools/call", **call)["code"] == rpc.INVALID_PARAMS
         call["inputResponses"] = {"approval": ALLOWED}
-        assert text(talk.ask("tools/call", **call)) == ""
+        assert text(client.ask("tools/call", **call)) == ""
         error = {"error": {"code": -1, "message": "no"}}
-        self.assert_old_is_refused(asking, error if given == 5 else {"result": given})
+        self.assert_old_is_refused(asking, error if answer == 5 else {"result": answer})
 
     def test_a_state_is_for_what_was_asked(self, asking: Host) -> None:
-        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
-        state = talk.call("buy", say="a")["requestState"]
+        client = McpClient(service_of(asking), NEW, {"elicitation": {}})
+        state = client.call("buy", say="a")["requestState"]
         yes = {"inputResponses": {"approval": ALLOWED}}
         for wrong in (
             {"name": "buy", "arguments": {"say": "b"}, "requestState": state},
             {"name": "ask_chat", "arguments": {"say": "a"}, "requestState": state},
             {"name": "buy", "arguments": {"say": "a"}, "requestState": state + "x"},
         ):
-            assert talk.ask("tools/call", **wrong, **yes)["code"] == rpc.INVALID_PARAMS
+            assert client.ask("tools/call", **wrong, **yes)["code"] == rpc.INVALID_PARAMS
         right: Any = {"name": "buy", "arguments": {"say": "a"}, "requestState": state}
-        assert text(talk.ask("tools/call", **right, **yes)) == "a"
+        assert text(client.ask("tools/call", **right, **yes)) == "a"
 
     def test_answers_alone_approve_of_nothing(self, asking: Host) -> None:
-        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
+        client = McpClient(service_of(asking), NEW, {"elicitation": {}})
         responses = {"approval": ALLOWED}
-        asked = talk.ask("tools/call", name="buy", inputResponses=responses)
-        assert asked["resultType"] == "input_required"
+        request = client.ask("tools/call", name="buy", inputResponses=responses)
+        assert request["resultType"] == "input_required"
 
     def test_calls_do_not_wait_for_ever(
         self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calls_module, "MOST_WAITING", 2)
-        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
-        states = [talk.call("buy")["requestState"] for _ in range(3)]
+        client = McpClient(service_of(asking), NEW, {"elicitation": {}})
+        states = [client.call("buy")["requestState"] for _ in range(3)]
         yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}
-        answers = [talk.ask("tools/call", **yes, requestState=each) for each in states]
+        answers = [client.ask("tools/call", **yes, requestState=each) for each in states]
         assert [each.get("code") for each in answers] == [rpc.INVALID_PARAMS, None, None]
-        state = talk.call("buy")["requestState"]
+        state = client.call("buy")["requestState"]
         clock.advance(601)
-        assert talk.ask("tools/call", **yes, requestState=state)["code"] == rpc.INVALID_PARAMS
+        assert client.ask("tools/call", **yes, requestState=state)["code"] == rpc.INVALID_PARAMS
 
     def test_a_human_is_asked_while_an_old_client_waits(self, asking: Host) -> None:
-        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
-        talk.begin("tools/call", name="buy", arguments={"say": "x"})
-        asked = talk.hear()
-        assert asked["method"] == "elicitation/create"
-        assert asked["params"]["requestedSchema"]["required"] == ["allow"]
-        talk.send({"id": "other", "result": ALLOWED})
-        talk.send({"id": None, "error": {"code": -1, "message": "no"}})
-        talk.send({"id": asked["id"], "result": ALLOWED})
-        assert text(talk.hear()["result"]) == "x"
+        client = McpClient(service_of(asking), OLD, {"elicitation": {}})
+        client.begin("tools/call", name="buy", arguments={"say": "x"})
+        request = client.receive()
+        assert request["method"] == "elicitation/create"
+        assert request["params"]["requestedSchema"]["required"] == ["allow"]
+        client.send({"id": "other", "result": ALLOWED})
+        client.send({"id": None, "error": {"code": -1, "message": "no"}})
+        client.send({"id": request["id"], "result": ALLOWED})
+        assert text(client.receive()["result"]) == "x"
 
     @pytest.mark.parametrize("by", ["client", "clock"])
     def test_the_human_is_asked_no_longer_once_it_ends(
         self, asking: Host, clock: ManualClock, by: str
     ) -> None:
-        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
-        id = talk.begin("tools/call", name="buy")
-        asked = talk.hear()
+        client = McpClient(service_of(asking), OLD, {"elicitation": {}})
+        id = client.begin("tools/call", name="buy")
+        request = client.receive()
         if by == "client":
-            talk.tell("notifications/cancelled", requestId=id)
+            client.notify("notifications/cancelled", requestId=id)
         else:
             clock.wait_for_alarm_in(600)
             clock.advance(600)
-        cancelled = talk.hear()
+        cancelled = client.receive()
         assert cancelled["method"] == "notifications/cancelled"
-        assert cancelled["params"]["requestId"] == asked["id"]
+        assert cancelled["params"]["requestId"] == request["id"]
         if by == "clock":
-            [answer] = talk.all_until(id)
+            [answer] = client.all_until(id)
             assert "did not approve" in text(answer["result"])
 
     def agent(self, scripted: MakeHost) -> Host:
@@ -374,14 +374,14 @@ class TestApproval:
 
     def test_the_tools_of_an_agent_ask_as_well(self, scripted: MakeHost) -> None:
         host = self.agent(scripted)
-        talk = Talk(service_of(host, model="mock"), NEW, {"elicitation": {}})
+        client = McpClient(service_of(host, model="mock"), NEW, {"elicitation": {}})
         call: Any = {"name": "ask_agent", "arguments": {"message": "hi"}}
-        first = talk.ask("tools/call", **call)
+        first = client.ask("tools/call", **call)
         assert '"say": "x"' in first["inputRequests"]["approval"]["params"]["message"]
         yes = {"inputResponses": {"approval": ALLOWED}}
-        second = talk.ask("tools/call", **call, **yes, requestState=first["requestState"])
+        second = client.ask("tools/call", **call, **yes, requestState=first["requestState"])
         assert '"say": "y"' in second["inputRequests"]["approval"]["params"]["message"]
-        result = talk.ask(
+        result = client.ask(
             "tools/call",
             **call,
             inputResponses={"approval": {"action": "decline"}},
@@ -389,13 +389,13 @@ class TestApproval:
         )
         assert text(result).startswith("done")
         provider: Any = host.instances["mock"].provider
-        said = json.dumps(provider.requests[-1])
-        assert '"x"' in said
-        assert "did not approve" in said  # the other one
+        request = json.dumps(provider.requests[-1])
+        assert '"x"' in request
+        assert "did not approve" in request  # the other one
 
     def test_and_are_approved_beforehand(self, scripted: MakeHost, version: str) -> None:
-        talk = Talk(service_of(self.agent(scripted), model="mock", approved=["buy"]), version)
-        result = talk.call("ask_agent", message="hi")
+        peer = McpClient(service_of(self.agent(scripted), model="mock", approved=["buy"]), version)
+        result = peer.call("ask_agent", message="hi")
         assert text(result).startswith("done")
         assert result["structuredContent"]["reactions"][0]["message"] == "done"
 
@@ -405,13 +405,13 @@ class TestApproval:
         ids=str,
     )
     def test_what_else_a_feature_waits_for_is_not_given(
-        self, talk_to: TalkTo, wait: api.Pause[Any]
+        self, make_client: MakeClient, wait: api.Pause[Any]
     ) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield from wait
             return api.Answer("done")
 
-        result = talk_to(feature(respond), capabilities={"elicitation": {}}).call(
+        result = make_client(feature(respond), capabilities={"elicitation": {}}).call(
             "ask_f", message="hi"
         )
         assert result["isError"] is True

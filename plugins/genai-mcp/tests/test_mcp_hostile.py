@@ -78,17 +78,17 @@ Program = Callable[..., McpSource]
 @pytest.fixture
 def program() -> Iterator[Program]:
     """Makes sources of servers with such a program: `program("def called(message): ...")`."""
-    made = []
+    sources = []
 
     def make(code: str = "", *, end: str = "main()", **env: str) -> McpSource:
         server = McpServer(
             "odd", command=sys.executable, args=("-c", f"{HEAD}\n{code}\n{end}"), env=env
         )
-        made.append(McpSource(server))
-        return made[-1]
+        sources.append(McpSource(server))
+        return sources[-1]
 
     yield make
-    for source in made:
+    for source in sources:
         source.close()
 
 
@@ -204,7 +204,7 @@ def called(message):
 
 
 @pytest.mark.parametrize(
-    ("limit", "code", "said"),
+    ("limit", "code", "message"),
     [
         ("LARGEST", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
         ("MOST_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
@@ -212,10 +212,10 @@ def called(message):
     ids=["line", "flood"],
 )
 def test_endless_output_ends_the_session(
-    program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, said: str
+    program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, message: str
 ) -> None:
     monkeypatch.setattr(stdio, limit, 1000)
-    with pytest.raises(ServiceUnavailable, match=said):
+    with pytest.raises(ServiceUnavailable, match=message):
         called(program(f"def called(message):\n    while True:\n        {code}"))
 
 
@@ -236,8 +236,8 @@ def called(message):
     host = hosted(source)
     output = host.call_tool("odd__go")
     assert output.error
-    said = "odd has ended with exit code 3; its last output: first / [31mno more memory"
-    assert said in output.text
+    expected = "odd has ended with exit code 3; its last output: first / [31mno more memory"
+    assert expected in output.text
     assert host.call_tool("odd__go").text == "done"
 
 
@@ -254,7 +254,7 @@ def test_killed_idle_server_is_restarted(
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("end", "message"),
     [
         ("sys.exit('no configuration')", "has ended with exit code 1; its last output: no conf"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
@@ -267,11 +267,11 @@ def test_one_that_ends_at_once_is_told(
     hosted: Callable[[McpSource], Host],
     caplog: pytest.LogCaptureFixture,
     end: str,
-    said: str,
+    message: str,
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert hosted(program(end=end)).tools() == {}
-    assert said in caplog.text
+    assert message in caplog.text
 
 
 def test_hanging_call_is_cancelled_at_the_server(
@@ -400,7 +400,7 @@ def test_it_gets_no_more_of_the_environment_than_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (
             "def listed(message): answer(message['id'], {'tools': {}})",
@@ -429,8 +429,8 @@ def called(message):
         ),
     ],
 )
-def test_answers_that_cannot_be(program: Program, code: str, said: str) -> None:
-    with pytest.raises(GenaiError, match=said):
+def test_answers_that_cannot_be(program: Program, code: str, message: str) -> None:
+    with pytest.raises(GenaiError, match=message):
         called(program(code))
 
 

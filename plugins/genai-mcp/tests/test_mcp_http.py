@@ -59,8 +59,8 @@ def result(number: int, value: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "result": value}
 
 
-def text(number: int, said: str) -> dict[str, Any]:
-    return result(number, {"content": [{"type": "text", "text": said}]})
+def text(number: int, value: str) -> dict[str, Any]:
+    return result(number, {"content": [{"type": "text", "text": value}]})
 
 
 def line(value: Any) -> bytes:
@@ -127,17 +127,17 @@ def shop(request: pytest.FixtureRequest) -> Shop:
 
 @pytest.fixture
 def service(shop: Shop) -> Iterator[FakeService]:
-    with FakeService(answer=shop) as made:
-        yield made
+    with FakeService(answer=shop) as service:
+        yield service
 
 
 @pytest.fixture
 def source(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[McpSource]:
     monkeypatch.setenv("SHOP_TOKEN", "secret")
     headers = {"Authorization": "Bearer ${SHOP_TOKEN}"}
-    made = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
-    yield made
-    made.close()
+    source = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
+    yield source
+    source.close()
 
 
 def test_a_key_in_the_url_is_not_logged(
@@ -211,7 +211,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "said"),
+    ("answer", "error", "message"),
     [
         (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
         (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
@@ -247,29 +247,29 @@ def test_replies_that_cannot_be(
     monkeypatch: pytest.MonkeyPatch,
     answer: Answer,
     error: type[GenaiError],
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr(http, "LARGEST", 4000)
     shop.answers["tools/call"] = answer
     with pytest.raises(error) as caught:
         called(source)
-    if said:
-        caught.match(said)
+    if message:
+        caught.match(message)
     assert "secret" not in str(caught.value)
     shop.answers["tools/call"] = lambda number, request: json_reply(text(number, "done"))
     assert called(source) == "done"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("reason", "expected"),
     [
         ("[Errno -2] Name or service not known", "Name or service not known"),
         ("[SSL: WRONG_VERSION] wrong version (_ssl.c:1020)", "wrong version"),
         ("", "ConnectError"),
     ],
 )
-def test_reasons_have_no_codes(given: str, said: str) -> None:
-    assert http.reason_of(httpx2.ConnectError(given)) == said
+def test_reasons_have_no_codes(reason: str, expected: str) -> None:
+    assert http.reason_of(httpx2.ConnectError(reason)) == expected
 
 
 @pytest.mark.parametrize("reply_to", [HANG, "events"], ids=["no head", "no events"])
@@ -280,7 +280,7 @@ def test_one_that_hangs_is_given_up(
     background: Callable[..., Future[Any]],
     reply_to: Any,
 ) -> None:
-    asked = threading.Event()
+    requested = threading.Event()
     cancelled: queue.Queue[Any] = queue.Queue()
 
     def cancel(number: int, request: Received) -> Reply:
@@ -291,13 +291,13 @@ def test_one_that_hangs_is_given_up(
     hang = Reply([HANG]) if reply_to is HANG else sse_reply([b"", HANG])
 
     def answer(number: int, request: Received) -> Reply:
-        asked.set()
+        requested.set()
         return hang
 
     shop.answers["tools/call"] = answer
     until = Cancellation()
     call = background(called, source, until)
-    assert asked.wait(60)
+    assert requested.wait(60)
     until.cancel(ProviderTimeout("the call took too long"))
     with pytest.raises(ProviderTimeout, match="the call took too long"):
         call.result(60)
@@ -309,15 +309,15 @@ def test_one_that_hangs_is_given_up(
 def test_closing_ends_calls_under_way(
     source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
 ) -> None:
-    asked = threading.Event()
+    requested = threading.Event()
 
     def hang(number: int, request: Received) -> Reply:
-        asked.set()
+        requested.set()
         return Reply([HANG])
 
     shop.answers["tools/call"] = hang
     call = background(called, source)
-    assert asked.wait(60)
+    assert requested.wait(60)
     source.close()
     with pytest.raises(ServiceUnavailable, match="shop was closed"):
         call.result(60)
@@ -336,8 +336,8 @@ def test_a_call_after_closing_fails_as_closed(
 
 
 def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
-    asked = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
-    told = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+    notification = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
     lists = 0
 
     def listed(number: int, request: Received) -> Reply:
@@ -350,7 +350,7 @@ def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
     assert called(source) == "done"
     assert lists == 1
     shop.answers["tools/call"] = lambda number, request: sse_reply(
-        [b"", line(asked), line(told), line(text(number, "streamed"))]
+        [b"", line(ping), line(notification), line(text(number, "streamed"))]
     )
     assert called(source) == "streamed"
     assert called(source) == "streamed"

@@ -24,7 +24,7 @@ from mcp.client.stdio import stdio_client
 from genai_host_testing import make_distribution
 from genai_host_testing.services import mcp as mcp_service
 
-from .mcp_talk import META, MODES, buy_with_consent, with_client
+from .mcp_clients import META, MODES, buy_with_consent, with_client
 
 pytestmark = pytest.mark.process
 
@@ -121,7 +121,7 @@ class Process:
         message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
         self.write(json.dumps(message).encode())
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
@@ -185,11 +185,11 @@ def test_the_official_client_is_served(
         assert {"ask_chat", "ask_agent", "noisy", "shop__add", "calculate"} <= set(names)
         news: list[str | None] = []
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             news.append(message)
 
-        asked = await client.call_tool("ask_chat", {"message": "hi"}, progress_callback=heard)
-        assert asked.content == [mcp_types.TextContent(type="text", text="hi")]
+        reply = await client.call_tool("ask_chat", {"message": "hi"}, progress_callback=on_progress)
+        assert reply.content == [mcp_types.TextContent(type="text", text="hi")]
         assert news == ["prompt of main to mock@mock"]
         [image] = (await client.call_tool("shop__look", {})).content
         assert isinstance(image, mcp_types.ImageContent)
@@ -231,14 +231,14 @@ class TestStrangers:
     ) -> None:
         process = start("--no-features")
         process.say("a", "tools/call", name="noisy")
-        answer = process.hear()
+        answer = process.receive()
         assert (answer["id"], answer["result"]["isError"]) == ("a", False)
         assert process.end() == 0
         assert process.process.stdout is not None
         assert process.process.stdout.read() == b""
-        said = process.all_errors()
+        output = process.all_errors()
         for each in ("while it loads", "printed by a tool", "written by one"):
-            assert each in said
+            assert each in output
 
     def test_garbage_is_answered_and_survived(self, start: Callable[..., Process]) -> None:
         process = start()
@@ -256,20 +256,20 @@ class TestStrangers:
         }
         for line, code in lines.items():
             process.write(line)
-            answer = process.hear()
+            answer = process.receive()
             assert answer["error"]["code"] == code, line
             assert answer["id"] == (1 if code == -32602 else None)
         process.write(b"")
         process.write(b'{"jsonrpc": "2.0", "id": "x", "result": {}}')
         process.write(b'{"jsonrpc": "2.0", "method": "notifications/x"}')
         process.write(b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}\r')
-        assert process.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        assert process.receive() == {"jsonrpc": "2.0", "id": 2, "result": {}}
         assert process.end() == 0
 
     def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
         process.write_until_it_ends(b"x" * (LARGEST // 4))
-        assert process.hear()["error"]["code"] == -32600
+        assert process.receive()["error"]["code"] == -32600
 
     def test_a_client_that_does_not_read_ends_it(self, start: Callable[..., Process]) -> None:
         line = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
@@ -281,8 +281,8 @@ class TestStrangers:
         process = start()
         for number in range(200):
             process.say(number, "tools/call", name="large")
-        heard = sorted(process.hear()["id"] for _ in range(200))
-        assert heard == list(range(200))
+        ids = sorted(process.receive()["id"] for _ in range(200))
+        assert ids == list(range(200))
         assert process.end() == 0
 
     def test_calls_end_with_its_input(self, start: Callable[..., Process]) -> None:

@@ -28,7 +28,7 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 from genai_host_testing.services.mcp import PIXEL
 
-from .mcp_talk import META, MODES, NEW, OLD, OWN, buy_with_consent, with_client
+from .mcp_clients import META, MODES, NEW, OLD, OWN, buy_with_consent, with_client
 
 pytestmark = pytest.mark.part
 
@@ -97,11 +97,11 @@ def test_the_official_client_is_served(place: Place, mode: str, version: str) ->
         assert names[:3] == ["ask_chat", "ask_chat-model", "ask_tell"]
         news: list[str | None] = []
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             news.append(message)
 
-        told = await client.call_tool("ask_tell", {"message": "hi"}, progress_callback=heard)
-        assert told.content == [mcp_types.TextContent(type="text", text="done")]
+        result = await client.call_tool("ask_tell", {"message": "hi"}, progress_callback=report)
+        assert result.content == [mcp_types.TextContent(type="text", text="done")]
         assert news == ["one", "two"]
         [image] = (await client.call_tool("look", {})).content
         assert isinstance(image, mcp_types.ImageContent)
@@ -145,8 +145,8 @@ class Raw:
         connection = http.client.HTTPConnection(self.address, timeout=60)
         try:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            given = {**HEADERS, **(headers or {})}
-            connection.request(method, "/mcp", data, {n: v for n, v in given.items() if v})
+            all_headers = {**HEADERS, **(headers or {})}
+            connection.request(method, "/mcp", data, {n: v for n, v in all_headers.items() if v})
             reply = connection.getresponse()
             read = reply.read()
             kind = reply.headers.get("content-type", "")
@@ -176,8 +176,8 @@ class Raw:
     def opened(self, version: str = OLD) -> dict[str, str]:
         """Open a session; the headers that belong to it."""
         own = {"name": "raw", "version": "1"}
-        asked = request("initialize", protocolVersion=version, capabilities={}, clientInfo=own)
-        status, answer, headers = self.send(asked)
+        opening = request("initialize", protocolVersion=version, capabilities={}, clientInfo=own)
+        status, answer, headers = self.send(opening)
         assert status == 200
         assert answer["result"]["protocolVersion"] == version
         return {"mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": version}
@@ -192,8 +192,8 @@ class TestSessions:
     def test_they_are_opened_and_ended(self, place: Place, version: str) -> None:
         raw = Raw(place.url)
         headers = raw.opened(version)
-        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        assert raw.send(told, headers)[:2] == (202, None)
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert raw.send(note, headers)[:2] == (202, None)
         status, answer, _ = raw.send(request("tools/list", 2), headers)
         assert status == 200
         assert len(answer["result"]["tools"]) == 8
@@ -242,12 +242,12 @@ class TestSessions:
             with client.post(url, json=body, headers=headers, stream=True, timeout=60) as reply:
                 assert reply.headers["content-type"] == "text/event-stream"
                 pieces = reply.iter_content(None)
-                said = next(pieces)
-                while said.count(b": ping\n\n") < 3:
-                    said += next(pieces)
+                received = next(pieces)
+                while received.count(b": ping\n\n") < 3:
+                    received += next(pieces)
                 place.go.set()
-                said += b"".join(pieces)
-        [data] = [each[6:] for each in said.splitlines() if each.startswith(b"data: ")]
+                received += b"".join(pieces)
+        [data] = [each[6:] for each in received.splitlines() if each.startswith(b"data: ")]
         answer = json.loads(data)
         assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
 
@@ -322,8 +322,8 @@ class TestStandingAlone:
 
     def test_what_else_is_told_is_taken(self, place: Place) -> None:
         raw = Raw(place.url)
-        told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-        assert raw.send(told, {"mcp-protocol-version": NEW})[:2] == (202, None)
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        assert raw.send(note, {"mcp-protocol-version": NEW})[:2] == (202, None)
 
 
 def leave(raw: Raw, message: Any, headers: Mapping[str, str], place: Place) -> None:

@@ -60,7 +60,7 @@ def test_the_environment_may_name_another_file(
 
 
 @pytest.mark.parametrize(
-    ("content", "said", "line"),
+    ("content", "message", "line"),
     [
         (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
         (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
@@ -77,11 +77,11 @@ def test_a_file_that_is_wrong_breaks_nothing_else(
     make_host: MakeHost,
     caplog: pytest.LogCaptureFixture,
     content: bytes,
-    said: str,
+    message: str,
     line: int | None,
 ) -> None:
     file.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=message) as caught:
         read_servers()
     assert caught.value.file == str(file)
     assert caught.value.line == line or line is None
@@ -89,7 +89,7 @@ def test_a_file_that_is_wrong_breaks_nothing_else(
     with caplog.at_level(logging.WARNING):
         assert host.tools() == {}
     assert f"{file}{f':{line}' if line else ''}" in caplog.text
-    assert said in caplog.text
+    assert message in caplog.text
     assert host.open("chat", model="mock").say("hi").text
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ([], "must be an object"),
         ({}, "either a command or a url"),
@@ -123,13 +123,13 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
     ],
     ids=repr,
 )
-def test_a_server_that_is_wrong_has_a_fault(file: Path, entry: Any, said: str) -> None:
+def test_a_server_that_is_wrong_has_a_fault(file: Path, entry: Any, message: str) -> None:
     write(file, good={"command": "x"}, bad=entry)
     good, bad = read_servers()
     assert good.fault is None
     assert bad.name == "bad"
     assert bad.fault is not None
-    assert said in str(bad.fault)
+    assert message in str(bad.fault)
     assert bad.fault.line == file.read_text().split('"bad"')[0].count("\n") + 1
 
 
@@ -168,8 +168,8 @@ GONE = {"url": "http://127.0.0.1:9/mcp"}
 def test_servers_are_listed(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(file, shop=SHOP)
     assert run(["mcp"]) == 0
-    said = capfd.readouterr().out
-    assert said.startswith("shop (stdio): shop 1.5, MCP 2026-07-28, 8 tools\n  add: Add two num")
+    output = capfd.readouterr().out
+    assert output.startswith("shop (stdio): shop 1.5, MCP 2026-07-28, 8 tools\n  add: Add two num")
 
 
 @pytest.mark.process
@@ -209,7 +209,7 @@ def test_tools_are_listed_and_called_as_others_are(
 def test_a_file_that_is_wrong_is_told(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file.write_text('{"mcpServers":\n {]}', encoding="utf-8")
     assert run(["tools"]) == 0
-    said = capfd.readouterr().err
-    assert f"the tools of mcp are not there for now: {file}:2: invalid JSON" in said
+    errors = capfd.readouterr().err
+    assert f"the tools of mcp are not there for now: {file}:2: invalid JSON" in errors
     assert run(["mcp"]) == 1
     assert f"{file}:2" in capfd.readouterr().err

@@ -21,75 +21,75 @@ from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.services.mcp import PIXEL
 
-from .mcp_fixtures import TalkTo, closing, talk_to, version
-from .mcp_talk import NEW, OLD, OWN, Talk, feature, repeat, service_of, text, tool
+from .mcp_clients import NEW, OLD, OWN, McpClient, feature, repeat, service_of, text, tool
+from .mcp_fixtures import MakeClient, closing, make_client, version
 
-__all__ = ["closing", "talk_to", "version"]
+__all__ = ["closing", "make_client", "version"]
 
 
 class TestEras:
     def test_each_request_may_stand_for_itself(self, host: Host) -> None:
-        talk = Talk(service_of(host), NEW)
-        found = talk.ask("server/discover")
-        assert found["supportedVersions"] == [NEW]
-        assert found["capabilities"] == {"tools": {"listChanged": False}}
-        assert found["resultType"] == "complete"
-        assert found["_meta"][f"{OWN}serverInfo"]["name"] == "genai-host"
-        assert found["ttlMs"] > 0
-        assert found["cacheScope"] == "private"
+        client = McpClient(service_of(host), NEW)
+        result = client.ask("server/discover")
+        assert result["supportedVersions"] == [NEW]
+        assert result["capabilities"] == {"tools": {"listChanged": False}}
+        assert result["resultType"] == "complete"
+        assert result["_meta"][f"{OWN}serverInfo"]["name"] == "genai-host"
+        assert result["ttlMs"] > 0
+        assert result["cacheScope"] == "private"
         for method in ("ping", "logging/setLevel", "prompts/list", "x"):
-            assert talk.ask(method)["code"] == rpc.METHOD_NOT_FOUND
-        assert talk.ask("initialize")["code"] == rpc.UNSUPPORTED_PROTOCOL_VERSION
+            assert client.ask(method)["code"] == rpc.METHOD_NOT_FOUND
+        assert client.ask("initialize")["code"] == rpc.UNSUPPORTED_PROTOCOL_VERSION
 
-    @pytest.mark.parametrize("asked", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
-    def test_or_belong_to_a_session(self, host: Host, asked: str) -> None:
-        talk = Talk(service_of(host), asked)
-        assert talk.opened["protocolVersion"] == asked
-        assert talk.opened["capabilities"] == {"tools": {"listChanged": False}}
-        assert talk.opened["serverInfo"]["name"] == "genai-host"
-        assert talk.ask("ping") == {}
-        assert "resultType" not in talk.ask("tools/list")
-        assert talk.ask("server/discover")["code"] == rpc.METHOD_NOT_FOUND
+    @pytest.mark.parametrize("requested", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+    def test_or_belong_to_a_session(self, host: Host, requested: str) -> None:
+        client = McpClient(service_of(host), requested)
+        assert client.opened["protocolVersion"] == requested
+        assert client.opened["capabilities"] == {"tools": {"listChanged": False}}
+        assert client.opened["serverInfo"]["name"] == "genai-host"
+        assert client.ask("ping") == {}
+        assert "resultType" not in client.ask("tools/list")
+        assert client.ask("server/discover")["code"] == rpc.METHOD_NOT_FOUND
 
     def test_a_version_that_is_not_known_is_answered_with_one_that_is(self, host: Host) -> None:
-        assert Talk(service_of(host), "2031-01-01").opened["protocolVersion"] == OLD
+        assert McpClient(service_of(host), "2031-01-01").opened["protocolVersion"] == OLD
 
     def test_one_is_used_in_a_session(self, host: Host) -> None:
-        talk = Talk(service_of(host), OLD)
+        client = McpClient(service_of(host), OLD)
         meta = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
-        assert talk.ask("tools/list", meta)["code"] == rpc.INVALID_REQUEST
-        assert "resultType" not in talk.ask("tools/list")
+        assert client.ask("tools/list", meta)["code"] == rpc.INVALID_REQUEST
+        assert "resultType" not in client.ask("tools/list")
 
     @pytest.mark.parametrize(
-        ("asked", "code", "data"),
+        ("value", "code", "data"),
         [
             ("2027-01-01", -32022, {"supported": [NEW], "requested": "2027-01-01"}),
             (5, rpc.INVALID_PARAMS, None),
         ],
     )
     def test_a_version_that_is_not_spoken_is_refused(
-        self, host: Host, asked: Any, code: int, data: Any
+        self, host: Host, value: Any, code: int, data: Any
     ) -> None:
-        error = Talk(service_of(host), NEW).ask("tools/list", {f"{OWN}protocolVersion": asked})
+        error = McpClient(service_of(host), NEW).ask("tools/list", {f"{OWN}protocolVersion": value})
         assert error["code"] == code
         assert data in (None, error.get("data"))
 
     def test_nothing_is_done_before_that_is_known(self, host: Host) -> None:
-        talk = Talk(service_of(host), "")
-        assert talk.ask("tools/list")["code"] == rpc.INVALID_PARAMS
-        assert talk.ask("initialize", protocolVersion=5)["code"] == rpc.INVALID_PARAMS
-        assert talk.ask("tools/list")["code"] == rpc.INVALID_PARAMS
+        client = McpClient(service_of(host), "")
+        assert client.ask("tools/list")["code"] == rpc.INVALID_PARAMS
+        assert client.ask("initialize", protocolVersion=5)["code"] == rpc.INVALID_PARAMS
+        assert client.ask("tools/list")["code"] == rpc.INVALID_PARAMS
 
     def test_there_is_nothing_to_listen_to(self, host: Host, version: str) -> None:
-        asked = {"notifications": {"toolsListChanged": True}}
-        error = Talk(service_of(host), version).ask("subscriptions/listen", **asked)
+        filters = {"notifications": {"toolsListChanged": True}}
+        error = McpClient(service_of(host), version).ask("subscriptions/listen", **filters)
         assert error["code"] == rpc.METHOD_NOT_FOUND
 
 
 class TestTools:
-    def test_they_are_listed_with_the_features(self, talk_to: TalkTo) -> None:
-        talk = talk_to(tool("b"), tool("a", approval="ask"), tool("c", approval="deny"))
-        listed = talk.ask("tools/list")
+    def test_they_are_listed_with_the_features(self, make_client: MakeClient) -> None:
+        client = make_client(tool("b"), tool("a", approval="ask"), tool("c", approval="deny"))
+        listed = client.ask("tools/list")
         assert "nextCursor" not in listed
         names = [each["name"] for each in listed["tools"]]
         assert names == ["a", "ask_chat", "ask_chat-model", "b"]
@@ -103,30 +103,30 @@ class TestTools:
         [(["git__*"], (), ["git__a", "git__b"]), (["other"], ["chat"], ["ask_chat", "other"])],
     )
     def test_a_part_of_them_may_be_chosen(
-        self, talk_to: TalkTo, tools: Any, features: Any, names: list[str]
+        self, make_client: MakeClient, tools: Any, features: Any, names: list[str]
     ) -> None:
         own = [tool("git__a"), tool("git__b"), tool("other")]
-        talk = talk_to(*own, tools=tools, features=features)
-        assert [each["name"] for each in talk.ask("tools/list")["tools"]] == names
-        [left] = {"git__a", "other"} - set(names)
-        assert talk.call(left)["message"] == f"Unknown tool: {left}"
+        client = make_client(*own, tools=tools, features=features)
+        assert [each["name"] for each in client.ask("tools/list")["tools"]] == names
+        [offered] = {"git__a", "other"} - set(names)
+        assert client.call(offered)["message"] == f"Unknown tool: {offered}"
 
     def test_a_list_comes_in_pages(self, make_host: MakeHost, version: str) -> None:
         names = [f"t{number:03}" for number in range(2 * PAGE + 1)]
         host = make_host(own=InlinePlugin(tools=map(tool, names)), chat=None)
-        talk = Talk(service_of(host), version)
-        pages = [talk.ask("tools/list")]
+        client = McpClient(service_of(host), version)
+        pages = [client.ask("tools/list")]
         while cursor := pages[-1].get("nextCursor"):
-            pages.append(talk.ask("tools/list", cursor=cursor))
+            pages.append(client.ask("tools/list", cursor=cursor))
         assert [each["name"] for page in pages for each in page["tools"]] == names
         assert [len(page["tools"]) for page in pages] == [PAGE, PAGE, 1]
 
     @pytest.mark.parametrize("cursor", [5, "", "é", "x", "****", [], {}], ids=repr)
     def test_a_cursor_is_one_that_was_given(self, host: Host, version: str, cursor: Any) -> None:
-        error = Talk(service_of(host), version).ask("tools/list", cursor=cursor)
+        error = McpClient(service_of(host), version).ask("tools/list", cursor=cursor)
         assert error["code"] == rpc.INVALID_PARAMS
 
-    def test_texts_and_pictures_come_back(self, talk_to: TalkTo) -> None:
+    def test_texts_and_pictures_come_back(self, make_client: MakeClient) -> None:
         def look(*_: Any) -> api.ToolOutput:
             parts = [
                 api.Text("a"),
@@ -136,7 +136,7 @@ class TestTools:
             ]
             return api.ToolOutput(parts, reactions=[{"type": "go"}])
 
-        result = talk_to(tool("look", look)).call("look")
+        result = make_client(tool("look", look)).call("look")
         assert result["isError"] is False
         assert "structuredContent" not in result
         assert result["content"] == [
@@ -146,16 +146,16 @@ class TestTools:
             {"type": "text", "text": "(an image: http://e.x/a)"},
         ]
 
-    def test_what_fails_is_told_to_the_model(self, talk_to: TalkTo) -> None:
+    def test_what_fails_is_told_to_the_model(self, make_client: MakeClient) -> None:
         def fail(*_: Any) -> None:
             raise OSError("sold out")
 
         strict = api.Tool("strict", "x", repeat, {"properties": {"n": {"type": "integer"}}})
-        talk = talk_to(tool("fail", fail), strict)
-        result = talk.call("fail")
+        client = make_client(tool("fail", fail), strict)
+        result = client.call("fail")
         assert result["isError"] is True
         assert "sold out" in text(result)
-        result = talk.call("strict", n="x")
+        result = client.call("strict", n="x")
         assert result["isError"] is True
         assert "invalid arguments for strict" in text(result)
 
@@ -172,8 +172,8 @@ class TestTools:
         ],
         ids=str,
     )
-    def test_a_wrong_request_is_refused(self, talk_to: TalkTo, params: Any) -> None:
-        error = talk_to(tool("a")).ask("tools/call", **params)
+    def test_a_wrong_request_is_refused(self, make_client: MakeClient, params: Any) -> None:
+        error = make_client(tool("a")).ask("tools/call", **params)
         assert error["code"] == rpc.INVALID_PARAMS
         assert error["message"].isprintable()
 
@@ -182,17 +182,17 @@ class TestTools:
     ) -> None:
         marked = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
         host = make_host(own=InlinePlugin(tools=[api.Tool("a", "x", repeat, marked)]), chat=None)
-        talk = Talk(service_of(host), NEW)
-        assert talk.ask("tools/list")["tools"] == []
-        assert talk.call("a")["message"] == "Unknown tool: a"
+        client = McpClient(service_of(host), NEW)
+        assert client.ask("tools/list")["tools"] == []
+        assert client.call("a")["message"] == "Unknown tool: a"
         assert "the tool a is not offered: property 'a': x-mcp-header is only" in caplog.text
 
     def test_a_tool_comes_before_a_feature_of_its_name(
-        self, talk_to: TalkTo, caplog: pytest.LogCaptureFixture
+        self, make_client: MakeClient, caplog: pytest.LogCaptureFixture
     ) -> None:
-        talk = talk_to(tool("ask_chat"))
-        assert text(talk.call("ask_chat", say="x")) == "x"
-        names = [each["name"] for each in talk.ask("tools/list")["tools"]]
+        client = make_client(tool("ask_chat"))
+        assert text(client.call("ask_chat", say="x")) == "x"
+        names = [each["name"] for each in client.ask("tools/list")["tools"]]
         assert names == ["ask_chat", "ask_chat-model"]
         assert "the feature chat is not offered: ask_chat is a tool" in caplog.text
 
@@ -200,11 +200,11 @@ class TestTools:
 class TestFeatures:
     @pytest.mark.parametrize("by", ["server", "client"])
     def test_one_is_asked_of_the_model_of_either(self, host: Host, version: str, by: str) -> None:
-        talk = Talk(service_of(host, model="mock" if by == "server" else None), version)
+        client = McpClient(service_of(host, model="mock" if by == "server" else None), version)
         model = {} if by == "server" else {"model": "mock"}
-        assert text(talk.call("ask_chat", message="hi", **model)) == "hi"
-        assert text(talk.call("ask_chat", message="ho", **model)) == "ho"  # another conversation
-        result = talk.call("ask_chat", message="hi", model="nonesuch")
+        assert text(client.call("ask_chat", message="hi", **model)) == "hi"
+        assert text(client.call("ask_chat", message="ho", **model)) == "ho"  # another conversation
+        result = client.call("ask_chat", message="hi", model="nonesuch")
         assert result["isError"] is True
         assert "nonesuch" in text(result)
 
@@ -212,42 +212,42 @@ class TestFeatures:
     def test_wrong_arguments_are_told_to_the_model(
         self, host: Host, version: str, arguments: Any
     ) -> None:
-        result = Talk(service_of(host), version).call("ask_chat", **arguments)
+        result = McpClient(service_of(host), version).call("ask_chat", **arguments)
         assert result["isError"] is True
         assert "invalid arguments" in text(result)
 
     def test_errors_are_told_with_what_to_do(self, scripted: MakeHost, version: str) -> None:
-        talk = Talk(service_of(scripted({"status": 401}), model="mock"), version)
-        result = talk.call("ask_chat", message="hi")
+        client = McpClient(service_of(scripted({"status": 401}), model="mock"), version)
+        result = client.call("ask_chat", message="hi")
         assert result["isError"] is True
 
-    def test_answers_are_bounded(self, talk_to: TalkTo) -> None:
+    def test_answers_are_bounded(self, make_client: MakeClient) -> None:
         data = {"a": "b", "c": None}
 
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("a")
             return api.Answer("x" * (MOST_TEXT + 5), data=data)
 
-        talk = talk_to(feature(respond))
-        result = talk.call("ask_f", message="hi")
-        said, told = (part["text"] for part in result["content"])
-        assert said == "x" * MOST_TEXT + "\n(truncated: 5 more characters)"
-        assert json.loads(told) == result["structuredContent"] == data
+        client = make_client(feature(respond))
+        result = client.call("ask_f", message="hi")
+        shown, structured = (part["text"] for part in result["content"])
+        assert shown == "x" * MOST_TEXT + "\n(truncated: 5 more characters)"
+        assert json.loads(structured) == result["structuredContent"] == data
         data["a"] = "x" * 2**20
-        result = talk.call("ask_f", message="hi")
+        result = client.call("ask_f", message="hi")
         assert "structuredContent" not in result
         assert result["content"][1]["text"] == "(data of 1048593 bytes omitted)"
 
-    def test_progress_is_sent_to_clients_that_request_it(self, talk_to: TalkTo) -> None:
+    def test_progress_is_sent_to_clients_that_request_it(self, make_client: MakeClient) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("one\n\x1b[1mtwo")
             for number in range(MOST_UPDATES):
                 yield api.Progress(str(number))
             return api.Answer("done")
 
-        talk = talk_to(feature(respond))
+        client = make_client(feature(respond))
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
-        *news, answer = talk.all_until(talk.begin("tools/call", {"progressToken": "t"}, **call))
+        *news, answer = client.all_until(client.begin("tools/call", {"progressToken": "t"}, **call))
         assert len(news) == MOST_UPDATES
         assert news[0]["method"] == "notifications/progress"
         first = {"progressToken": "t", "progress": 1, "message": "one [1mtwo"}
@@ -255,7 +255,7 @@ class TestFeatures:
         progress = [each["params"]["progress"] for each in news]
         assert progress == sorted(set(progress))
         assert text(answer["result"]) == "done"
-        assert text(talk.ask("tools/call", **call)) == "done"
+        assert text(client.ask("tools/call", **call)) == "done"
 
     @pytest.mark.part
     def test_conversations_are_kept_if_that_is_wanted(
@@ -265,10 +265,10 @@ class TestFeatures:
 
         with Store(tmp_path / "s") as store:
             host = make_host(store=store)
-            Talk(service_of(host, model="mock"), version).call("ask_chat", message="unkept")
+            McpClient(service_of(host, model="mock"), version).call("ask_chat", message="unkept")
             assert host.conversations() == []
-            talk = Talk(service_of(host, model="mock", record=True), version)
-            talk.call("ask_chat", message="kept")
+            client = McpClient(service_of(host, model="mock", record=True), version)
+            client.call("ask_chat", message="kept")
             assert len(host.conversations()) == 1
 
 
@@ -277,15 +277,15 @@ class TestBounds:
         go = threading.Event()
         host = make_host(own=InlinePlugin(tools=[tool("wait", lambda *_: go.wait(60) and None)]))
         service = service_of(host)
-        talk, other = Talk(service, version), Talk(service, version)
+        client, other = McpClient(service, version), McpClient(service, version)
         try:
-            ids = {talk.begin("tools/call", name="wait") for _ in range(MOST_CALLS + 1)}
-            refused = talk.hear()
+            ids = {client.begin("tools/call", name="wait") for _ in range(MOST_CALLS + 1)}
+            refused = client.receive()
             assert refused["error"]["message"] == "too many concurrent requests"
             assert other.call("wait")["code"] == rpc.INTERNAL_ERROR
         finally:
             go.set()
-        answers = [talk.hear() for _ in range(MOST_CALLS)]
+        answers = [client.receive() for _ in range(MOST_CALLS)]
         assert {each["id"] for each in [refused, *answers]} == ids
         assert all(text(each["result"]) == "" for each in answers)
         assert "content" in other.call("wait")
@@ -297,7 +297,7 @@ class TestBounds:
             raise ZeroDivisionError("secret")
 
         monkeypatch.setattr(Offer, "tools", fail)
-        error = Talk(service_of(host), version).ask("tools/list")
+        error = McpClient(service_of(host), version).ask("tools/list")
         assert error["code"] == rpc.INTERNAL_ERROR
         assert "secret" not in error["message"]
 
@@ -350,15 +350,15 @@ def shared() -> Iterator[Service]:
         max_size=4,
     )
 )
-def test_each_request_is_answered_once(shared: Service, said: Any) -> None:
-    talk = Talk(shared, "")
+def test_each_request_is_answered_once(shared: Service, requests: Any) -> None:
+    client = McpClient(shared, "")
     try:
-        for method, params, id in said:
-            talk.send({"id": id, "method": method, "params": params})
-            *_, answer = talk.all_until(id)
+        for method, params, id in requests:
+            client.send({"id": id, "method": method, "params": params})
+            *_, answer = client.all_until(id)
             assert ("result" in answer) != ("error" in answer)
             error = answer.get("error", {})
             assert error.get("code") != rpc.INTERNAL_ERROR or "too many" in error["message"]
-            talk.tell(method, **params)
+            client.notify(method, **params)
     finally:
-        talk.close()
+        client.close()

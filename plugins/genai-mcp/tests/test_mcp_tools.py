@@ -64,8 +64,8 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         return
     happened: queue.Queue[str] = queue.Queue()
     forgets = threading.Event()
-    whole = "one piece" in request.param
-    app: Any = mcp_service.make_server(happened.put).streamable_http_app(json_response=whole)
+    is_json = "one piece" in request.param
+    app: Any = mcp_service.make_server(happened.put).streamable_http_app(json_response=is_json)
     version = NEW
     if "old" in request.param:
         app, version = mcp_service.only_old(app, forgets), OLD
@@ -75,9 +75,9 @@ def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def source(shop: Shop) -> Iterator[McpSource]:
-    made = McpSource(shop.server)
-    yield made
-    made.close()
+    source = McpSource(shop.server)
+    yield source
+    source.close()
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def called(name: str, arguments: Mapping[str, Any], run: ToolContext) -> ToolOut
     return ToolOutput(name)
 
 
-def made(*definitions: dict[str, Any]) -> list[Tool]:
+def load(*definitions: dict[str, Any]) -> list[Tool]:
     return tools_of("shop", [McpTool.model_validate(each) for each in definitions], called)
 
 
@@ -227,7 +227,7 @@ def output(**fields: Any) -> ToolOutput:
 
 def test_annotations_are_not_believed() -> None:
     hints = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
-    [tool] = made({"name": "a", "inputSchema": OBJECT, "annotations": hints})
+    [tool] = load({"name": "a", "inputSchema": OBJECT, "annotations": hints})
     assert (tool.approval, tool.idempotent) == ("ask", False)
 
 
@@ -242,7 +242,7 @@ def test_annotations_are_not_believed() -> None:
 )
 def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert [tool.name for tool in made(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
+        assert [tool.name for tool in load(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
     assert "is ignored: " in caplog.text
     assert "\x1b" not in caplog.text
 
@@ -250,27 +250,27 @@ def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptu
 def test_two_of_one_name_are_one(caplog: pytest.LogCaptureFixture) -> None:
     names = [{"name": name, "inputSchema": OBJECT} for name in ("a.b", "a b", "a_b")]
     with caplog.at_level(logging.WARNING):
-        [tool] = made(*names)
+        [tool] = load(*names)
     assert tool.run({}, None).text == "a.b"  # type: ignore[arg-type,union-attr]  # ours
     assert caplog.text.count("its name a_b is already used") == 2
 
 
 def test_there_are_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        found = made(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
-    assert len(found) == MOST_TOOLS
+        tools = load(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
+    assert len(tools) == MOST_TOOLS
     assert "further tools are ignored" in caplog.text
 
 
 def test_descriptions_are_short_and_can_be_seen() -> None:
     text = "Look.\n\x1b[31m\u202ehidden\U000e0041" + "x" * 5000
-    [tool] = made({"name": "a", "description": text, "inputSchema": OBJECT})
+    [tool] = load({"name": "a", "description": text, "inputSchema": OBJECT})
     assert tool.description.startswith("Look.\n [31m hidden x")
     assert tool.description.endswith("(truncated)")
     assert len(tool.description) == MOST_DESCRIPTION
-    [titled] = made({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
+    [titled] = load({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
     assert titled.description == "A title"
-    [named] = made({"name": "a.b", "inputSchema": OBJECT})
+    [named] = load({"name": "a.b", "inputSchema": OBJECT})
     assert named.description == "a.b"
 
 
@@ -345,10 +345,10 @@ def test_any_result_is_an_output_or_is_refused(result: dict[str, Any]) -> None:
     except ValidationError:
         return
     try:
-        found = output_of(valid)
+        output = output_of(valid)
     except MalformedReply:
         return
-    assert all(isinstance(part, (Text, Image)) for part in found.content)
+    assert all(isinstance(part, (Text, Image)) for part in output.content)
 
 
 @given(st.lists(st.fixed_dictionaries({"name": TEXTS, "inputSchema": VALUES}), max_size=4))
@@ -362,12 +362,12 @@ def test_any_definitions_are_tools_or_are_left_out(definitions: list[Any]) -> No
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b""))), st.data())
 def test_lines_come_out_as_they_went_in(lines: list[bytes], data: st.DataObject) -> None:
-    whole = b"".join(line + b"\n" for line in lines)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
-    reader, found = Lines(10_000), []
-    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        found += reader.feed(whole[start:end])
-    assert found == [line.strip() for line in lines if line.strip()]
+    joined = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(joined)))))
+    reader, lines_read = Lines(10_000), []
+    for start, end in zip([0, *cuts], [*cuts, len(joined)], strict=True):
+        lines_read += reader.feed(joined[start:end])
+    assert lines_read == [line.strip() for line in lines if line.strip()]
 
 
 @pytest.mark.parametrize("blocks", [[b"12345", b"678901"], [b"a\n12345678901\n"]])

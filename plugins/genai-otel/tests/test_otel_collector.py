@@ -20,11 +20,11 @@ SAID = "words that were said 4711"
 
 
 def environ(home: Path, url: str, **further: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     (home / "config").mkdir(exist_ok=True)
     (home / "config" / "config.toml").write_text('[defaults]\nmodel = "mock"\n')
-    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "GENAI_HOST_HOME": str(home)}
-    return {**kept, **given, "OPENAI_API_KEY": KEY, **further}
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "GENAI_HOST_HOME": str(home)}
+    return {**environ, **variables, "OPENAI_API_KEY": KEY, **further}
 
 
 def ask(env: dict[str, str]) -> subprocess.CompletedProcess[str]:

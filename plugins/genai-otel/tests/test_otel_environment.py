@@ -123,7 +123,7 @@ def _write_span(telemetry: Telemetry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("names", "text"),
     [
         ([], "the exporter 'pigeon' is not installed"),
         # as one over gRPC that finds its certificate missing
@@ -131,11 +131,11 @@ def _write_span(telemetry: Telemetry) -> None:
     ],
 )
 def test_an_exporter_that_cannot_be_made_is_told_of_and_disturbs_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, found: list[str], told: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, names: list[str], text: str
 ) -> None:
-    entries = [EntryPoint("pigeon", each, "of this test") for each in found]
+    entries = [EntryPoint("pigeon", each, "of this test") for each in names]
     monkeypatch.setattr("genai_otel.providers.entry_points", lambda **_: entries)
     telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
     assert telemetry.has_listeners()
     telemetry.close()
-    assert told in caplog.text
+    assert text in caplog.text

@@ -44,9 +44,9 @@ class Measured:
 
 @pytest.fixture
 def measured() -> Iterator[Measured]:
-    made = Measured()
-    yield made
-    made.provider.shutdown()
+    measured = Measured()
+    yield measured
+    measured.provider.shutdown()
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_errors_are_told_apart(scripted: MakeHost, measured: Measured) -> None:
     for _ in range(2):
         with pytest.raises(GenaiError):
             host.open("chat", "mock").say("hi")
-    found = measured.points("gen_ai.client.operation.duration")
-    errors = {dict(labels)["error.type"] for labels in found}
+    points = measured.points("gen_ai.client.operation.duration")
+    errors = {dict(labels)["error.type"] for labels in points}
     assert errors == {"rate_limited", "authentication"}
 
 

@@ -85,8 +85,8 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 def total(text: str, name: str, **labels: str) -> float:
     return sum(
         value
-        for (found, given), value in samples(text).items()
-        if found == name and labels.items() <= dict(given).items()
+        for (metric, label_set), value in samples(text).items()
+        if metric == name and labels.items() <= dict(label_set).items()
     )
 
 
@@ -103,8 +103,8 @@ def test_calls_tokens_and_requests_are_counted(server: Server, ends: Ends) -> No
     first = "gen_ai_client_operation_time_to_first_chunk_seconds_count"
     assert total(text, first) == 2  # the feature is heard as it goes, too
     assert total(text, "genai_host_client_active_calls") == 0
-    asked = {"http_route": "/v1/chat/completions", "http_response_status_code": "200"}
-    assert total(text, "http_server_request_duration_seconds_count", **asked) == 5
+    labels = {"http_route": "/v1/chat/completions", "http_response_status_code": "200"}
+    assert total(text, "http_server_request_duration_seconds_count", **labels) == 5
     assert total(text, "http_server_active_requests") == 1  # this one
     assert total(text, "process_resident_memory_bytes") > 0 or sys.platform != "linux"
 
@@ -255,22 +255,22 @@ class TestSeveralProcesses:
             try:
                 url = _url(server)
                 [folder] = (tmp_path / "home" / "cache" / "genai-otel").iterdir()
-                asked = 0
+                count = 0
 
                 def ask() -> None:
                     requests.post(f"{url}/v1/chat/completions", json=body).raise_for_status()
 
                 def both_were_asked() -> bool:
                     """Which of them takes a connection is up to the system."""
-                    nonlocal asked
+                    nonlocal count
                     with ThreadPoolExecutor(8) as pool:
                         for done in [pool.submit(ask) for _ in range(8)]:
                             done.result()
-                    asked += 8
+                    count += 8
                     return len(processes_in(str(folder))) == 2
 
                 _until(both_were_asked)
-                _until(lambda: {_counted(url) for _ in range(6)} == {asked})
+                _until(lambda: {_counted(url) for _ in range(6)} == {count})
             finally:
                 server.terminate()
 

@@ -63,9 +63,9 @@ MakeTraced = Callable[..., Traced]
 @pytest.fixture
 def make_traced(request: pytest.FixtureRequest) -> MakeTraced:
     def make(environ: dict[str, str] | None = None) -> Traced:
-        made = Traced(environ)
-        request.addfinalizer(made.provider.shutdown)
-        return made
+        traced = Traced(environ)
+        request.addfinalizer(traced.provider.shutdown)
+        return traced
 
     return make
 
@@ -121,9 +121,9 @@ def test_a_turn_is_a_span_with_its_call_below(host: Host, traced: Traced) -> Non
 @pytest.mark.part
 def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Traced) -> None:
     list(host.open("chat", "mock").stream("a b c"))
-    found = attributes(traced.one("chat mock"))
-    assert found["gen_ai.request.stream"] is True
-    assert found["gen_ai.response.time_to_first_chunk"] > 0
+    attrs = attributes(traced.one("chat mock"))
+    assert attrs["gen_ai.request.stream"] is True
+    assert attrs["gen_ai.response.time_to_first_chunk"] > 0
 
 
 def test_all_names_are_those_of_the_conventions(
@@ -301,9 +301,9 @@ def test_a_request_goes_on_with_the_trace_of_its_client(host: Host, traced: Trac
     assert request.parent is not None
     assert f"{request.parent.span_id:016x}" == span_id
     assert is_below(call, request)
-    found = attributes(request)
-    assert found["http.response.status_code"] == 200
-    assert found["http.route"] == found["url.path"] == "/v1/chat/completions"
+    attrs = attributes(request)
+    assert attrs["http.response.status_code"] == 200
+    assert attrs["http.route"] == attrs["url.path"] == "/v1/chat/completions"
     assert "canary" not in str([attributes(span) for span in traced.spans])
 
 
@@ -313,8 +313,8 @@ def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Trac
     with served(host) as server:
         for _ in range(5):
             requests.post(f"{server.url}/v1/chat/completions", json=body)
-    found = traced.of("POST /v1/chat/completions")
-    assert len(found) == len({each.context.trace_id for each in found}) == 5
+    spans = traced.of("POST /v1/chat/completions")
+    assert len(spans) == len({each.context.trace_id for each in spans}) == 5
 
 
 @pytest.mark.part
@@ -328,8 +328,8 @@ def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     traced = make_traced({"GENAI_OTEL_PROPAGATE": asked})
-    said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
-    host = openai_host(make_host, service, traced, json_reply(said))
+    body = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
+    host = openai_host(make_host, service, traced, json_reply(body))
     host.open("chat", "openai/gpt-x").say("hi")
     call = traced.one("chat gpt-x").context
     sent = service.requests[0].headers.get("traceparent")
@@ -359,13 +359,13 @@ class TestContent:
         for _ in host.prompt(prompt, model="mock", stream=False):
             pass
         host.open("looking").say("look")
-        found = attributes(traced.one("chat mock"))
-        told = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
-        assert json.loads(found["gen_ai.input.messages"]) == told
-        [said] = json.loads(found["gen_ai.output.messages"])
-        assert (said["role"], said["finish_reason"]) == ("assistant", "stop")
+        attrs = attributes(traced.one("chat mock"))
+        expected = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+        assert json.loads(attrs["gen_ai.input.messages"]) == expected
+        [message] = json.loads(attrs["gen_ai.output.messages"])
+        assert (message["role"], message["finish_reason"]) == ("assistant", "stop")
         brief = [{"type": "text", "content": "be brief"}]
-        assert json.loads(found["gen_ai.system_instructions"]) == brief
+        assert json.loads(attrs["gen_ai.system_instructions"]) == brief
         looked = attributes(traced.one("execute_tool look"))
         assert json.loads(looked["gen_ai.tool.call.arguments"]) == {"text": SAID}
         assert looked["gen_ai.tool.call.result"] == SAID
@@ -392,8 +392,8 @@ class TestContent:
         )
         for _ in host.prompt(prompt, model="fake", stream=False):
             pass
-        found = attributes(traced.one("chat fake"))
-        assert [message["parts"] for message in json.loads(found["gen_ai.input.messages"])] == [
+        attrs = attributes(traced.one("chat fake"))
+        assert [message["parts"] for message in json.loads(attrs["gen_ai.input.messages"])] == [
             [{"type": "text", "content": "hi"}, {"type": "image"}],
             [
                 {"type": "reasoning", "content": "hm"},
@@ -401,12 +401,12 @@ class TestContent:
             ],
             [{"type": "tool_call_response", "id": "c1", "response": "b"}],
         ]
-        assert json.loads(found["gen_ai.tool.definitions"]) == [
+        assert json.loads(attrs["gen_ai.tool.definitions"]) == [
             {"type": "function", "name": "look"},
             {"type": "web_search_1", "name": "search"},
             {"type": "googleSearch", "name": "googleSearch"},
         ]
-        assert found["gen_ai.output.type"] == "json"
+        assert attrs["gen_ai.output.type"] == "json"
 
     @pytest.mark.part
     def test_no_key_is_in_any_span_whatever_the_service_answers(
@@ -418,8 +418,8 @@ class TestContent:
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         traced = make_traced(CAPTURED)
-        told = {"error": {"message": f"the key {KEY} is wrong"}}
-        host = openai_host(make_host, service, traced, json_reply(told, 401))
+        body = {"error": {"message": f"the key {KEY} is wrong"}}
+        host = openai_host(make_host, service, traced, json_reply(body, 401))
         with pytest.raises(GenaiError):
             host.open("chat", "openai/gpt-x").say("hi")
         assert traced.of("chat gpt-x")

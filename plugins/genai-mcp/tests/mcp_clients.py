@@ -29,7 +29,7 @@ MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
 """How the official client calls the eras of the protocol, and the versions that it uses then."""
 
 
-class Talk:
+class McpClient:
     """A client without a transport.
 
     Args:
@@ -40,7 +40,7 @@ class Talk:
 
     def __init__(self, service: Service, version: str, capabilities: Any = None) -> None:
         self._exit = ExitStack()
-        self._portal = self._exit.enter_context(start_blocking_portal(name="talk"))
+        self._portal = self._exit.enter_context(start_blocking_portal(name="client"))
         self._write, incoming = anyio.create_memory_object_stream[Any](100)
         outgoing, self._read = anyio.create_memory_object_stream[Any](2000)
         server = service.server
@@ -51,14 +51,14 @@ class Talk:
         self._received: queue.Queue[Any] = queue.Queue()
         self._meta: dict[str, Any] = {}
         self._last = 0
-        own = {"name": "talk", "version": "1"}
+        own = {"name": "client", "version": "1"}
         capabilities = {} if capabilities is None else capabilities
         if version == NEW:
             self._meta = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": capabilities}
         elif version:
-            asked = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": own}
-            self.opened = self.ask("initialize", **asked)
-            self.tell("notifications/initialized")
+            options = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": own}
+            self.opened = self.ask("initialize", **options)
+            self.notify("notifications/initialized")
 
     def send(self, message: Mapping[str, Any]) -> None:
         read = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})
@@ -73,17 +73,17 @@ class Talk:
         self.send({"id": self._last, "method": method, "params": params})
         return self._last
 
-    def tell(self, method: str, **params: Any) -> None:
+    def notify(self, method: str, **params: Any) -> None:
         self.send({"method": method, "params": params})
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """The next message."""
         return self._received.get(timeout=30)
 
     def all_until(self, id: int) -> Iterator[Any]:
         """The messages up to the answer to a request."""
         while True:
-            message = self.hear()
+            message = self.receive()
             yield message
             if message.get("id") == id and "method" not in message:
                 return
