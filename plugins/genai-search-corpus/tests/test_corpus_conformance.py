@@ -38,5 +38,5 @@ def test_what_it_gives_is_json() -> None:
     from genai_host import Config, Host, StaticPlugins
 
     with Host(config=Config(), discovery=StaticPlugins({"corpus": genai_search_corpus})) as host:
-        found = json.loads(host.call_tool("corpus__search", {"query": "rivers"}).text)
-    assert [{*each} for each in found] == [{"title", "link", "text"}]
+        results = json.loads(host.call_tool("corpus__search", {"query": "rivers"}).text)
+    assert [{*each} for each in results] == [{"title", "link", "text"}]

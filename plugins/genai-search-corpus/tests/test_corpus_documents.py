@@ -130,8 +130,8 @@ def test_nothing_is_in_an_empty_document(tmp_path: Path) -> None:
 
 def test_sections_of_markdown_have_the_headings_above_them() -> None:
     text = "# Top\n\nOne.\n\n## Part #\n\nTwo.\n\n### Deep\n\nThree.\n\n## Other\n\nFour.\n"
-    found = [(each.title, each.text) for each in of_markdown(text, "a.md")]
-    assert found == [
+    sections = [(each.title, each.text) for each in of_markdown(text, "a.md")]
+    assert sections == [
         ("Top", "One."),
         ("Top / Part", "Two."),
         ("Top / Part / Deep", "Three."),
@@ -153,9 +153,9 @@ def test_the_text_of_html_is_what_one_sees(tmp_path: Path) -> None:
     page = """<html><head><title>The  page</title><style>p {}</style></head><body>
     <script>alert(1)</script><h1>Rivers <b>big</b></h1><p>Run to <i>the</i> sea.</p>
     <!-- hidden --><ul><li>Rhine</li><li>Rhone</li></ul><h2>Lakes</h2><p>Do not.</p>"""
-    found = read(str(tmp_path), put(tmp_path, "a.html", page))
-    assert [each.title for each in found] == ["Rivers big", "Rivers big / Lakes"]
-    text = found[0].text
+    sections = read(str(tmp_path), put(tmp_path, "a.html", page))
+    assert [each.title for each in sections] == ["Rivers big", "Rivers big / Lakes"]
+    text = sections[0].text
     assert text.split() == ["Run", "to", "the", "sea.", "Rhine", "Rhone"]
 
 
@@ -170,8 +170,8 @@ def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
 def test_pages_of_a_pdf(tmp_path: Path) -> None:
     pages = ("Rivers run", "Lakes stand")
     data = pdf([f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode() for text in pages])
-    found = read(str(tmp_path), put(tmp_path, "a.pdf", data))
-    assert [(each.title, each.text) for each in found] == [
+    sections = read(str(tmp_path), put(tmp_path, "a.pdf", data))
+    assert [(each.title, each.text) for each in sections] == [
         (f"a.pdf / page {number}", text) for number, text in enumerate(pages, 1)
     ]
     writer, stream = PdfWriter(clone_from=PdfReader(io.BytesIO(data))), io.BytesIO()
@@ -183,9 +183,9 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
 
 @given(st.text(max_size=4000))
 def test_passages_are_short_and_lose_nothing(text: str) -> None:
-    found = of_text(text, "a.txt")
-    assert all(each.text.strip() and len(each.text) <= SIZE for each in found)
-    assert "".join("".join(each.text for each in found).split()) == "".join(text.split())
+    sections = of_text(text, "a.txt")
+    assert all(each.text.strip() and len(each.text) <= SIZE for each in sections)
+    assert "".join("".join(each.text for each in sections).split()) == "".join(text.split())
 
 
 @example("#  \n`")
@@ -206,5 +206,5 @@ def test_a_document_is_called_by_its_first_heading_of_the_first_level_that_says_
 def test_headings_within_headings_do_not_repeat_all_that_is_in_them(tmp_path: Path) -> None:
     text = "<h1><div>" * 1000 + "word " * 20_000
     assert len(documents._html(text)[1]) < 1_000_000
-    found = read(str(tmp_path), put(tmp_path, "a.html", f"<h1>On <b>rivers</b></h1><p>{text}"))
-    assert found[0].title.startswith("On rivers")
+    sections = read(str(tmp_path), put(tmp_path, "a.html", f"<h1>On <b>rivers</b></h1><p>{text}"))
+    assert sections[0].title.startswith("On rivers")

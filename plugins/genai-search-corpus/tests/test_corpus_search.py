@@ -33,12 +33,12 @@ def nothing() -> None:
     """What keeps nobody from going on."""
 
 
-def made(within: Path) -> Path:
-    made = within / "notes"
-    made.mkdir()
+def make_notes(within: Path) -> Path:
+    notes = within / "notes"
+    notes.mkdir()
     for name, text in TEXTS.items():
-        (made / name).write_text(text)
-    return made
+        (notes / name).write_text(text)
+    return notes
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,14 +59,14 @@ def vectors_by_text() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return made(tmp_path)
+    return make_notes(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """For tests that change nothing."""
     within = tmp_path_factory.mktemp("corpus")
-    return Corpus(Settings(str(made(within)), str(within / "index.db")))
+    return Corpus(Settings(str(make_notes(within)), str(within / "index.db")))
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def test_the_best_come_first_and_not_more_than_asked(shared: Corpus) -> None:
 
 
 def test_a_link_leads_to_the_document(corpus: Corpus, folder: Path) -> None:
-    ((link, found),) = corpus.search("QX-7714-B", 1, nothing)
+    ((link, passage),) = corpus.search("QX-7714-B", 1, nothing)
     assert link == (folder / "codes.txt").as_uri()
-    assert found.text == "The part number is QX-7714-B."
+    assert passage.text == "The part number is QX-7714-B."
 
 
 def test_what_changes_is_found_and_what_is_gone_is_not(corpus: Corpus, folder: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_changes_is_found_and_what_is_gone_is_not(corpus: Corpus, folder: P
     assert names(corpus, "tulips")[0] == "new.md"
     (folder / "new.md").unlink()
     assert "new.md" not in names(corpus, "tulips")
-    assert all("7714" not in found.text for _, found in corpus.search("7714", 10, nothing))
+    assert all("7714" not in passage.text for _, passage in corpus.search("7714", 10, nothing))
 
 
 def test_an_index_is_there_for_the_next_who_asks(
@@ -177,19 +177,19 @@ def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
 
 @pytest.mark.part  # one that finds the file busy waits
 def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
-    found: list[str] = []
+    links: list[str] = []
     begin = threading.Barrier(4, timeout=60)
 
     def search() -> None:
         begin.wait()
-        found.append(names(Corpus(Settings(str(folder), str(index))), "QX-7714-B")[0])
+        links.append(names(Corpus(Settings(str(folder), str(index))), "QX-7714-B")[0])
 
     threads = [threading.Thread(target=search) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == ["codes.txt"] * 4
+    assert links == ["codes.txt"] * 4
     state = Corpus(Settings(str(folder), str(index))).make(nothing, lambda state: None)
     assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
 
@@ -199,13 +199,13 @@ def test_a_search_finds_what_another_process_indexes_again(
 ) -> None:
     ranked = Corpus._ranked
 
-    def after_another(*given: Any) -> list[int]:
-        found = ranked(*given)
+    def after_another(*args: Any) -> list[int]:
+        ranks = ranked(*args)
         with monkeypatch.context() as patch, Index(str(index)).opened() as other:
             # it has listed the files before they were indexed
             patch.setattr(other, "files", dict)
             module._update(other, str(folder), nothing)
-        return found
+        return ranks
 
     monkeypatch.setattr(Corpus, "_ranked", after_another)
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
@@ -254,9 +254,9 @@ class TestCommand:
         assert run(["config", "set", f"tools.corpus.folder={folder}"]) == 0
         capfd.readouterr()
         assert run(["corpus", "index"]) == 0
-        said = capfd.readouterr()
-        assert said.out == "5 documents, 4 passages\n"
-        assert "not indexed: bad.pdf: not a readable PDF" in said.err
+        captured = capfd.readouterr()
+        assert captured.out == "5 documents, 4 passages\n"
+        assert "not indexed: bad.pdf: not a readable PDF" in captured.err
         assert run(["corpus", "search", "-n", "1", "streams", "and", "the", "sea"]) == 0
         assert "rivers.md" in capfd.readouterr().out
         assert run(["corpus", "search", "--json", "QX-7714-B"]) == 0
@@ -279,9 +279,9 @@ class TestCommand:
     ) -> None:
         (folder / "esc.md").write_text("# A \x1b]52;c;x\x07 b\n\nwhales \x1b[2J\n")
         assert run(["corpus", "search", "--folder", str(folder), "whales"]) == 0
-        said = capfd.readouterr().out
-        assert "whales" in said
-        assert all(each.isprintable() or each == "\n" for each in said)
+        output = capfd.readouterr().out
+        assert "whales" in output
+        assert all(each.isprintable() or each == "\n" for each in output)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are always Unicode")
@@ -291,8 +291,8 @@ def test_a_document_whose_name_is_no_utf_8_is_found_and_forgotten(
     odd = os.fsencode(folder) + b"/lakes\xff.md"
     with open(odd, "w") as stream:
         stream.write("# Lakes\n\nThey stand still.\n")
-    found = corpus.search("lakes", 1, nothing)
-    assert [(each.title, link.rpartition("/")[2]) for link, each in found] == [
+    hits = corpus.search("lakes", 1, nothing)
+    assert [(each.title, link.rpartition("/")[2]) for link, each in hits] == [
         ("Lakes", "lakes%FF.md")
     ]
     os.unlink(odd)
@@ -304,13 +304,13 @@ def test_halves_of_characters_in_a_document_are_replaced(
 ) -> None:
     monkeypatch.setattr(documents, "_pdf_pages", lambda data: ["Deserts \ud835 are dry."])
     (folder / "deserts.pdf").write_bytes(b"%PDF")
-    ((_, found),) = corpus.search("deserts", 1, nothing)
-    assert found.text == "Deserts \ufffd are dry."
+    ((_, passage),) = corpus.search("deserts", 1, nothing)
+    assert passage.text == "Deserts \ufffd are dry."
 
 
 def test_halves_of_characters_in_a_query_are_no_error(shared: Corpus) -> None:
-    ((_, found),) = shared.search("rivers \ud800", 1, nothing)
-    assert found.title == "Rivers"
+    ((_, passage),) = shared.search("rivers \ud800", 1, nothing)
+    assert passage.title == "Rivers"
 
 
 @pytest.mark.part

@@ -52,8 +52,8 @@ class _Asking:
         config = Config(tools={"ddgs": tools_config(**{**usual, **settings})})
         return self.make(config=config, web=genai_search_web)
 
-    def search(self, query: str = "hens", *, given: Any = None, **arguments: Any) -> ToolOutput:
-        host = self.host(**(given or {}))
+    def search(self, query: str = "hens", *, settings: Any = None, **arguments: Any) -> ToolOutput:
+        host = self.host(**(settings or {}))
         return host.call_tool("ddgs__search", {"query": query, **arguments})
 
     def found(self, query: str = "hens", **arguments: Any) -> Any:
@@ -82,14 +82,14 @@ class TestFinding(_Asking):
 
     def test_query_and_region_are_handed_on(self) -> None:
         self.engines.pages[DUCKDUCKGO] = duckduckgo_page(HENS)
-        [_] = self.found("hens & <eggs>", region="de-de", given={"backend": "duckduckgo"})
-        assert self.found(given={"safesearch": "on"}) == []
+        [_] = self.found("hens & <eggs>", region="de-de", settings={"backend": "duckduckgo"})
+        assert self.found(settings={"safesearch": "on"}) == []
         assert self.engines.asked == [(DUCKDUCKGO, "/html/"), (MOJEEK, "/search?q=hens&safe=1")]
 
     def test_all_engines_are_asked_until_there_is_enough(self) -> None:
         self.engines.pages[MOJEEK] = mojeek_page(HENS)
         self.engines.pages[DUCKDUCKGO] = duckduckgo_page(HENS, EGGS)
-        links = {each["link"] for each in self.found(given={"backend": "auto"})}
+        links = {each["link"] for each in self.found(settings={"backend": "auto"})}
         assert links == {HENS[1], EGGS[1]}
         assert WIKIPEDIA in {host for host, _ in self.engines.asked}
 
@@ -97,7 +97,7 @@ class TestFinding(_Asking):
 @pytest.mark.process
 class TestOutages(_Asking):
     def failed(self, **settings: Any) -> str:
-        output = self.search(given=settings)
+        output = self.search(settings=settings)
         assert output.error
         return output.text
 
@@ -118,8 +118,8 @@ class TestOutages(_Asking):
     def test_where_one_engine_answers_the_others_may_fail(self) -> None:
         self.engines.pages[MOJEEK] = Page(b"", 502)
         self.engines.pages[DUCKDUCKGO] = duckduckgo_page(EGGS)
-        given = {"backend": "mojeek,duckduckgo"}
-        assert [each["link"] for each in self.found(given=given)] == [EGGS[1]]
+        settings = {"backend": "mojeek,duckduckgo"}
+        assert [each["link"] for each in self.found(settings=settings)] == [EGGS[1]]
 
     def test_a_refused_connection_is_said_to_be_one(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as closed:

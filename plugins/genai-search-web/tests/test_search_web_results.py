@@ -16,22 +16,22 @@ from genai_host.errors import MalformedReply, RateLimited
 
 
 def test_the_process_gets_the_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"OPENAI_API_KEY": "sk-1", "HTTPS_PROXY": "http://p:1", "no_proxy": "localhost"}
-    for name, value in given.items():
+    environ = {"OPENAI_API_KEY": "sk-1", "HTTPS_PROXY": "http://p:1", "no_proxy": "localhost"}
+    for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    found: list[Any] = []
-    monkeypatch.setattr(tools, "run_in_child", lambda *_, **named: found.append(named))
+    values: list[Any] = []
+    monkeypatch.setattr(tools, "run_in_child", lambda *_, **named: values.append(named))
     tools.search_apart("ddgs", {}, Cancellation())
-    [named] = found
-    assert named["environment"].items() >= {*given.items()} - {("OPENAI_API_KEY", "sk-1")}
+    [named] = values
+    assert named["environment"].items() >= {*environ.items()} - {("OPENAI_API_KEY", "sk-1")}
     assert "sk-1" not in named["environment"].values()
 
 
 @pytest.mark.parametrize("engine", ["ddgs", "searxng"])
 def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    def search(asked: Mapping[str, Any]) -> Iterator[WebResult]:
+    def search(request: Mapping[str, Any]) -> Iterator[WebResult]:
         for number in range(9):
-            yield WebResult(f"<b>{asked['query']}</b>", f"https://x.example/{number}", None)
+            yield WebResult(f"<b>{request['query']}</b>", f"https://x.example/{number}", None)
 
     monkeypatch.setattr(f"genai_search_web.by_{engine}.search", search)
     assert tools.search(engine, {"query": "q", "limit": 2}) == [
@@ -51,7 +51,7 @@ def test_results_are_sound_and_few(monkeypatch: pytest.MonkeyPatch, engine: str)
 def test_errors_of_libraries_are_malformed_replies(
     monkeypatch: pytest.MonkeyPatch, raised: Exception, error: type[Exception], says: str
 ) -> None:
-    def search(asked: Any) -> Any:
+    def search(request: Any) -> Any:
         raise raised
 
     monkeypatch.setattr("genai_search_web.by_searxng.search", search)
@@ -82,8 +82,8 @@ def test_texts_are_plain(raw: Any, expected: str) -> None:
 
 
 @given(st.lists(st.builds(WebResult, ANYTHING, ANYTHING, ANYTHING)))
-def test_whatever_is_found_can_be_written(found: list[WebResult]) -> None:
-    for each in json.loads(written(sound(found), 50)):
+def test_whatever_is_found_can_be_written(results: list[WebResult]) -> None:
+    for each in json.loads(written(sound(results), 50)):
         assert sorted(each) == ["link", "text", "title"]
         assert each["link"].startswith(("http://", "https://"))
 
@@ -94,12 +94,12 @@ def test_texts_have_nothing_that_cannot_be_seen(raw: str) -> None:
 
 
 def test_a_result_without_a_title_has_its_link_for_one() -> None:
-    [found] = sound([WebResult(None, "https://a.example/", "x")])
-    assert found == WebResult("https://a.example/", "https://a.example/", "x")
+    [result] = sound([WebResult(None, "https://a.example/", "x")])
+    assert result == WebResult("https://a.example/", "https://a.example/", "x")
 
 
 def test_what_would_be_too_long_is_left_out_whole() -> None:
-    found = [WebResult("x", f"https://a.example/{number}", "é" * 1000) for number in range(200)]
-    text = written(found, 200)
+    results = [WebResult("x", f"https://a.example/{number}", "é" * 1000) for number in range(200)]
+    text = written(results, 200)
     assert MOST_WRITTEN * 0.9 < len(text) <= MOST_WRITTEN + 2
     assert len(json.loads(text)) < 200

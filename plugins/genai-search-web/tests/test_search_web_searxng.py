@@ -54,7 +54,7 @@ class _Asking:
     def _made(self, service: FakeService) -> None:
         self.service = service
 
-    def asked(self, **given: Any) -> dict[str, Any]:
+    def asked(self, **options: Any) -> dict[str, Any]:
         usual = {
             "base_url": f"http://user:canary-51c9@127.0.0.1:{self.service.port}/",
             "key": "",
@@ -65,16 +65,16 @@ class _Asking:
             "region": "wt-wt",
             "limit": 10,
         }
-        return {**usual, **given}
+        return {**usual, **options}
 
-    def found(self, query: str = "hens", **given: Any) -> Any:
+    def found(self, query: str = "hens", **options: Any) -> Any:
         """In this process, which takes less time than one of its own."""
-        asked = self.asked(query=query, **given)
-        return json.loads(written(sound(search(asked)), asked["limit"]))
+        values = self.asked(query=query, **options)
+        return json.loads(written(sound(search(values)), values["limit"]))
 
-    def failed(self, **given: Any) -> errors.GenaiError:
+    def failed(self, **options: Any) -> errors.GenaiError:
         with pytest.raises(errors.GenaiError) as caught:
-            self.found(key="canary-51c9", **given)
+            self.found(key="canary-51c9", **options)
         assert "canary" not in f"{caught.value.fields()}{caught.value}"
         return caught.value
 
@@ -154,8 +154,8 @@ class TestApart(_Asking):
 
 class TestFinding(_Asking):
     def test_it_is_asked_as_its_api_wants_it(self) -> None:
-        given = {"categories": "general,science", "safesearch": "on"}
-        self.found("hens & eggs", region="de-de", **given)
+        options = {"categories": "general,science", "safesearch": "on"}
+        self.found("hens & eggs", region="de-de", **options)
         assert self.queries()[0] == {
             "q": "hens & eggs",
             "format": "json",
@@ -179,8 +179,8 @@ class TestFinding(_Asking):
             page(*map(result, range(5, 15))),
             page(*map(result, range(15, 25))),
         ]
-        found = self.found(limit=18)
-        assert [each["link"][21:] for each in found] == [str(number) for number in range(18)]
+        results = self.found(limit=18)
+        assert [each["link"][21:] for each in results] == [str(number) for number in range(18)]
         assert [each["pageno"] for each in self.queries()] == ["1", "2", "3"]
 
     def test_a_page_with_nothing_new_is_the_last(self) -> None:
@@ -203,8 +203,8 @@ class TestFinding(_Asking):
             "content": "1 &lt; 2 <em>and</em> 3 < 4 \u202e",
         }
         self.service.replies = [page(result(1, **odd)), page()]
-        [found] = self.found()
-        assert (found["title"], found["text"]) == ("A&B C [31m", "1 < 2 and 3 < 4")
+        [hit] = self.found()
+        assert (hit["title"], hit["text"]) == ("A&B C [31m", "1 < 2 and 3 < 4")
 
     def test_only_links_into_the_web_are_given_each_once(self) -> None:
         odd: list[Any] = [
@@ -242,10 +242,10 @@ class TestFinding(_Asking):
             for number in range(50)
         ]
         self.service.replies = [page(*long)]
-        found = self.found(limit=50)
-        assert len(json.dumps(found)) <= 100_000
-        assert len(found) > 10
-        assert all(len(each["text"]) == 1000 for each in found)
+        results = self.found(limit=50)
+        assert len(json.dumps(results)) <= 100_000
+        assert len(results) > 10
+        assert all(len(each["text"]) == 1000 for each in results)
 
     def test_nothing_that_is_found_is_an_empty_list(self) -> None:
         self.service.replies = [page(unresponsive_engines=[])]
@@ -259,7 +259,7 @@ def _another(received: Received) -> Reply:
 
 class TestOutages(_Asking):
     @pytest.mark.parametrize(
-        ("answer", "expected", "said"),
+        ("answer", "expected", "message"),
         [
             (reply(b"<html>", 403), errors.BadRequest, "does not provide JSON"),
             (json_reply({}, 429), errors.RateLimited, "limits the request rate"),
@@ -282,12 +282,12 @@ class TestOutages(_Asking):
         ids=lambda each: each if isinstance(each, str) else "",
     )
     def test_each_is_a_typed_error(
-        self, answer: Reply, expected: type[errors.GenaiError], said: str
+        self, answer: Reply, expected: type[errors.GenaiError], message: str
     ) -> None:
         self.service.replies = [answer]
         error = self.failed()
         assert type(error) is expected
-        assert said in str(error)
+        assert message in str(error)
         assert len(self.service.requests) == 1
 
     def test_a_refusal_says_what_to_set(self) -> None:

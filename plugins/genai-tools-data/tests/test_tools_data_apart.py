@@ -36,17 +36,17 @@ def doubling(times: int) -> str:
 
 @pytest.fixture(params=["things.db", "things.csv"])
 def file(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made: Path = tmp_path / request.param
-    if made.suffix == ".csv":
-        made.write_text("i,name\n1,a\n2,b\n")
+    file: Path = tmp_path / request.param
+    if file.suffix == ".csv":
+        file.write_text("i,name\n1,a\n2,b\n")
     else:
-        with closing(sqlite3.connect(made)) as connection:
+        with closing(sqlite3.connect(file)) as connection:
             connection.executescript(
                 "CREATE TABLE things (i INTEGER, name TEXT);"
                 "INSERT INTO things VALUES (1, 'a'), (2, 'b');"
             )
-    monkeypatch.setenv("GENAI_TOOLS_DATA", str(made))
-    return made
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
+    return file
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_what_takes_too_much_memory_is_told(
     assert output.error
     assert "exceeded its memory" in output.text
     assert "things" in output.text
-    told = host.call_tool("data__query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
-    assert told == "n\n3\n(1 row)"
+    text = host.call_tool("data__query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
+    assert text == "n\n3\n(1 row)"
 
 
 @pytest.mark.smoke

@@ -37,9 +37,9 @@ MOST = [{"by": "price", "descending": True}]
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:
-    made = tmp_path / "sales.csv"
-    made.write_text(CSV)
-    return made
+    file = tmp_path / "sales.csv"
+    file.write_text(CSV)
+    return file
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_sql(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "told"),
+    ("kind", "arguments", "message"),
     [
         ("bar", {"table": ""}, "use either table or sql"),
         ("bar", {"sql": "SELECT 1", "table": "sales"}, "use either table or sql"),
@@ -123,10 +123,10 @@ def test_sql(draw: Draw) -> None:
         ("bar", {"label": "day", "filters": [{"column": "day", "value": "x"}]}, "nothing to show"),
     ],
 )
-def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, told: str) -> None:
+def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, message: str) -> None:
     output = draw(kind, **arguments)
     assert output.error
-    assert told in output.text
+    assert message in output.text
 
 
 def test_a_pie_has_no_part_below_nothing(draw: Draw, tmp_path: Path) -> None:
@@ -228,15 +228,15 @@ def test_a_scalar() -> None:
     [table_of(kept(["n"], [[5]], 1)), chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])],
 )
 def test_the_host_knows_them_and_shows_them(make_host: MakeHost, reaction: dict[str, Any]) -> None:
-    given = [reaction]
-    made = InlinePlugin(tools=[Tool("give", "gives", lambda *_: ToolOutput(reactions=given))])
-    host = make_host(tools=genai_tools_data, made=made)
+    reactions = [reaction]
+    plugin = InlinePlugin(tools=[Tool("give", "gives", lambda *_: ToolOutput(reactions=reactions))])
+    host = make_host(tools=genai_tools_data, made=plugin)
     [kept_there] = host.call_tool("give").reactions
     kinds = host.registry.reactions
     assert ReactionViews(kinds, host.clock).lines(kept_there, 80) == view(reaction)
-    given[0] = {**reaction, "rows": 5}
+    reactions[0] = {**reaction, "rows": 5}
     assert "its reaction" in host.call_tool("give").text
-    given[0] = {**reaction, "mine": 5}
+    reactions[0] = {**reaction, "mine": 5}
     assert host.call_tool("give").error
 
 

@@ -107,7 +107,7 @@ def test_texts_among_numbers_count_for_nothing(look: Look) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
@@ -120,10 +120,10 @@ def test_texts_among_numbers_count_for_nothing(look: Look) -> None:
         (b"," * MOST_COLUMNS + b"\n1\n", f"more than {MOST_COLUMNS} fields"),
     ],
 )
-def test_what_is_no_csv_is_told(look: Look, content: bytes, told: str) -> None:
+def test_what_is_no_csv_is_told(look: Look, content: bytes, message: str) -> None:
     output = look(content)
     assert output.error
-    assert told in output.text
+    assert message in output.text
     assert "some.csv" in output.text
 
 
@@ -199,6 +199,6 @@ def test_texts_come_back_as_they_are(look: Look, rows: list[tuple[str, str]]) ->
     lines = ["first,second"]
     for row in rows:
         lines.append(",".join('"' + cell.replace('"', '""') + '"' for cell in row))
-    columns, found = table(look("\n".join(lines)))
+    columns, cells = table(look("\n".join(lines)))
     assert columns == ["first", "second"]
-    assert found == [list(row) for row in rows]
+    assert cells == [list(row) for row in rows]

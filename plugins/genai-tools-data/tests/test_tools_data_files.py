@@ -33,18 +33,18 @@ SECRET = "not to be read"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made = tmp_path / "root"
-    (made / "inner").mkdir(parents=True)
-    (made / "a.md").write_text("one\ntwo\nthree\n")
-    (made / "inner" / "b.txt").write_text("inner\n")
-    (made / ".env").write_text(SECRET)
-    (made / ".git").mkdir()
-    (made / ".git" / "config").write_text(SECRET)
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    (root / "a.md").write_text("one\ntwo\nthree\n")
+    (root / "inner" / "b.txt").write_text("inner\n")
+    (root / ".env").write_text(SECRET)
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text(SECRET)
     (tmp_path / "root-beside").mkdir()
     (tmp_path / "root-beside" / "secret").write_text(SECRET)
     (tmp_path / "secret").write_text(SECRET)
-    monkeypatch.setenv("GENAI_TOOLS_FILES", str(made))
-    return made
+    monkeypatch.setenv("GENAI_TOOLS_FILES", str(root))
+    return root
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_results(expression: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         ("", "the expression is empty"),
         ("1 / 0", "division by zero"),
@@ -114,10 +114,10 @@ def test_results(expression: str, result: str) -> None:
         ("(10 ** 999) * 10", f"more than {MOST_DIGITS} digits"),
     ],
 )
-def test_what_it_refuses_and_why(expression: str, told: str) -> None:
+def test_what_it_refuses_and_why(expression: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         calculate(expression)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
@@ -133,7 +133,7 @@ def _joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @given(expression=st.recursive(NUMBERS, _joined, max_leaves=12))
 def test_it_is_what_fractions_give(expression: str) -> None:
-    exact = re.sub(r"[0-9.]+", lambda found: f"Fraction('{found[0]}')", expression)
+    exact = re.sub(r"[0-9.]+", lambda match: f"Fraction('{match[0]}')", expression)
     # a quotient of integers, which `//` returns, would be a float
     exact = re.sub(r"(?<!/)/(?!/)", "* Fraction(1) /", exact)
     try:
@@ -184,7 +184,7 @@ def test_a_number_that_would_fill_the_memory_is_refused(number: str) -> None:
 CLOCK = datetime(2025, 7, 1, 12, 0, 0, 5, timezone(timedelta(hours=2), "CEST"))
 
 
-def told(sent: Any = None, zone: str = "") -> str:
+def time_text(sent: Any = None, zone: str = "") -> str:
     return now({"current_time_with_timezone": sent}, zone, lambda: CLOCK)
 
 
@@ -215,7 +215,7 @@ def told(sent: Any = None, zone: str = "") -> str:
     ],
 )
 def test_the_time(sent: Any, zone: str, expected: str) -> None:
-    assert told(sent, zone) == expected
+    assert time_text(sent, zone) == expected
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,13 @@ def test_the_time(sent: Any, zone: str, expected: str) -> None:
     ],
 )
 def test_what_is_no_time_is_as_if_it_were_not_there(sent: Any) -> None:
-    assert told(sent, "UTC") == told(None, "UTC")
+    assert time_text(sent, "UTC") == time_text(None, "UTC")
 
 
 @given(sent=st.text() | st.datetimes(timezones=st.timezones()).map(str))
 def test_whatever_a_front_end_sends_there_is_a_time(sent: str) -> None:
-    assert "T" in told(sent)
-    assert told(sent, "Pacific/Kiritimati").endswith("(Pacific/Kiritimati)")
+    assert "T" in time_text(sent)
+    assert time_text(sent, "Pacific/Kiritimati").endswith("(Pacific/Kiritimati)")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_whatever_a_front_end_sends_there_is_a_time(sent: str) -> None:
 )
 def test_a_zone_that_is_not_known(zone: str, hint: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        told(zone=zone)
+        time_text(zone=zone)
     assert str(caught.value).startswith("unknown time zone")
     assert hint in str(caught.value)
     assert len(str(caught.value)) < 300

@@ -25,7 +25,7 @@ TEXTS = st.sampled_from(["", "a", "A", "ab", "b'", '"', "%", "_", "\\", "ø"])
 ROWS = st.lists(st.tuples(st.none() | NUMBERS, st.none() | TEXTS), max_size=12)
 
 
-def asked(rows: Sequence[Row], query: SqlQuery) -> list[tuple[Any, ...]]:
+def run_query(rows: Sequence[Row], query: SqlQuery) -> list[tuple[Any, ...]]:
     sql, parameters = statement(query, COLUMNS)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.create_function(CASEFOLD, 1, casefold)
@@ -34,26 +34,26 @@ def asked(rows: Sequence[Row], query: SqlQuery) -> list[tuple[Any, ...]]:
         return connection.execute(sql, parameters).fetchall()
 
 
-def holds(row: Row, given: Filter) -> bool:
+def holds(row: Row, condition: Filter) -> bool:
     """What a filter says, in Python."""
-    value: Any = row[0] if given.column == NUMBER else row[1]
-    wanted: Any = given.value
-    if given.operator in ("is null", "is not null"):
-        return (value is None) == (given.operator == "is null")
-    if given.operator in ("=", "!="):
-        return bool((value == wanted) == (given.operator == "="))
+    value: Any = row[0] if condition.column == NUMBER else row[1]
+    expected: Any = condition.value
+    if condition.operator in ("is null", "is not null"):
+        return (value is None) == (condition.operator == "is null")
+    if condition.operator in ("=", "!="):
+        return bool((value == expected) == (condition.operator == "="))
     if value is None:
-        return given.operator == "not in"
-    if given.operator in ("in", "not in"):
-        return bool((value in wanted) == (given.operator == "in"))
-    if given.operator == "between":
-        return bool(wanted[0] <= value <= wanted[1])
-    if given.operator in ("contains", "starts with"):
-        lower = _lower if str(wanted).isascii() else str.casefold
-        text, part = lower(str(value)), lower(str(wanted))
-        return part in text if given.operator == "contains" else text.startswith(part)
-    compare = {"<": value < wanted, "<=": value <= wanted, ">": value > wanted}
-    return bool(compare.get(given.operator, value >= wanted))
+        return condition.operator == "not in"
+    if condition.operator in ("in", "not in"):
+        return bool((value in expected) == (condition.operator == "in"))
+    if condition.operator == "between":
+        return bool(expected[0] <= value <= expected[1])
+    if condition.operator in ("contains", "starts with"):
+        lower = _lower if str(expected).isascii() else str.casefold
+        text, part = lower(str(value)), lower(str(expected))
+        return part in text if condition.operator == "contains" else text.startswith(part)
+    compare = {"<": value < expected, "<=": value <= expected, ">": value > expected}
+    return bool(compare.get(condition.operator, value >= expected))
 
 
 def _lower(value: str) -> str:
@@ -65,7 +65,7 @@ def _lower(value: str) -> str:
 def test_other_letters_than_ascii_are_found_in_any_case(operator: Any) -> None:
     rows: list[Row] = [(1, "MÜNCHEN"), (2, "München"), (3, "Munchen"), (4, None)]
     chosen = [Filter(TEXT, operator, "münch")]
-    assert [row[0] for row in asked(rows, SqlQuery(TABLE, filters=chosen))] == [1, 2]
+    assert [row[0] for row in run_query(rows, SqlQuery(TABLE, filters=chosen))] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_true_and_false_are_found_as_text_and_as_numbers(
     condition: Filter, expected: list[int]
 ) -> None:
     rows: list[Row] = [(1, "true"), (2, "TRUE"), (3, "1"), (4, "False"), (5, None)]
-    found = asked(rows, SqlQuery(TABLE, filters=[condition]))
-    assert [row[0] for row in found] == expected
+    result = run_query(rows, SqlQuery(TABLE, filters=[condition]))
+    assert [row[0] for row in result] == expected
 
 
 def filters(column: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Filter]:
@@ -106,16 +106,16 @@ FILTERS = st.lists(filters(NUMBER, NUMBERS) | filters(TEXT, TEXTS), max_size=3)
 def test_filters_choose_the_rows_that_they_say(
     rows: list[Row], chosen: list[Filter], limit: int, offset: int
 ) -> None:
-    found = asked(rows, SqlQuery(TABLE, filters=chosen, limit=limit, offset=offset))
+    result = run_query(rows, SqlQuery(TABLE, filters=chosen, limit=limit, offset=offset))
     expected = [row for row in rows if all(holds(row, each) for each in chosen)]
-    assert found == expected[offset : offset + limit + 1], "with one that tells of more"
+    assert result == expected[offset : offset + limit + 1], "with one that tells of more"
 
 
 @given(rows=ROWS, chosen=FILTERS)
 def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter]) -> None:
     sums = [Aggregate("sum", NUMBER), Aggregate("max", NUMBER)]
     sums = [Aggregate("count"), *sums, Aggregate("count distinct", NUMBER)]
-    found = asked(rows, SqlQuery(TABLE, filters=chosen, group_by=[TEXT], aggregates=sums))
+    result = run_query(rows, SqlQuery(TABLE, filters=chosen, group_by=[TEXT], aggregates=sums))
     groups: dict[str | None, list[int | None]] = {}
     for number, text in rows:
         if all(holds((number, text), each) for each in chosen):
@@ -125,17 +125,17 @@ def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter])
         known = [each for each in numbers if each is not None]
         total, most = (sum(known), max(known)) if known else (None, None)
         expected[text] = (len(numbers), total, most, len(set(known)))
-    assert {row[0]: row[1:] for row in found} == expected
-    assert len(found) == len(expected)
+    assert {row[0]: row[1:] for row in result} == expected
+    assert len(result) == len(expected)
 
 
 @given(rows=ROWS, descending=st.booleans())
 def test_rows_come_in_order(rows: list[Row], descending: bool) -> None:
     order = [Order(NUMBER, descending), Order(TEXT)]
-    found = asked(rows, SqlQuery(TABLE, columns=[TEXT], order_by=order))
+    result = run_query(rows, SqlQuery(TABLE, columns=[TEXT], order_by=order))
     numbered = sorted(rows, key=lambda row: (row[1] is not None, (row[1] or "").encode()))
     numbered.sort(key=lambda row: -100 if row[0] is None else row[0], reverse=descending)
-    assert found == [(text,) for _, text in numbered]
+    assert result == [(text,) for _, text in numbered]
 
 
 ANYTHING = st.text(max_size=20) | st.sampled_from(
@@ -170,7 +170,7 @@ FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
 )
 def test_whatever_is_asked_is_a_query_or_refused(query: SqlQuery) -> None:
     try:
-        asked([(1, "a")], query)
+        run_query([(1, "a")], query)
     except ValidationError as error:
         assert str(error)
 
@@ -183,7 +183,7 @@ COUNT = Aggregate("count")
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         (SqlQuery("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
         (SqlQuery("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
@@ -206,10 +206,10 @@ COUNT = Aggregate("count")
         (SqlQuery("t", ["text"] * 101), "more than 100 items"),
     ],
 )
-def test_what_is_refused_says_what_would_do(query: SqlQuery, told: str) -> None:
+def test_what_is_refused_says_what_would_do(query: SqlQuery, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         statement(query, (Column("number", "INTEGER"), Column("text", "TEXT")))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_capitals_do_not_matter() -> None:

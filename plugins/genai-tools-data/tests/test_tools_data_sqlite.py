@@ -72,16 +72,16 @@ WRITES = [
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made = tmp_path / "a ?#%20 b.db"
-    with closing(sqlite3.connect(made)) as connection:
+    file = tmp_path / "a ?#%20 b.db"
+    with closing(sqlite3.connect(file)) as connection:
         connection.executescript(
             "CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT, price REAL);"
             "INSERT INTO things VALUES (1, 'a', 1.5), (2, 'b', 2.5), (3, 'c', NULL);"
             "CREATE TABLE parts (thing REFERENCES things (id), other REFERENCES things);"
         )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GENAI_TOOLS_DATA", str(made))
-    return made
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
+    return file
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
     return make_host(tools=genai_tools_data)
 
 
-def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
+def run_query(host: Host, sql: str, **arguments: Any) -> ToolOutput:
     return host.call_tool("data__query_sql", {"sql": sql, **arguments})
 
 
@@ -97,12 +97,12 @@ def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
 @pytest.mark.parametrize("sql", WRITES[::10])  # each starts processes; below, all are tried
 def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str) -> None:
     before, beside = file.read_bytes(), set(file.parent.iterdir())
-    output = asked(host, sql)
+    output = run_query(host, sql)
     assert output.error, output.text
     assert "\n" not in output.text
     assert file.read_bytes() == before
     assert set(file.parent.iterdir()) == beside
-    assert asked(host, "SELECT count(*) AS n FROM things").text == "n\n3\n(1 row)"
+    assert run_query(host, "SELECT count(*) AS n FROM things").text == "n\n3\n(1 row)"
 
 
 def test_no_statement_is_run_that_does_more_than_look(file: Path) -> None:
@@ -155,49 +155,49 @@ class TestBounds:
     @pytest.mark.process
     def test_rows_are_bounded_and_that_is_said(self, host: Host) -> None:
         many = NEVER.replace("max(i)", "i")
-        output = asked(host, many, limit=2)
+        output = run_query(host, many, limit=2)
         assert output.text == "i\n1\n2\n(the first 2 rows; there are more)"
-        output = asked(host, many, limit=2**70)
+        output = run_query(host, many, limit=2**70)
         [table] = output.reactions
         assert (len(table["rows"]), table["more"]) == (MOST_ROWS, True)
-        assert asked(host, many, limit=0).error
+        assert run_query(host, many, limit=0).error
 
     @pytest.mark.process
     def test_values_are_bounded(self, host: Host) -> None:
         for huge in (f"zeroblob({MOST_VALUE + 1})", "hex(zeroblob(900000))"):
-            output = asked(host, f"SELECT length({huge}) AS n")
+            output = run_query(host, f"SELECT length({huge}) AS n")
             assert output.error, output.text
             assert "omit its column" in output.text
-        output = asked(host, "SELECT printf('%.*c', 5000, 'x') AS a, x'00ff' AS b")
+        output = run_query(host, "SELECT printf('%.*c', 5000, 'x') AS a, x'00ff' AS b")
         assert len(output.text) < 600
         assert "(2 bytes)" in output.text
 
     @pytest.mark.process
     def test_a_doubling_text_is_stopped(self, host: Host) -> None:
         sql = "WITH RECURSIVE n(t) AS (SELECT 'ab' UNION ALL SELECT t || t FROM n) SELECT t FROM n"
-        assert "omit its column" in asked(host, sql, limit=400).text
+        assert "omit its column" in run_query(host, sql, limit=400).text
 
     @pytest.mark.process
     def test_the_text_is_bounded_and_that_is_said(self, host: Host) -> None:
-        output = asked(host, NEVER.replace("max(i)", "printf('%.*c', 400, 'x')"), limit=300)
+        output = run_query(host, NEVER.replace("max(i)", "printf('%.*c', 400, 'x')"), limit=300)
         assert len(output.text) < MOST_TEXT + 200
         assert "the text limit is reached" in output.text
         assert not output.error
 
     @pytest.mark.process
     def test_many_columns_are_refused(self, host: Host) -> None:
-        output = asked(host, f"SELECT {', '.join(['1'] * 500)}")
+        output = run_query(host, f"SELECT {', '.join(['1'] * 500)}")
         assert output.error
         assert "select at most" in output.text
 
     def test_a_long_statement_is_refused(self, host: Host) -> None:
-        assert "longer than" in asked(host, f"SELECT {'1 + ' * 5000} 1").text
+        assert "longer than" in run_query(host, f"SELECT {'1 + ' * 5000} 1").text
 
 
 @pytest.mark.smoke
 @pytest.mark.process
 def test_odd_values_come_as_json(host: Host) -> None:
-    output = asked(
+    output = run_query(
         host,
         "SELECT 9e999 AS a, -9e999 AS a, CAST(x'ff' AS TEXT) AS \"b\nc|d\", NULL AS e,"
         " 'one' || char(10) || 'two | three' AS f, 9223372036854775807 AS g",
@@ -213,7 +213,7 @@ def test_odd_values_come_as_json(host: Host) -> None:
 
 @pytest.mark.process
 def test_what_is_wrong_names_the_tables(host: Host) -> None:
-    assert asked(host, "SELECT * FROM thing").text == (
+    assert run_query(host, "SELECT * FROM thing").text == (
         "data__query_sql failed: the query failed: no such table: thing; the tables are: parts, "
         "things"
     )
@@ -256,8 +256,8 @@ class TestLogs:
 
 class TestDamage:
     def test_a_damaged_database_is_told(self, host: Host, file: Path) -> None:
-        whole = file.read_bytes()
-        for damaged in (whole[:100], whole[:1500], whole[:100] + b"\xff" * (len(whole) - 100)):
+        data = file.read_bytes()
+        for damaged in (data[:100], data[:1500], data[:100] + b"\xff" * (len(data) - 100)):
             file.write_bytes(damaged)
             for tool, arguments in (
                 ("data__list_tables", {}),
@@ -269,9 +269,9 @@ class TestDamage:
                 assert "Error" not in output.text, "it has no explanation"
 
     def test_each_cut_of_a_database_is_told(self, host: Host, file: Path) -> None:
-        whole = file.read_bytes()
-        for length in range(0, len(whole), 512):
-            file.write_bytes(whole[:length])
+        data = file.read_bytes()
+        for length in range(0, len(data), 512):
+            file.write_bytes(data[:length])
             output = host.call_tool("data__query_table", {"table": "things"})
             assert "Error" not in output.text, f"{length}: {output.text}"
 

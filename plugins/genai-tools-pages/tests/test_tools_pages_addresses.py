@@ -76,8 +76,8 @@ def reader(addresses: Addresses | None = None) -> Downloader:
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    with PageSite({"/": reply("<p>secret</p>")}) as made:
-        yield made
+    with PageSite({"/": reply("<p>secret</p>")}) as site:
+        yield site
 
 
 @pytest.mark.parametrize("host", SPELLINGS)

@@ -33,8 +33,8 @@ PRIVATE = PagesSettings(private=True, megabytes=1)
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    with PageSite({"/": reply("<title>T</title><p>hello</p>")}) as made:
-        yield made
+    with PageSite({"/": reply("<title>T</title><p>hello</p>")}) as site:
+        yield site
 
 
 @frozen
@@ -50,8 +50,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Begun]:
     started: list[Begun] = []
     real = subprocess.Popen
 
-    def start(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
-        started.append(Begun(real(*given, **named), f"{given} {named}"))
+    def start(*args: Any, **named: Any) -> subprocess.Popen[bytes]:
+        started.append(Begun(real(*args, **named), f"{args} {named}"))
         return started[-1].process
 
     monkeypatch.setattr(subprocess, "Popen", start)
@@ -117,17 +117,17 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
 def test_a_cancelled_read_is_ended_amid_it(
     site: PageSite, background: Callable[..., Future[Any]], begun: list[Begun]
 ) -> None:
-    asked, gone, limits = threading.Event(), threading.Event(), Cancellation()
+    requested, gone, limits = threading.Event(), threading.Event(), Cancellation()
 
     def hang(connection: socket.socket) -> None:
-        asked.set()
+        requested.set()
         wait_for_end(connection)
         gone.set()
 
     site.answers["/"] = hang
     slow = PagesSettings(private=True, seconds=300)
     ended = background(read_apart, site.link(), slow, limits)
-    assert asked.wait(30)
+    assert requested.wait(30)
     limits.cancel()
     assert isinstance(ended.exception(30), errors.Cancelled)
     assert begun[0].process.wait(30) != 0
@@ -212,7 +212,7 @@ def test_a_title_and_a_link_leave_room() -> None:
     assert form["text"].endswith("more characters)")
 
 
-@pytest.mark.parametrize("given", [{"seconds": 0}, {"megabytes": 0}, {"seconds": 10**9}])
-def test_settings_have_bounds(given: Any) -> None:
+@pytest.mark.parametrize("settings", [{"seconds": 0}, {"megabytes": 0}, {"seconds": 10**9}])
+def test_settings_have_bounds(settings: Any) -> None:
     with pytest.raises((ValueError, errors.GenaiError)):
-        PagesSettings(**given)
+        PagesSettings(**settings)

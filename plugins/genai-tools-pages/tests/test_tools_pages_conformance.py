@@ -16,8 +16,8 @@ warmed = ("genai_tools_pages.process", "genai_tools_pages.web_page")
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[PageSite]:
-    with PageSite({"/a.txt": reply("hello", "text/plain")}) as made:
-        yield made
+    with PageSite({"/a.txt": reply("hello", "text/plain")}) as site:
+        yield site
 
 
 @pytest.mark.process

@@ -25,8 +25,8 @@ MOST = 100_000
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    with PageSite({"/": reply("<p>hello</p>")}) as made:
-        yield made
+    with PageSite({"/": reply("<p>hello</p>")}) as site:
+        yield site
 
 
 def data(link: str, addresses: Addresses | None = None, seconds: float = 20) -> bytes:
@@ -146,7 +146,7 @@ class TestRedirects:
 
 class TestStatus:
     @pytest.mark.parametrize(
-        ("status", "kind", "told"),
+        ("status", "kind", "message"),
         [
             (302, BadRequest, "status 302"),  # without a place
             (404, BadRequest, "page not found"),
@@ -158,10 +158,10 @@ class TestStatus:
         ],
     )
     def test_it_is_named(
-        self, site: PageSite, status: int, kind: type[Exception], told: str
+        self, site: PageSite, status: int, kind: type[Exception], message: str
     ) -> None:
         site.answers["/x?key=secret"] = reply("a page that says so", status=status)
-        with pytest.raises(kind, match=told) as caught:
+        with pytest.raises(kind, match=message) as caught:
             data(site.link("/x?key=secret"))
         assert f"127.0.0.1:{site.port} responded with status {status}" in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -205,17 +205,17 @@ class TestBounds:
         assert data(site.link()) == b"a" * MOST
 
     @pytest.mark.parametrize(
-        ("encoding", "told"),
+        ("encoding", "message"),
         [
             *[(each, None) for each in ("br", "zstd", "gzip, br", ", ".join(["gzip"] * 50))],
             ("gzip", "cannot decompress"),
         ],
     )
     def test_what_was_not_asked_for_or_is_not_as_it_says_is_refused(
-        self, site: PageSite, encoding: str, told: str | None
+        self, site: PageSite, encoding: str, message: str | None
     ) -> None:
         site.answers["/"] = reply(b"no gzip", headers={"Content-Encoding": encoding})
-        with pytest.raises(ValidationError, match=told):
+        with pytest.raises(ValidationError, match=message):
             data(site.link())
 
     @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ class TestBounds:
         with pytest.raises(ServiceUnavailable):
             data(site.link())
 
-    @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n", b"\0" * 100, b"<p>0.9</p>"])
-    def test_non_http_server_is_reported(self, site: PageSite, said: bytes) -> None:
-        site.answers["/"] = said
+    @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n", b"\0" * 100, b"<p>0.9</p>"])
+    def test_non_http_server_is_reported(self, site: PageSite, answer: bytes) -> None:
+        site.answers["/"] = answer
         with pytest.raises(ServiceUnavailable, match="does not use HTTP"):
             data(site.link())
 
@@ -250,10 +250,10 @@ class TestHttps:
 
     @pytest.fixture
     def authority(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
-        made = trustme.CA()
-        made.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
-        return made
+        return authority
 
     @pytest.fixture
     def addresses(self) -> Addresses:

@@ -35,8 +35,8 @@ def encrypted(algorithm: str, password: str) -> bytes:
 
 @pytest.fixture
 def site() -> Iterator[PageSite]:
-    with PageSite() as made:
-        yield made
+    with PageSite() as site:
+        yield site
 
 
 @pytest.mark.part
@@ -64,7 +64,7 @@ BROKEN = r"the PDF (is damaged|has no text)"
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (encrypted("RC4-128", "word"), "requires a password"),
         (encrypted("AES-256", "word"), "requires a password"),
@@ -80,8 +80,8 @@ BROKEN = r"the PDF (is damaged|has no text)"
     ids=range(10),
 )
 @pytest.mark.filterwarnings("ignore")
-def test_what_cannot_be_read_is_told(data: bytes, told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_what_cannot_be_read_is_told(data: bytes, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         read_pdf(data, 20)
 
 

@@ -25,15 +25,15 @@ FILES = {"package/a.mjs": b"one", "package/b.wasm": b"two" * 1000, "package/READ
 
 
 def _tarball(files: dict[str, bytes], *others: tarfile.TarInfo) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for other in others:
             archive.addfile(other)
         for name, data in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _release(data: bytes) -> Release:
@@ -47,22 +47,22 @@ def _reply(data: bytes, status: str = "200 OK", length: int | None = None) -> Re
     return Reply([head.encode(), data, CUT])
 
 
-def _tell(size: int, whole: int) -> None:
+def _tell(size: int, total: int) -> None:
     pass
 
 
 def test_the_files_that_are_wanted_are_kept(service: FakeService, tmp_path: Path) -> None:
-    data, told = _tarball(FILES), []
+    data, progress = _tarball(FILES), []
     service.replies.append(_reply(data))
     release, folder = _release(data), tmp_path / "deep" / "made"
-    pulled = pull(release, folder, service.url + "/", lambda *given: told.append(given))
+    pulled = pull(release, folder, service.url + "/", lambda *step: progress.append(step))
     assert pulled == folder
     assert release.is_in(folder)
     assert (folder / "a.mjs").read_bytes() == b"one"
     assert (folder / "b.wasm").read_bytes() == b"two" * 1000
     assert not (folder / "README.md").exists()
     assert service.requests[0].path == "/made/-/made-1.0.0.tgz"
-    assert told[-1] == (len(data), len(data))
+    assert progress[-1] == (len(data), len(data))
     pull(release, folder, service.url, _tell)
     assert len(service.requests) == 1  # it is there
 
@@ -83,7 +83,7 @@ OTHER, NO_TARBALL = _tarball({**FILES, "package/a.mjs": b"2"}), b"hello" * 100
 
 
 @pytest.mark.parametrize(
-    ("release", "reply", "kind", "told"),
+    ("release", "reply", "kind", "message"),
     [
         (_release(DATA), _reply(OTHER), ConfigurationError, "SHA-512"),
         (_release(DATA), _reply(DATA[:-20], length=len(DATA)), GenaiError, ""),
@@ -100,11 +100,11 @@ def test_what_is_not_as_it_should_be_is_refused(
     release: Release,
     reply: Reply,
     kind: type[GenaiError],
-    told: str,
+    message: str,
 ) -> None:
     error = _refused(service, tmp_path, release, reply)
     assert isinstance(error, kind)
-    assert told in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_command_pulls_it(
     assert run(["sandbox", "pull"]) != 0
     assert "cannot download" in capsys.readouterr().err
     assert run(["sandbox", "pull"]) == 0
-    said = capsys.readouterr()
-    assert said.out.strip() == str(folder)
-    assert not can_run() or "cannot start Pyodide" in said.err  # it is none
+    captured = capsys.readouterr()
+    assert captured.out.strip() == str(folder)
+    assert not can_run() or "cannot start Pyodide" in captured.err  # it is none
     assert release.is_in(folder)

@@ -136,14 +136,14 @@ def test_python_starts_without_a_snapshot_too(pyodide: Path, tmp_path: Path) -> 
     (folder / "snapshot-of-an-earlier-runner.bin").touch()
     save_snapshot(folder, Cancellation())
     assert list(folder.glob("snapshot-*")) == [snapshot_of(folder)]
-    made = snapshot_of(folder).stat()
+    status = snapshot_of(folder).stat()
     save_snapshot(folder, Cancellation())
-    assert snapshot_of(folder).stat() == made
+    assert snapshot_of(folder).stat() == status
 
 
 def test_files_come_in_and_new_ones_go_out(shared: SandboxTools) -> None:
-    given = [GivenFile("in.txt", "b25l"), GivenFile("deep/x.txt", "eA==")]
-    output = _run(shared, "open('/mnt/data/in.txt').read()", "files", files=given)
+    files = [GivenFile("in.txt", "b25l"), GivenFile("deep/x.txt", "eA==")]
+    output = _run(shared, "open('/mnt/data/in.txt').read()", "files", files=files)
     assert (output.text, output.reactions) == ("'one'", ())
     code = "open('in.txt', 'w').write('ONE'); open('deep/new.bin', 'wb').write(bytes(3));"
     assert _files(_run(shared, code, "files")) == {"in.txt": b"ONE", "deep/new.bin": bytes(3)}

@@ -37,9 +37,9 @@ BOUNDS = Bounds(memory=128, cpu=60, output=1000, files=2, file_bytes=1000, answe
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("pyodide")
-    (made / "pyodide.mjs").write_text(BROKEN_OUT.read_text())
-    return made
+    folder = tmp_path_factory.mktemp("pyodide")
+    (folder / "pyodide.mjs").write_text(BROKEN_OUT.read_text())
+    return folder
 
 
 @contextmanager
@@ -61,8 +61,8 @@ def _act(
     process: Process, act: str, argument: Any = None, seconds: float = 30.0
 ) -> tuple[bool, str]:
     """Whether it failed, and what was said."""
-    asked = {"code": json.dumps([act, argument]), "files": []}
-    answer = process.call(asked, seconds, Cancellation())
+    request = {"code": json.dumps([act, argument]), "files": []}
+    answer = process.call(request, seconds, Cancellation())
     return answer["error"], answer["text"]
 
 
@@ -118,7 +118,7 @@ def test_there_is_no_network(process: Process, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "given", "told"),
+    ("act", "answer", "message"),
     [
         # who writes where answers are written does not know how one begins
         *[("forge", line, None) for line in ('{"error": false}\n', "0 {}\n", "\n", "\xff\n")],
@@ -139,10 +139,10 @@ def test_there_is_no_network(process: Process, tmp_path: Path) -> None:
     ids=range(16),
 )
 def test_answers_that_are_none_end_the_process(
-    process: Process, act: str, given: str, told: str | None
+    process: Process, act: str, answer: str, message: str | None
 ) -> None:
-    with pytest.raises(Ended, match=told) as caught:
-        _act(process, act, given)
+    with pytest.raises(Ended, match=message) as caught:
+        _act(process, act, answer)
     assert len(str(caught.value)) < 1000
 
 
@@ -160,7 +160,7 @@ def test_results_that_are_deep_are_read_or_refused(process: Process, depth: int)
 
 
 @pytest.mark.parametrize(
-    ("act", "seconds", "told"),
+    ("act", "seconds", "message"),
     [
         ("spin", 0.2, "it ran longer"),
         ("wait", 0.2, "it ran longer"),
@@ -171,18 +171,18 @@ def test_results_that_are_deep_are_read_or_refused(process: Process, depth: int)
     ],
 )
 def test_what_ends_the_process_is_told(
-    process: Process, act: str, seconds: float, told: str
+    process: Process, act: str, seconds: float, message: str
 ) -> None:
     node = _node_of(process)
-    with pytest.raises(Ended, match=told):
+    with pytest.raises(Ended, match=message):
         _act(process, act, seconds=seconds)
     wait_until_ended(node)
 
 
 def test_a_call_ends_when_it_is_cancelled(process: Process, background: Any) -> None:
     limits = Cancellation()
-    asked = {"code": json.dumps(["spin", None]), "files": []}
-    ended: Future[Any] = background(process.call, asked, 60.0, limits)
+    request = {"code": json.dumps(["spin", None]), "files": []}
+    ended: Future[Any] = background(process.call, request, 60.0, limits)
     limits.cancel()
     with pytest.raises(Cancelled):
         ended.result(30)
@@ -190,9 +190,9 @@ def test_a_call_ends_when_it_is_cancelled(process: Process, background: Any) -> 
 
 def test_a_request_that_is_not_read_ends_with_its_time(process: Process) -> None:
     os.kill(_node_of(process), signal.SIGSTOP)
-    asked = {"code": json.dumps(["say", "x" * 4_000_000]), "files": []}
+    request = {"code": json.dumps(["say", "x" * 4_000_000]), "files": []}
     with pytest.raises(Ended, match="longer"):
-        process.call(asked, 0.2, Cancellation())
+        process.call(request, 0.2, Cancellation())
 
 
 def test_the_process_is_bounded_by_the_system(process: Process) -> None:
@@ -225,8 +225,8 @@ def test_nothing_is_left_of_it_where_the_host_is_the_first_process(folder: Path)
         "except Ended: late.close()\n"
         "print(open('/proc/thread-self/children').read().split())\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert told.stdout == b"[]\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert result.stdout == b"[]\n"
 
 
 def test_it_ends_where_its_supervisor_does_not_answer(process: Process) -> None:

@@ -36,12 +36,12 @@ class _Waiting(Cancellation):
     def __init__(self) -> None:
         super().__init__()
         self._looks = 0
-        self.told = threading.Event()
+        self.waiting = threading.Event()
 
     def check(self) -> None:
         self._looks += 1
         if self._looks > 1:
-            self.told.set()
+            self.waiting.set()
         super().check()
 
 
@@ -59,9 +59,9 @@ def clock() -> _Clock:
 
 @pytest.fixture
 def sessions(clock: _Clock) -> Iterator[Sessions[_Made]]:
-    made: Sessions[_Made] = Sessions(2, 600.0, clock)
-    yield made
-    made.close()
+    sessions: Sessions[_Made] = Sessions(2, 600.0, clock)
+    yield sessions
+    sessions.close()
 
 
 def _used(sessions: Sessions[_Made], name: str, limits: Cancellation | None = None) -> _Made:
@@ -124,7 +124,7 @@ def test_who_comes_while_all_are_in_use_waits(
         waits = _Waiting(), _Waiting()
         same = background(_used, sessions, "one", waits[0])
         other = background(_used, sessions, "three", waits[1])
-        assert all(each.told.wait(30) for each in waits)
+        assert all(each.waiting.wait(30) for each in waits)
         assert not same.done()
         assert not other.done()
     assert same.result(30) is one or one.closed
@@ -187,12 +187,12 @@ def test_closing_ends_all_and_those_in_use(
 
 
 def test_one_that_was_starting_while_all_was_closed_ends(sessions: Sessions[_Made]) -> None:
-    made = _Made()
+    session = _Made()
 
     def start() -> _Made:
         sessions.close()
-        return made
+        return session
 
     with pytest.raises(ServiceUnavailable), sessions.use("one", start, Cancellation()):
         pass
-    assert made.closed == 1
+    assert session.closed == 1

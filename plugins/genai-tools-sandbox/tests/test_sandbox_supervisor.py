@@ -73,9 +73,9 @@ def _run(command: list[str], **others: Any) -> tuple[int, bytes]:
     """What it exits with, and what came out."""
     base = os.path.dirname(os.path.realpath(sys.executable))
     readable = [sys.base_prefix, base, os.path.realpath(sys.executable)]
-    given = {"command": command, "readable": readable, "memory": 2**28, "cpu": 20, **others}
+    options = {"command": command, "readable": readable, "memory": 2**28, "cpu": 20, **others}
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(given)],
+        [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={},
@@ -86,16 +86,16 @@ def _run(command: list[str], **others: Any) -> tuple[int, bytes]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What became of each of the things that were tried."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "secret").write_text("secret")
-    given = {"host": os.getpid(), "secret": str(folder / "secret"), "folder": str(folder)}
+    options = {"host": os.getpid(), "secret": str(folder / "secret"), "folder": str(folder)}
     program = os.path.realpath(sys.executable)
-    code, written = _run([program, "-I", "-S", "-c", _TRY, json.dumps(given)])
+    code, written = _run([program, "-I", "-S", "-c", _TRY, json.dumps(options)])
     assert code == 0
-    told: Mapping[str, Any] = json.loads(written)
-    return told
+    report: Mapping[str, Any] = json.loads(written)
+    return report
 
 
 _REFUSED = (
@@ -106,8 +106,8 @@ _REFUSED = (
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("act", _REFUSED.split())
-def test_the_filter_refuses(found: Mapping[str, Any], act: str) -> None:
-    assert found[act] == "PermissionError"
+def test_the_filter_refuses(findings: Mapping[str, Any], act: str) -> None:
+    assert findings[act] == "PermissionError"
 
 
 def _has_landlock() -> bool:
@@ -117,18 +117,18 @@ def _has_landlock() -> bool:
 
 @pytest.mark.skipif(not can_run() or not _has_landlock(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize("act", ["read", "passwd", "environ", "write", "names"])
-def test_landlock_refuses(found: Mapping[str, Any], act: str) -> None:
-    assert found[act] == "PermissionError"
+def test_landlock_refuses(findings: Mapping[str, Any], act: str) -> None:
+    assert findings[act] == "PermissionError"
 
 
-def test_little_is_handed_on(found: Mapping[str, Any]) -> None:
-    assert not found["environment"].keys() - {"LC_CTYPE"}  # which Python itself sets
-    assert found["descriptors"] == [3]
+def test_little_is_handed_on(findings: Mapping[str, Any]) -> None:
+    assert not findings["environment"].keys() - {"LC_CTYPE"}  # which Python itself sets
+    assert findings["descriptors"] == [3]
 
 
-def test_memory_is_bounded_by_the_system(found: Mapping[str, Any]) -> None:
+def test_memory_is_bounded_by_the_system(findings: Mapping[str, Any]) -> None:
     """Beside the look that is had at it now and then."""
-    assert found["memory"] == "MemoryError"
+    assert findings["memory"] == "MemoryError"
 
 
 def test_memory_is_looked_at() -> None:

@@ -39,11 +39,11 @@ def _read(most: int = 100, **others: Any) -> Any:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxTools:
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxTools:
     """As if Pyodide had been pulled; a process that starts is a failure."""
     (tmp_path / "pulled").write_text(KNOWN.integrity)
 
-    def start(*given: Any) -> None:
+    def start(*args: Any) -> None:
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(tools, "Process", start)
@@ -51,17 +51,19 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxTools:
     return SandboxTools(Settings(folder=str(tmp_path)))
 
 
-def test_it_is_offered_once_pyodide_is_there(made: SandboxTools, tmp_path: Path) -> None:
-    assert [each.name for each in made.tools(Cancellation())] == ["run"]
-    assert made.unavailable_reason() is None
+def test_it_is_offered_once_pyodide_is_there(sandbox: SandboxTools, tmp_path: Path) -> None:
+    assert [each.name for each in sandbox.tools(Cancellation())] == ["run"]
+    assert sandbox.unavailable_reason() is None
     (tmp_path / "pulled").write_text("another")
-    assert not list(made.tools(Cancellation()))
-    assert "genai-host sandbox pull" in str(made.unavailable_reason())
+    assert not list(sandbox.tools(Cancellation()))
+    assert "genai-host sandbox pull" in str(sandbox.unavailable_reason())
 
 
-def test_it_is_not_offered_elsewhere(made: SandboxTools, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_offered_elsewhere(
+    sandbox: SandboxTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tools, "can_run", lambda: False)
-    assert not list(made.tools(Cancellation()))
+    assert not list(sandbox.tools(Cancellation()))
     monkeypatch.setattr(sys, "platform", "win32")
     assert not can_run()
 
@@ -94,13 +96,13 @@ def test_settings_have_bounds(settings: dict[str, Any]) -> None:
     "name",
     ["", "/x", "../x", "a/../x", "a//x", ".", "x/", "x\n", "x\x00", "x" * 201, "\ud800", "/" * 9],
 )
-def test_names_of_files_lead_nowhere_else(made: SandboxTools, name: str) -> None:
+def test_names_of_files_lead_nowhere_else(sandbox: SandboxTools, name: str) -> None:
     with pytest.raises(ValidationError):
-        made.run("1", Run({}, Cancellation()), files=[GivenFile(name, "")])
+        sandbox.run("1", Run({}, Cancellation()), files=[GivenFile(name, "")])
 
 
 @pytest.mark.parametrize(
-    ("code", "files", "session", "told"),
+    ("code", "files", "session", "message"),
     [
         ("1", [GivenFile("x", "?")], "", "not base64"),
         ("1", [GivenFile("x", "é")], "", "not base64"),
@@ -112,10 +114,10 @@ def test_names_of_files_lead_nowhere_else(made: SandboxTools, name: str) -> None
     ids=range(6),
 )
 def test_what_is_given_has_bounds(
-    made: SandboxTools, code: str, files: list[GivenFile], session: str, told: str
+    sandbox: SandboxTools, code: str, files: list[GivenFile], session: str, message: str
 ) -> None:
-    with pytest.raises(ValidationError, match=told):
-        made.run(code, Run({}, Cancellation()), session, files=files)
+    with pytest.raises(ValidationError, match=message):
+        sandbox.run(code, Run({}, Cancellation()), session, files=files)
 
 
 def test_output_is_text_and_pictures() -> None:
