@@ -39,8 +39,8 @@ class Client:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def ask(self, method: str, path: str, **given: Any) -> requests.Response:
-        return requests.request(method, f"{self._url}/v1{path}", timeout=60, **given)
+    def ask(self, method: str, path: str, **options: Any) -> requests.Response:
+        return requests.request(method, f"{self._url}/v1{path}", timeout=60, **options)
 
     def get(self, path: str, **query: Any) -> Any:
         return self.ask("GET", path, params=query).json()
@@ -108,10 +108,10 @@ def serve(make_host: MakeHost, make_store: MakeStore) -> Iterator[Serve]:
     """Serve hosts that share a store: `serve(answer, user="ann")`."""
     with ExitStack() as opened:
 
-        def start(answer: Any = None, *, user: str = "", **given: Any) -> Client:
+        def start(answer: Any = None, *, user: str = "", **options: Any) -> Client:
             fake = FakeModel(*([] if answer is None else [answer]))
             plugins = {"fake": fake, "openai": genai_wire_openai, "batch": genai_batch}
-            host = make_host(**{"store": make_store(), "config": CONFIG, **plugins, **given})
+            host = make_host(**{"store": make_store(), "config": CONFIG, **plugins, **options})
             return Client(opened.enter_context(RouteServer(host, user=user)).url)
 
         yield start
@@ -123,8 +123,8 @@ def threads_of(batch: str) -> list[str]:
     return [name for name in names if name.startswith(f"genai-{batch}")]
 
 
-def reverses(asked: RecordedPrompt) -> str:
-    text = asked.messages[-1].text
+def reverses(prompt: RecordedPrompt) -> str:
+    text = prompt.messages[-1].text
     if text == "limit":
         raise RateLimited("too many requests")
     return text[::-1]
@@ -133,11 +133,11 @@ def reverses(asked: RecordedPrompt) -> str:
 def test_each_row_has_its_answer_in_the_order_of_the_rows(serve: Serve) -> None:
     client = serve(reverses)
     rows = [chat(f"r{number}", f"n{number}") for number in range(20)]
-    made = client.create(*rows, metadata={"a": "b"})
-    assert made["object"] == "batch"
-    assert (made["status"], made["errors"], made["output_file_id"]) == ("validating", None, None)
-    assert made["expires_at"] - made["created_at"] == DAY
-    batch = client.ended(made)
+    new = client.create(*rows, metadata={"a": "b"})
+    assert new["object"] == "batch"
+    assert (new["status"], new["errors"], new["output_file_id"]) == ("validating", None, None)
+    assert new["expires_at"] - new["created_at"] == DAY
+    batch = client.ended(new)
     assert batch["status"] == "completed"
     assert batch["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
     assert (batch["metadata"], batch["error_file_id"]) == ({"a": "b"}, None)
@@ -180,8 +180,8 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
     """The clock of the waits before the last row is attempted again is not the real one."""
     clock = ManualClock()
     client = serve(reverses, clock=clock)
-    made = client.create(*(row for row, _, _ in WRONG), chat("last", "abc"))
-    batch = client.ended(made, meanwhile=lambda: clock.advance(60))
+    new = client.create(*(row for row, _, _ in WRONG), chat("last", "abc"))
+    batch = client.ended(new, meanwhile=lambda: clock.advance(60))
     assert batch["status"] == "completed"
     assert client.texts(batch) == {"twice": "x", "last": "cba"}
     errors = client.lines(batch, "error_file_id")
@@ -264,9 +264,9 @@ def test_batches_belong_to_their_user(serve: Serve) -> None:
 def test_the_budget_of_a_user_holds_for_the_rows(serve: Serve) -> None:
     """They are not attempted again: the clock stands still."""
     budgets = BudgetsConfig(users={"ann": BudgetConfig(day_tokens=0)})
-    given = {"config": Config(models={"chat": "fake"}, budgets=budgets), "clock": ManualClock()}
+    options = {"config": Config(models={"chat": "fake"}, budgets=budgets), "clock": ManualClock()}
     for user, codes in (("ann", {"a": 429}), ("bob", {})):
-        client = serve(reverses, user=user, **given)
+        client = serve(reverses, user=user, **options)
         batch = client.ended(client.create(chat("a", "x")))
         assert batch["status"] == "completed"
         assert client.codes(batch) == codes
@@ -275,7 +275,7 @@ def test_the_budget_of_a_user_holds_for_the_rows(serve: Serve) -> None:
 def create_unsubmitted(client: Client, *rows: Any) -> Any:
     """Create a batch as a server does that is killed before it submits the job."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JobWorker, "submit", lambda *given: None)
+        patch.setattr(JobWorker, "submit", lambda *args: None)
         return client.create(*rows)
 
 
@@ -286,27 +286,27 @@ class Gate:
         self.reached, self._opened = threading.Event(), threading.Event()
         self.open = self._opened.set
 
-    def __call__(self, asked: RecordedPrompt) -> str:
-        if asked.messages[-1].text == "wait":
+    def __call__(self, prompt: RecordedPrompt) -> str:
+        if prompt.messages[-1].text == "wait":
             self.reached.set()
             assert self._opened.wait(60)
-        return asked.messages[-1].text
+        return prompt.messages[-1].text
 
 
 def test_a_cancelled_batch_has_the_rows_that_were_answered(serve: Serve) -> None:
     gate = Gate()
     client = serve(gate)
-    made = client.create(*(chat(f"r{number}", "hi") for number in range(20)), chat("w", "wait"))
+    new = client.create(*(chat(f"r{number}", "hi") for number in range(20)), chat("w", "wait"))
     assert gate.reached.wait(60)
-    cancelled = client.ask("POST", f"/batches/{made['id']}/cancel").json()
+    cancelled = client.ask("POST", f"/batches/{new['id']}/cancel").json()
     assert cancelled["status"] in ("cancelling", "cancelled")
     gate.open()
-    batch = client.ended(made)
+    batch = client.ended(new)
     assert batch["status"] == "cancelled"
     assert batch["cancelling_at"] <= batch["cancelled_at"]
     done = batch["request_counts"]["completed"]
     assert len(client.lines(batch)) == done >= 13  # at most 8 were in progress
-    again = client.ask("POST", f"/batches/{made['id']}/cancel")
+    again = client.ask("POST", f"/batches/{new['id']}/cancel")
     assert again.status_code == 400
     assert "cancelled" in again.json()["error"]["message"]
 
@@ -318,12 +318,12 @@ def test_cancelled_amid_invalid_rows(serve: Serve, monkeypatch: pytest.MonkeyPat
     def cancels(self: Documents, id: str, value: Any, *, expect: int | None = None) -> int:
         version = put(self, id, value, expect=expect)
         if "is_error" in value:
-            client.ask("POST", f"/batches/{made['id']}/cancel")
+            client.ask("POST", f"/batches/{new['id']}/cancel")
         return version
 
-    made = create_unsubmitted(client, *[b"{"] * 9)
+    new = create_unsubmitted(client, *[b"{"] * 9)
     monkeypatch.setattr(Documents, "put", cancels)
-    batch = client.ended(made)
+    batch = client.ended(new)
     assert batch["status"] == "cancelled"
     assert batch["request_counts"] == {"total": 9, "completed": 0, "failed": 1}
 
@@ -331,9 +331,9 @@ def test_cancelled_amid_invalid_rows(serve: Serve, monkeypatch: pytest.MonkeyPat
 def test_rows_that_wait_for_a_rate_limit_do_not_delay_other_batches(serve: Serve) -> None:
     reached = threading.Semaphore(0)
 
-    def limits(asked: RecordedPrompt) -> str:
+    def limits(prompt: RecordedPrompt) -> str:
         reached.release()
-        return reverses(asked)
+        return reverses(prompt)
 
     client = serve(limits, clock=ManualClock())
     for _ in range(4):
@@ -349,11 +349,11 @@ def test_rows_that_wait_for_a_rate_limit_do_not_delay_other_batches(serve: Serve
 def test_an_expired_batch_names_the_rows_without_an_answer(serve: Serve) -> None:
     gate, clock = Gate(), ManualClock()
     client = serve(gate, clock=clock)
-    made = client.create(chat("a", "hi"), chat("w", "wait"))
+    new = client.create(chat("a", "hi"), chat("w", "wait"))
     assert gate.reached.wait(60)
     clock.advance(DAY)
     gate.open()
-    batch = client.ended(made)
+    batch = client.ended(new)
     assert batch["status"] == "expired"
     assert client.codes(batch).get("w") == "batch_expired"
     assert client.texts(batch).keys() | client.codes(batch).keys() == {"a", "w"}
@@ -366,9 +366,9 @@ def test_killed_anywhere_it_is_continued(serve: Serve, monkeypatch: pytest.Monke
     rows = [chat("a", "x"), b"{", chat("b", "y"), chat("c", "z", model="nowhere")]
     number, is_killed = 0, True
     while is_killed:
-        made = client.create(*rows)
+        new = client.create(*rows)
         is_killed = by_hand.do(number)
-        batch = client.get(f"/batches/{made['id']}")
+        batch = client.get(f"/batches/{new['id']}")
         assert batch["status"] == "completed", f"killed before write {number}"
         assert client.texts(batch) == {"a": "x", "b": "y"}
         assert client.codes(batch) == {None: "invalid_json_line", "c": 404}
@@ -382,15 +382,15 @@ def test_continued_with_few_results_at_once(serve: Serve, monkeypatch: pytest.Mo
     by_hand, limits = ByHand(monkeypatch), list[int]()
     client, read = serve(reverses), Documents.list
 
-    def recorded(self: Documents, **given: Any) -> Any:
+    def recorded(self: Documents, **fields: Any) -> Any:
         if self._collection.startswith("batch/row/"):
-            limits.append(given["limit"])
-        return read(self, **given)
+            limits.append(fields["limit"])
+        return read(self, **fields)
 
     monkeypatch.setattr(Documents, "list", recorded)
-    made = client.create(*(chat(f"r{number}", "x") for number in range(20)))
+    new = client.create(*(chat(f"r{number}", "x") for number in range(20)))
     assert by_hand.do(18)
-    batch = client.get(f"/batches/{made['id']}")
+    batch = client.get(f"/batches/{new['id']}")
     assert batch["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
     assert len(client.lines(batch)) == 20
     assert 0 < max(limits) <= 8
@@ -404,37 +404,37 @@ def test_a_worker_that_lost_its_batch_does_not_change_it_after_its_end(
     by_hand, clock, gate = ByHand(monkeypatch), ManualClock(), Gate()
     prompts: list[str] = []
 
-    def recorded(asked: RecordedPrompt) -> str:
-        prompts.append(asked.messages[-1].text)
+    def recorded(prompt: RecordedPrompt) -> str:
+        prompts.append(prompt.messages[-1].text)
         return prompts[-1]
 
     suspended, other = serve(gate, clock=clock), serve(recorded, clock=clock)
-    made = suspended.create(chat("a", "x"), chat("b", "y"), chat("w", "wait"))
+    new = suspended.create(chat("a", "x"), chat("b", "y"), chat("w", "wait"))
     with ThreadPoolExecutor(1) as threads:
         lost = threads.submit(by_hand.do)
         assert gate.reached.wait(60)
-        other.get(f"/batches/{made['id']}")  # submits it again
+        other.get(f"/batches/{new['id']}")  # submits it again
         by_hand.do()
-        batch, files = other.get(f"/batches/{made['id']}"), other.get("/files")
+        batch, files = other.get(f"/batches/{new['id']}"), other.get("/files")
         assert batch["status"] == "completed"
         calls = len(prompts)
         clock.advance(seconds)
         gate.open()
         lost.result(60)
-    assert other.get(f"/batches/{made['id']}") == batch
+    assert other.get(f"/batches/{new['id']}") == batch
     assert other.get("/files") == files
     assert not by_hand.submitted
     assert len(prompts) == calls
     assert other.texts(batch) == {"a": "x", "b": "y", "w": "wait"}
-    assert make_store().documents(f"batch/row/{made['id']}").count() == 0
+    assert make_store().documents(f"batch/row/{new['id']}").count() == 0
 
 
 def test_a_batch_that_kills_its_workers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
-    made = client.create(chat("a", "x"), chat("b", "y"))
+    new = client.create(chat("a", "x"), chat("b", "y"))
     assert by_hand.do(2, tries=MOST_TRIES + 1)  # after the start and the result of one row
-    batch = client.get(f"/batches/{made['id']}")
+    batch = client.get(f"/batches/{new['id']}")
     assert batch["status"] == "failed"
     assert "repeatedly" in batch["errors"]["data"][0]["message"]
     assert batch["request_counts"] == {"total": 2, "completed": 1, "failed": 0}
@@ -449,13 +449,13 @@ def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
     """Its server was killed between the two."""
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
-    made = create_unsubmitted(client, chat("a", "x"))
-    client.get(path.format(id=made["id"]))
-    assert [job.id for _, job in by_hand.submitted] == [made["id"]]
+    batch = create_unsubmitted(client, chat("a", "x"))
+    client.get(path.format(id=batch["id"]))
+    assert [job.id for _, job in by_hand.submitted] == [batch["id"]]
     by_hand.do()
-    client.get(path.format(id=made["id"]))
+    client.get(path.format(id=batch["id"]))
     assert not by_hand.submitted
-    assert client.texts(client.get(f"/batches/{made['id']}")) == {"a": "x"}
+    assert client.texts(client.get(f"/batches/{batch['id']}")) == {"a": "x"}
 
 
 def test_a_store_that_fails_creates_no_batch(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

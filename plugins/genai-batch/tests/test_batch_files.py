@@ -50,22 +50,22 @@ class Priced:
 
     calls = 0
 
-    def price(self, *asked: Any) -> float:
+    def price(self, *args: Any) -> float:
         self.calls += 1
         return 0.5
 
 
-def sold(make_host: MakeHost, **given: Any) -> tuple[Host, Priced, Task]:
+def sold(make_host: MakeHost, **options: Any) -> tuple[Host, Priced, Task]:
     """A host with a provider that costs something, and a task for that."""
     prices = Priced()
-    host = make_host(prices=prices, **given)
+    host = make_host(prices=prices, **options)
     host.instances.add("sold", "mock", {"priced_as": "acme"})
     return host, prices, Task(provider="sold")
 
 
 @pytest.fixture
 def fake() -> FakeModel:
-    return FakeModel(lambda heard: f"<{heard.text}>")
+    return FakeModel(lambda prompt: f"<{prompt.text}>")
 
 
 @frozen
@@ -82,8 +82,8 @@ class Files:
         lines = self.results.read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
-    def run(self, host: Host, task: Task = FAKE, **given: Any) -> BatchProgress:
-        return Batch(host, self.rows, self.results, task, **given).run()
+    def run(self, host: Host, task: Task = FAKE, **options: Any) -> BatchProgress:
+        return Batch(host, self.rows, self.results, task, **options).run()
 
 
 @pytest.fixture
@@ -97,19 +97,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def asked(fake: FakeModel) -> Counter[str]:
-    return Counter(heard.text for heard in fake.prompts)
+def prompt_counts(fake: FakeModel) -> Counter[str]:
+    return Counter(prompt.text for prompt in fake.prompts)
 
 
 def test_every_row_once_and_in_order(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write(*(f"row {number}" for number in range(300)))
-    told: list[BatchProgress] = []
-    done = files.run(make_host(fake=fake), concurrency=16, on_progress=told.append)
+    reports: list[BatchProgress] = []
+    done = files.run(make_host(fake=fake), concurrency=16, on_progress=reports.append)
     assert [each["text"] for each in files.read()] == [f"<row {n}>" for n in range(300)]
     assert [each["row"] for each in files.read()] == list(range(1, 301))
-    assert set(asked(fake).values()) == {1}
+    assert set(prompt_counts(fake).values()) == {1}
     assert (done.rows, done.done, done.failed, done.before) == (300, 300, 0, 0)
-    assert [each.done for each in told] == list(range(301))
+    assert [each.done for each in reports] == list(range(301))
     assert sorted(each.name for each in files.rows.parent.iterdir()) == ["in.jsonl", "out.jsonl"]
 
 
@@ -117,7 +117,7 @@ def test_no_more_at_once_than_wanted(make_host: MakeHost, files: Files) -> None:
     lock, gate = threading.Lock(), threading.Barrier(4)
     under_way = most = 0
 
-    def answer(heard: RecordedPrompt) -> str:
+    def answer(prompt: RecordedPrompt) -> str:
         nonlocal under_way, most
         with lock:
             under_way += 1
@@ -137,9 +137,9 @@ def test_rows_have_what_they_ask_for(make_host: MakeHost, fake: FakeModel, files
     files.write(row, {"prompt": "x", "model": "nobody"})
     task = Task(model="fake", parameters={"temperature": 1, "max_tokens": 9})
     files.run(make_host(fake=fake), task)
-    [heard] = fake.prompts
-    assert heard.messages[0].text == "S"
-    assert heard.parameters == {"temperature": 0.5, "max_tokens": 9}
+    [prompt] = fake.prompts
+    assert prompt.messages[0].text == "S"
+    assert prompt.parameters == {"temperature": 0.5, "max_tokens": 9}
     first, second = files.read()
     assert (first["id"], first["text"], first["error"]) == ("a", "<hi>", None)
     assert second["error"]["code"] == "no_route"
@@ -148,7 +148,7 @@ def test_rows_have_what_they_ask_for(make_host: MakeHost, fake: FakeModel, files
 def test_a_schema_holds_for_all(make_host: MakeHost, files: Files) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     files.write("one")
-    fake = FakeModel(lambda heard: '{"n": 1}')
+    fake = FakeModel(lambda prompt: '{"n": 1}')
     files.run(make_host(fake=fake), Task(model="fake", schema=schema))
     assert files.read()[0]["data"] == {"n": 1}
 
@@ -157,12 +157,12 @@ def test_lines_of_openais_batches(make_host: MakeHost, fake: FakeModel, files: F
     def line(id: str, url: str, **body: Any) -> Any:
         return {"custom_id": id, "method": "POST", "url": url, "body": body}
 
-    said = [{"role": "user", "content": "hi"}]
+    messages = [{"role": "user", "content": "hi"}]
     files.write(
-        line("a", "/v1/chat/completions", model="fake", messages=said),
+        line("a", "/v1/chat/completions", model="fake", messages=messages),
         line("b", "/v1/embeddings", model="fake-embed", input="hi"),
-        line("c", "/v1/chat/completions", model="nobody", messages=said),
-        line("d", "/v1/chat/completions", messages=said),
+        line("c", "/v1/chat/completions", model="nobody", messages=messages),
+        line("d", "/v1/chat/completions", messages=messages),
     )
     host = make_host(fake=fake)
     done = files.run(host, Task(model="mock", provider="mock"))
@@ -191,7 +191,7 @@ def test_failures_are_asked_again(make_host: MakeHost, fake: FakeModel, files: F
     again = files.run(host, retry_failed=True)
     assert (again.done, again.failed, again.before) == (4, 1, 2)
     assert [each.get("text") for each in files.read()] == ["<a>", "<b>", "<c>", None]
-    assert asked(fake) == {"a": 1, "b": 1, "c": 1}
+    assert prompt_counts(fake) == {"a": 1, "b": 1, "c": 1}
 
 
 def test_some_failures_are_tried_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
@@ -218,7 +218,7 @@ def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
         return "sent"
 
     call = Completion(Message("assistant", [ToolCall("1", "send", {})]), finish="tool_calls")
-    fake = FakeModel(lambda heard: "done" if heard.messages[-1].role == "tool" else call)
+    fake = FakeModel(lambda prompt: "done" if prompt.messages[-1].role == "tool" else call)
     fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(1, 5)}
     tools = InlinePlugin(tools=[Tool("send", "Sends.", send, {"type": "object"})])
     files.write("a")
@@ -263,11 +263,11 @@ def test_what_was_interrupted_goes_on(make_host: MakeHost, fake: FakeModel, file
     host = make_host(fake=fake)
     with pytest.raises(KeyboardInterrupt):
         files.run(host, concurrency=1, on_progress=tell)
-    before = asked(fake)
+    before = prompt_counts(fake)
     done = files.run(host, concurrency=1)
     assert done.before == 20
     assert [each["text"] for each in files.read()] == [f"<row {n}>" for n in range(50)]
-    assert sum(asked(fake).values()) <= 51  # one was under way
+    assert sum(prompt_counts(fake).values()) <= 51  # one was under way
     assert sum(before.values()) in (20, 21)
 
 
@@ -424,7 +424,7 @@ class TestRecorded:
         files.write("a")
         fails = True
 
-        def answer(heard: RecordedPrompt) -> str:
+        def answer(prompt: RecordedPrompt) -> str:
             if fails:
                 raise SystemExit  # as a kill, it leaves the turn as it is on record
             return "done"
@@ -470,17 +470,17 @@ class TestExecutors:
         monkeypatch: pytest.MonkeyPatch,
         opened: bool,
     ) -> None:
-        given: list[Future[Any]] = []
+        futures: list[Future[Any]] = []
 
         class Silent(Executor):
             def submit(self, *_: Any, **__: Any) -> Future[Any]:
-                given.append(Future())
+                futures.append(Future())
                 clock.advance(600)
-                return given[-1]
+                return futures[-1]
 
         def warn(message: str, *arguments: object) -> None:
             warned.append(message % arguments)
-            given[0].set_result({"id": 0, "error": None})
+            futures[0].set_result({"id": 0, "error": None})
 
         warned: list[str] = []
         monkeypatch.setattr(batch_module._log, "warning", warn)

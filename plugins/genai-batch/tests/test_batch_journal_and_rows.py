@@ -47,12 +47,12 @@ def test_killed_at_any_byte_it_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     for length in range(len(data) + 1):
         path.write_bytes(data[:length])
         with BatchJournal(path, BATCH, ManualClock()) as journal:
-            whole = sum(end <= length for end in ends[1:])
-            assert list(journal.done) == [3, 1, 2][:whole]
+            complete = sum(end <= length for end in ends[1:])
+            assert list(journal.done) == [3, 1, 2][:complete]
             journal.add(9, RESULTS[0])
             assert dict(journal.results())[9] == RESULTS[0]
         with BatchJournal(path, BATCH, ManualClock()) as journal:
-            assert len(journal.done) == whole + 1
+            assert len(journal.done) == complete + 1
 
 
 def test_that_of_another_batch_is_left_alone(tmp_path: Path) -> None:

@@ -108,16 +108,16 @@ def test_workers_that_do_not_respond_are_an_error(monkeypatch: pytest.MonkeyPatc
             return Client(*arguments, timeout=60, **more)
 
     monkeypatch.setattr(tested, "Client", connected)
-    end, given = os.pipe()
+    end, write_end = os.pipe()
     with cluster(1) as external, external.get_client() as client:
         running = client.submit(os.read, end, 1, pure=False)
         wait_until(lambda: any(client.processing().values()))
         with pytest.raises(ServiceUnavailable, match=r"^no worker of tcp://.* responded$"):
             open_executor(Settings(address=external.scheduler_address, patience=0.5))
-        os.write(given, b"x")
+        os.write(write_end, b"x")
         assert running.result(60) == b"x"
     os.close(end)
-    os.close(given)
+    os.close(write_end)
 
 
 def test_a_local_cluster_that_cannot_be_started_is_an_error(

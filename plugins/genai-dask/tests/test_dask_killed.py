@@ -47,10 +47,10 @@ class Counting:
             number = self.asked.total()
             if number == KILLED_AT + AT_ONCE:
                 self.is_full.set()
-        whole = chat(f"<{prompt}>", streamed=body.get("stream", False))
+        reply = chat(f"<{prompt}>", streamed=body.get("stream", False))
         if KILLED_AT < number <= KILLED_AT + AT_ONCE:
-            return Reply([HOLD, *whole.steps], keep=whole.keep)
-        return whole
+            return Reply([HOLD, *reply.steps], keep=reply.keep)
+        return reply
 
     @property
     def twice(self) -> set[str]:
@@ -109,11 +109,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def check_output(source: Path, asked: Counter[str]) -> list[dict[str, Any]]:
+def check_output(source: Path, counts: Counter[str]) -> list[dict[str, Any]]:
     answers = lines(source.with_name("in.jsonl.answers.jsonl"))
     assert [each["row"] for each in answers] == list(range(1, ROWS + 1))
     assert [each["text"] for each in answers] == [f"<row {number}>" for number in range(ROWS)]
-    assert set(asked) == {f"row {number}" for number in range(ROWS)}
+    assert set(counts) == {f"row {number}" for number in range(ROWS)}
     return answers
 
 
@@ -154,10 +154,10 @@ def test_item_2_runs_on_record_are_gone_on_with_by_another_worker(
 ) -> None:
     configure(tmp_path / "home", service, conversations={"database": place})
     answers = answers_of_cluster(service, counting, source, tmp_path, "--record")
-    with Store(place) as kept:
-        found = {each.id: each.status for each in kept.conversations(limit=None)}
-    assert set(found) == {each["conversation"] for each in answers}
-    assert (len(found), set(found.values())) == (ROWS, {"idle"})
+    with Store(place) as store:
+        statuses = {each.id: each.status for each in store.conversations(limit=None)}
+    assert set(statuses) == {each["conversation"] for each in answers}
+    assert (len(statuses), set(statuses.values())) == (ROWS, {"idle"})
 
 
 def answers_of_cluster(
