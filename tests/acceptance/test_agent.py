@@ -134,7 +134,7 @@ class TestItem04:
     def test_item_04_calls_of_the_model_limited(
         self, make_host: MakeHost, times: int | None
     ) -> None:
-        model = FakeModel(lambda heard: calls("look", prefix=f"{heard.number}-"))
+        model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
         tool = Counting("look", "found")
         settings = {} if times is None else {"round_trips": times}
         reply = asked(agent_host(make_host, model, tool), settings=settings)
@@ -173,7 +173,7 @@ class TestItem05:
 
 class TestItem06:
     @pytest.mark.parametrize(
-        ("name", "arguments", "told"),
+        ("name", "arguments", "expected"),
         [
             ("fail", {}, "fail failed: ValueError: as it is"),
             ("strict", {"number": "x"}, "invalid arguments for strict: expected"),
@@ -181,14 +181,14 @@ class TestItem06:
         ],
     )
     def test_item_06_what_goes_wrong_is_told_to_the_model(
-        self, make_host: MakeHost, name: str, arguments: Any, told: str
+        self, make_host: MakeHost, name: str, arguments: Any, expected: str
     ) -> None:
         strict = Counting("strict", parameters={"properties": {"number": {"type": "integer"}}})
         fail = Counting("fail", ValueError("as it is"))
         model = in_turn(calls(name, **arguments), "I see")
         reply = asked(agent_host(make_host, model, fail, strict))
         assert reply.error is None
-        assert reply.history[2]["content"].startswith(told)
+        assert reply.history[2]["content"].startswith(expected)
         assert reply.history[2]["error"] is True
         assert strict.calls == []
         [result] = model.prompts[1].messages[-1].content
@@ -258,12 +258,12 @@ class TestItem07:
 
     def test_item_07_unknown_types_pass_and_plugins_add_types(self, make_host: MakeHost) -> None:
         schema = {"required": ["beat"]}
-        given: list[Any] = [{"type": "unheard-of", "x": 1}, {"type": "drum", "beat": 4}]
-        good = Counting("good", ToolOutput(reactions=given))
+        reactions: list[Any] = [{"type": "unheard-of", "x": 1}, {"type": "drum", "beat": 4}]
+        good = Counting("good", ToolOutput(reactions=reactions))
         bad = Counting("bad", ToolOutput(reactions=[{"type": "drum"}]))
         model, drum = in_turn(calls("good", "bad"), "done"), ReactionType("drum", schema)
         reply = asked(agent_host(make_host, model, good, bad, reactions=[drum]))
-        assert reply.reactions[1:] == given
+        assert reply.reactions[1:] == reactions
         assert "bad failed: " in reply.history[3]["content"]
 
 
@@ -328,10 +328,10 @@ class TestItem09:
         model, tool = in_turn(calls("look"), "done"), Counting("look")
         reply = asked(agent_host(make_host, model, tool), context=context)
         assert tool.contexts == [context]
-        said = model.prompts[0].messages[-1].content
-        assert isinstance(said[0], Text)
-        assert json.loads(said[0].text.split("\n")[1]) == context
-        assert said[1] == Text("hi")
+        content = model.prompts[0].messages[-1].content
+        assert isinstance(content[0], Text)
+        assert json.loads(content[0].text.split("\n")[1]) == context
+        assert content[1] == Text("hi")
         assert reply.history[0]["content"] == "hi"  # the history has no context
 
     def test_item_09_a_tool_may_replace_the_context(self, make_host: MakeHost) -> None:

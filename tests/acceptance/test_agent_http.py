@@ -119,8 +119,8 @@ class TestItem01:
     def test_item_01_endless_body(self, make_host: MakeHost, header: str, status: int) -> None:
         with RouteServer(http_host(make_host, in_turn("hello"))) as server, dial(server) as client:
             client.sendall(f"POST {PATHS[0]} HTTP/1.1\r\n{header}\r\n\r\n".encode())
-            told = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
-        assert told.startswith(b"HTTP/1.1 %d " % status)
+            response = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
+        assert response.startswith(b"HTTP/1.1 %d " % status)
 
     def test_item_01_a_host_without_a_model_says_so(self, make_host: MakeHost) -> None:
         host = make_host(agent=genai_feature_agent, mock=None)
@@ -132,7 +132,7 @@ class TestItem01:
                 assert reply.json()["error"]["hint"]
 
     def test_item_01_a_request_widens_nothing(self, make_host: MakeHost) -> None:
-        model = FakeModel(lambda heard: calls("look", prefix=f"{heard.number}-"))
+        model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
         wider = {"round_trips": 50, "settings": {"round_trips": 50}, "caps": {"round_trips": 50}}
         with RouteServer(http_host(make_host, model, Counting("look"))) as server:
             post(server, {**wider, "context": wider})
@@ -179,28 +179,28 @@ class TestItem02:
             with RouteServer(host) as server, ThreadPoolExecutor(200) as threads:
                 before = kept()
                 names = [f"n{number}" for number in range(200)]
-                found = list(threads.map(talk, names))
+                results = list(threads.map(talk, names))
                 assert kept() <= before
             assert host.conversations() == []
-        for name, reply in zip(names, found, strict=True):
+        for name, reply in zip(names, results, strict=True):
             assert [each["content"] for each in reply["history"]] == [
                 *("hi", name, "", name, f"hi {name}")
             ]
 
 
-def _repeating(make_host: MakeHost, look: Any = "found", **given: Any) -> Host:
+def _repeating(make_host: MakeHost, look: Any = "found", **options: Any) -> Host:
     """Looks once, then says all that users have said."""
 
-    def said(heard: RecordedPrompt) -> FakeAnswer:
-        if not since_user(heard):
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        if not since_user(prompt):
             return calls("look")
-        spoken = [each.content[-1] for each in heard.messages if each.role == "user"]
-        return " ".join(part.text for part in spoken if isinstance(part, Text))
+        texts = [each.content[-1] for each in prompt.messages if each.role == "user"]
+        return " ".join(part.text for part in texts if isinstance(part, Text))
 
     tool = Counting("look", look, idempotent=True)
     if callable(look):
         tool.tool = evolve(tool.tool, run=look)
-    return http_host(make_host, FakeModel(said), tool, **given)
+    return http_host(make_host, FakeModel(answer), tool, **options)
 
 
 def kept() -> set[Any]:
@@ -213,7 +213,7 @@ def kept() -> set[Any]:
 class TestItem04:
     @pytest.mark.parametrize("path", PATHS)
     def test_item_04_six_calls_and_the_history_so_far(self, make_host: MakeHost, path: str) -> None:
-        model = FakeModel(lambda heard: calls("look", prefix=f"{heard.number}-"))
+        model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
         with RouteServer(http_host(make_host, model, Counting("look", "found"))) as server:
             reply = post(server, {"session_id": SESSION}, path)
         assert (reply.status_code, model.calls) == (422, 6)

@@ -47,13 +47,13 @@ def events(server: RouteServer, **body: Any) -> list[Line]:
     reply = post(server, {"session_id": SESSION, **body}, headers=EVENTS, stream=True)
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "text/event-stream"
-    heard = []
+    lines = []
     for event in read_sse(reply.iter_content(7)):
         data = json.loads(event.data)
         if event.name in ("text", "error"):
             data = data["text" if event.name == "text" else "message"]
-        heard.append(Line(str(event.name), [data] if event.name == "data" else data))
-    return heard
+        lines.append(Line(str(event.name), [data] if event.name == "data" else data))
+    return lines
 
 
 @pytest.mark.parametrize("hear", [lines, events])
@@ -66,61 +66,61 @@ class TestItem11:
             Counting("look", output),
         )
         with RouteServer(host) as server:
-            heard = hear(server)
-        assert [each.kind for each in heard if each.kind != "text"] == [
+            lines = hear(server)
+        assert [each.kind for each in lines if each.kind != "text"] == [
             *("start", "tool-call", "tool-result", "data", "data", "finish")
         ]
-        told = {each.kind: each.data for each in heard}  # of those that come twice, the last
-        assert told["start"]["messageId"]
-        assert told["tool-call"] == {
+        by_kind = {each.kind: each.data for each in lines}  # of those that come twice, the last
+        assert by_kind["start"]["messageId"]
+        assert by_kind["tool-call"] == {
             "toolCallId": "look-0",
             "toolName": "look",
             "args": {"at": "x"},
         }
-        assert told["tool-result"] == {"toolCallId": "look-0", "result": "found"}
-        reaction, [state] = (each.data for each in heard if each.kind == "data")
+        assert by_kind["tool-result"] == {"toolCallId": "look-0", "result": "found"}
+        reaction, [state] = (each.data for each in lines if each.kind == "data")
         assert reaction == [{"type": "reaction", "value": {"type": "x", "n": 1}}]
         assert (state["type"], state["version"], len(state["value"]["history"])) == ("state", 1, 4)
         assert state["value"]["session_id"] == SESSION
         assert [each["type"] for each in state["value"]["reactions"]] == ["message"] * 2 + ["x"]
-        assert told["finish"]["finishReason"] == "stop"
-        assert set(told["finish"]["usage"]) == {"promptTokens", "completionTokens"}
-        texts = [number for number, each in enumerate(heard) if each.kind == "text"]
-        assert "".join(heard[number].data for number in texts) == "I look.It is\ndone."
-        kinds = [each.kind for each in heard]
+        assert by_kind["finish"]["finishReason"] == "stop"
+        assert set(by_kind["finish"]["usage"]) == {"promptTokens", "completionTokens"}
+        texts = [number for number, each in enumerate(lines) if each.kind == "text"]
+        assert "".join(lines[number].data for number in texts) == "I look.It is\ndone."
+        kinds = [each.kind for each in lines]
         assert texts[0] < kinds.index("tool-call") < texts[-1] < len(kinds) - 2
 
     def test_item_11_errors_break_no_connection(self, make_host: MakeHost, hear: Any) -> None:
         model = in_turn(calls("look"), "not reached")
         model.faults[1] = ServiceUnavailable("as told")
         with RouteServer(http_host(make_host, model, Counting("look"))) as server:
-            heard = hear(server)
-        assert [each.kind for each in heard][-3:] == ["error", "data", "finish"]
-        assert heard[-3].data == "as told"
-        [state] = heard[-2].data
+            lines = hear(server)
+        assert [each.kind for each in lines][-3:] == ["error", "data", "finish"]
+        assert lines[-3].data == "as told"
+        [state] = lines[-2].data
         assert state["value"]["error"]["code"] == "unavailable"
         assert len(state["value"]["history"]) == 3
-        assert heard[-1].data["finishReason"] == "error"
-        assert [each.kind for each in heard].count("finish") == 1
+        assert lines[-1].data["finishReason"] == "error"
+        assert [each.kind for each in lines].count("finish") == 1
 
     def test_item_11_a_turn_that_waits_says_for_what(self, make_host: MakeHost, hear: Any) -> None:
         wipe = Counting("wipe", approval="ask")
         with RouteServer(http_host(make_host, in_turn(calls("wipe")), wipe)) as server:
-            heard = hear(server)
-        assert [each.kind for each in heard] == ["start", "tool-call", "data", "finish"]
-        assert heard[-2].data[0]["value"]["approvals"][0]["id"] == "wipe-0"
-        assert heard[-1].data["finishReason"] == "tool-calls"
+            lines = hear(server)
+        assert [each.kind for each in lines] == ["start", "tool-call", "data", "finish"]
+        assert lines[-2].data[0]["value"]["approvals"][0]["id"] == "wipe-0"
+        assert lines[-1].data["finishReason"] == "tool-calls"
 
     def test_item_11_texts_keep_their_lines(self, make_host: MakeHost, hear: Any) -> None:
         wrong = ToolCall("1\n", "lo\nok", {}, "no JSON\n0:")
         hostile = "d:{}\n\ndata: x\r\n\r\u2028\u0085\ud800\x00"
         model = in_turn(Completion(Message("assistant", [hostile, wrong]), "tool_calls"), hostile)
         with RouteServer(http_host(make_host, model)) as server:
-            heard = hear(server)
-        said = "".join(each.data for each in heard if each.kind == "text")
-        assert said == hostile.replace("\ud800", "\ufffd") * 2
-        assert [each.kind for each in heard].count("finish") == 1
-        [call] = [each.data for each in heard if each.kind == "tool-call"]
+            lines = hear(server)
+        text = "".join(each.data for each in lines if each.kind == "text")
+        assert text == hostile.replace("\ud800", "\ufffd") * 2
+        assert [each.kind for each in lines].count("finish") == 1
+        [call] = [each.data for each in lines if each.kind == "tool-call"]
         assert call == {"toolCallId": "1\n", "toolName": "lo\nok", "args": {}}
 
 

@@ -28,19 +28,19 @@ from genai_host_testing.suites.base import in_background
 
 def doing(name: str, run: Callable[..., Any], **fields: Any) -> Counting:
     """A tool that does what a function does."""
-    made = Counting(name, **fields)
-    made.tool = evolve(made.tool, run=run)
-    return made
+    counting = Counting(name, **fields)
+    counting.tool = evolve(counting.tool, run=run)
+    return counting
 
 
 def wrong_then_right(
-    make_host: MakeHost, run: Callable[..., Any], *, seconds: float = 60.0, **given: Any
+    make_host: MakeHost, run: Callable[..., Any], *, seconds: float = 60.0, **options: Any
 ) -> Conversation:
     """A conversation with a model that asks for what is wrong beside what is right, then for
     what is right alone, then says that it is done."""
     model = in_turn(calls("wrong", "right"), calls("right", prefix="2-"), "done")
     wrong = doing("wrong", run, timeout=seconds)
-    host = agent_host(make_host, model, wrong, Counting("right", "fine"), **given)
+    host = agent_host(make_host, model, wrong, Counting("right", "fine"), **options)
     return host.open("agent", "fake")
 
 
@@ -188,16 +188,16 @@ class TestFlooding:
 
 
 def _cycle() -> Any:
-    made: dict[str, Any] = {}
-    made["self"] = made
-    return made
+    created: dict[str, Any] = {}
+    created["self"] = created
+    return created
 
 
 def _deep() -> Any:
-    made: Any = {}
+    created: Any = {}
     for _ in range(100_000):
-        made = {"in": made}
-    return made
+        created = {"in": created}
+    return created
 
 
 class _Texts(list[Any]):
@@ -251,21 +251,21 @@ class _Stuck:
 
 
 def stuck_tool(stuck: _Stuck, **fields: Any) -> Counting:
-    made = Counting("stuck", **fields)
-    made.tool = evolve(made.tool, run=stuck)
-    return made
+    counting = Counting("stuck", **fields)
+    counting.tool = evolve(counting.tool, run=stuck)
+    return counting
 
 
 @pytest.fixture
 def stuck() -> Iterator[_Stuck]:
-    made = _Stuck()
-    yield made
-    made.go.set()
+    stuck = _Stuck()
+    yield stuck
+    stuck.go.set()
 
 
 class TestCaps:
     def test_round_trips(self, make_host: MakeHost) -> None:
-        model = FakeModel(lambda heard: calls("look", prefix=f"{heard.number}-"))
+        model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
         host = agent_host(make_host, model, Counting("look"))
         conversation = host.open("agent", "fake")
         with pytest.raises(LimitExceeded) as caught:
@@ -313,12 +313,12 @@ class TestCancelling:
             assert conversation.say("hi").text == "again"
 
     @pytest.mark.parametrize("how", ["cancel", "close"])
-    @pytest.mark.parametrize("heard", [False, True])
-    def test_while_the_model_answers(self, make_host: MakeHost, how: str, heard: bool) -> None:
+    @pytest.mark.parametrize("streamed", [False, True])
+    def test_while_the_model_answers(self, make_host: MakeHost, how: str, streamed: bool) -> None:
         model, look = in_turn(calls("look"), HANG, "again"), Counting("look")
         conversation = agent_host(make_host, model, look).open("agent", "fake")
         saying = in_background(
-            lambda: list(conversation.stream("hi")) if heard else conversation.say("hi")
+            lambda: list(conversation.stream("hi")) if streamed else conversation.say("hi")
         )
         assert model.hanging.wait(30)
         getattr(conversation, how)()
@@ -331,7 +331,7 @@ class TestCancelling:
     def test_while_it_waits_for_an_approval(self, make_host: MakeHost, is_dropped: bool) -> None:
         """No turn is under way then: it waits on, until it is decided on or dropped."""
         wipe = Counting("wipe", "wiped", approval="ask")
-        model = FakeModel(lambda heard: "done" if len(heard.messages) > 2 else calls("wipe"))
+        model = FakeModel(lambda prompt: "done" if len(prompt.messages) > 2 else calls("wipe"))
         conversation = agent_host(make_host, model, wipe).open("agent", "fake")
         with pytest.raises(TurnPaused):
             conversation.say("hi")

@@ -108,15 +108,15 @@ def mocks(make_host: MakeHost, clock: ManualClock) -> MakeHost:
 
     def make(**replies: list[Any]) -> Host:
         providers = {
-            name: provider_config("mock", replies=given) for name, given in replies.items()
+            name: provider_config("mock", replies=script) for name, script in replies.items()
         }
         return make_host(config=Config(providers=providers), clock=clock)
 
     return make
 
 
-def chat(host: Host, **given: Any) -> Conversation:
-    return host.open("chat-model", "mock@one", **given)
+def chat(host: Host, **options: Any) -> Conversation:
+    return host.open("chat-model", "mock@one", **options)
 
 
 # 1: engines
@@ -172,8 +172,8 @@ def test_item_01_each_engine_reads_the_variables_that_its_users_have(
 
 def test_item_02_the_settings_are_those_of_the_profile(mocks: MakeHost) -> None:
     host = mocks(one=["fine"])
-    found = {each.name: each.default for each in describe(host.feature("chat-model").settings)}
-    assert found == {
+    defaults = {each.name: each.default for each in describe(host.feature("chat-model").settings)}
+    assert defaults == {
         "session_id": "",
         "agent_id": "",
         "system_prompt": "",
@@ -252,8 +252,8 @@ def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeServi
     conversation.use(OLLAMA)
     assert conversation.say("A trip?").data == OwnTrip("OSLO")
     to_openai, to_ollama = (request.json() for request in service.requests)
-    wanted = to_openai["response_format"]["json_schema"]["schema"]
-    assert wanted["properties"]["said"]["description"] == "as openai-chat has it"
+    schema = to_openai["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["said"]["description"] == "as openai-chat has it"
     assert to_ollama["format"]["properties"]["said"]["description"] == "as ollama-chat has it"
 
 
@@ -264,10 +264,10 @@ class _NotRead(OwnTrip):
 
 
 @pytest.mark.parametrize(
-    ("said", "message"), [("3", "expected a string"), ('"x"', "KeyError: 'nothing like it'")]
+    ("text", "message"), [("3", "expected a string"), ('"x"', "KeyError: 'nothing like it'")]
 )
-def test_item_03_schema_first_then_the_class(mocks: MakeHost, said: str, message: str) -> None:
-    conversation = chat(mocks(one=[f'{{"said": {said}}}']), output_type=_NotRead)
+def test_item_03_schema_first_then_the_class(mocks: MakeHost, text: str, message: str) -> None:
+    conversation = chat(mocks(one=[f'{{"said": {text}}}']), output_type=_NotRead)
     with pytest.raises(OutputValidationError, match=message) as caught:
         conversation.say("A trip?")
     assert (caught.value.provider, caught.value.model) == ("one", "mock")
@@ -303,9 +303,9 @@ def test_item_03_the_class_is_given_again_if_stored(make_host: MakeHost, tmp_pat
 def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: MakeHost) -> None:
     host = mocks(one=["Three days.", "Four days."], helper=[JSON, JSON])
     conversation = chat(host, models={"support": "mock@helper"}, output_type=AttrsTrip)
-    for said in ("Three days.", "Four days."):
+    for text in ("Three days.", "Four days."):
         answer = conversation.say("A trip?")
-        assert (answer.text, answer.data) == (said, AttrsTrip("Oslo", 3))
+        assert (answer.text, answer.data) == (text, AttrsTrip("Oslo", 3))
     assert not any("schema" in request for request in requests_of(host, "one"))
     first, second = requests_of(host, "helper")
     assert len(first["messages"]) == len(second["messages"]) == 2

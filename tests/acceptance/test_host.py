@@ -223,17 +223,17 @@ def test_item_12_fails_cleanly_where_its_instance_is_gone(host: Host, end: str) 
 
 
 def test_item_13_added_and_removed_reach_observers(make_host: MakeHost) -> None:
-    heard: list[tuple[str, str, bool]] = []
+    events: list[tuple[str, str, bool]] = []
 
     class Watching(InlinePlugin):
         @hookimpl
         def genai_on_change(self, kind: str, name: str, added: bool) -> None:
-            heard.append((kind, name, added))
+            events.append((kind, name, added))
 
     host = make_host(watching=Watching())
     host.instances.add("new", "mock")
     host.instances.remove("new")
-    assert heard == [("provider", "new", True), ("provider", "new", False)]
+    assert events == [("provider", "new", True), ("provider", "new", False)]
 
 
 def test_item_14_the_scripted_mock(host: Host) -> None:

@@ -40,7 +40,7 @@ SEES_NOTHING = "llama"
 CANNOT_STOP = "responses"  # the format has no place for it: it is an error before the call
 
 
-def said(
+def exchange(
     host: Host,
     service: FakeService,
     model: str,
@@ -51,12 +51,12 @@ def said(
     feature: str = "chat",
     streamed: bool = False,
     returns: Any = None,
-    **given: Any,
+    **options: Any,
 ) -> tuple[list[Message], list[Any]]:
     """What the history is then, without what is the way's own, and what was sent."""
     service.requests.clear()
     service.replies[:] = replies
-    with host.open(feature, f"{model}@{way.route}", **given) as conversation:
+    with host.open(feature, f"{model}@{way.route}", **options) as conversation:
         if streamed:
             for _ in conversation.stream(message, output_type=returns):
                 pass
@@ -82,7 +82,7 @@ def _plain(message: Message) -> Message:
 @both_streamed
 def test_an_answer(host: Host, service: FakeService, model: str, way: Way, streamed: bool) -> None:
     reply = way.says("Grüße", streamed=streamed)
-    history, _ = said(host, service, model, way, [reply], "hello", streamed=streamed)
+    history, _ = exchange(host, service, model, way, [reply], "hello", streamed=streamed)
     assert history == [Message("user", "hello"), Message("assistant", "Grüße")]
 
 
@@ -92,7 +92,7 @@ def test_a_tool(host: Host, service: FakeService, model: str, way: Way, streamed
     # Llama at Bedrock cannot ask for tools amid a stream, and answers whole
     in_pieces = streamed and not (model.startswith("llama") and "converse" in way.route)
     replies = [way.says(call=True, streamed=in_pieces), way.says("It is fine", streamed=in_pieces)]
-    history, (_, last) = said(
+    history, (_, last) = exchange(
         host, service, model, way, replies, "look at é", feature="look", streamed=streamed
     )
     assert history == [
@@ -107,33 +107,33 @@ def test_a_tool(host: Host, service: FakeService, model: str, way: Way, streamed
 @each_way
 def test_an_answer_as_data(host: Host, service: FakeService, model: str, way: Way) -> None:
     reply = way.says('{"name": "Oslo"}')
-    history, (sent,) = said(host, service, model, way, [reply], "a city", returns=CITY)
+    history, (sent,) = exchange(host, service, model, way, [reply], "a city", returns=CITY)
     assert history[-1] == Message("assistant", '{"name": "Oslo"}')
-    asked = json.dumps(sent).replace("\\", "")
-    assert '"required": ["name"]' in asked or '"required":["name"]' in asked
+    request = json.dumps(sent).replace("\\", "")
+    assert '"required": ["name"]' in request or '"required":["name"]' in request
 
 
 @ways(but=SEES_NOTHING)
 def test_picture_and_system_prompt(host: Host, service: FakeService, model: str, way: Way) -> None:
-    given: dict[str, Any] = {"history": [Message("system", "You are brief.")]}
+    options: dict[str, Any] = {"history": [Message("system", "You are brief.")]}
     shown = [Text("what is it?"), Image(PNG, "image/png")]
-    history, (sent,) = said(host, service, model, way, [way.says("A dot")], shown, **given)
+    history, (sent,) = exchange(host, service, model, way, [way.says("A dot")], shown, **options)
     assert history == [
         Message("system", "You are brief."), Message("user", shown), Message("assistant", "A dot"),
     ]  # fmt: skip
-    asked = json.dumps(sent)
-    assert base64.b64encode(PNG).decode() in asked
-    assert asked.count("You are brief.") == 1
+    request = json.dumps(sent)
+    assert base64.b64encode(PNG).decode() in request
+    assert request.count("You are brief.") == 1
 
 
 @ways(but=CANNOT_STOP)
 def test_a_word_to_stop_at(host: Host, service: FakeService, model: str, way: Way) -> None:
-    given: dict[str, Any] = {"parameters": {"stop": ["END"], "max_tokens": 99}}
-    history, (sent,) = said(host, service, model, way, [way.says("so")], "go", **given)
+    options: dict[str, Any] = {"parameters": {"stop": ["END"], "max_tokens": 99}}
+    history, (sent,) = exchange(host, service, model, way, [way.says("so")], "go", **options)
     assert history[-1] == Message("assistant", "so")
-    asked = json.dumps(sent)
-    assert '"END"' in asked
-    assert "99" in asked
+    request = json.dumps(sent)
+    assert '"END"' in request
+    assert "99" in request
 
 
 @each_way

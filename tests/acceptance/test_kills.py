@@ -65,10 +65,10 @@ class Lives:
         self._nursery.stdin.write(life.to_line())
         self._nursery.stdin.flush()
         process = int(self._nursery.stdout.readline())
-        with pipe.open(encoding="utf-8") as said:
+        with pipe.open(encoding="utf-8") as output:
             pipe.unlink()
             try:
-                yield process, said
+                yield process, output
             finally:
                 kill(process)
                 while is_there(process):
@@ -115,16 +115,16 @@ def lives(nursery: subprocess.Popen[str], tmp_path: Path, place: str) -> Lives:
 def kill_turns(lives: Lives, kills: int) -> None:
     """Two processes that take turns are killed together. Acknowledged turns are in the history, and
     interrupted turns are listed as such and can be resumed."""
-    told: list[str] = []
+    lines: list[str] = []
     for _ in range(kills):
         with lives.process("turns") as (one, its), lives.process("turns") as (other, others):
-            told += [its.readline(), others.readline()]
-            told += [its.readline() for _ in range(lives.chance.randrange(6))]
-            assert all(told), "a process ended before it was killed"
+            lines += [its.readline(), others.readline()]
+            lines += [its.readline() for _ in range(lives.chance.randrange(6))]
+            assert all(lines), "a process ended before it was killed"
             lives.pause()
             kill(one)
             kill(other)
-            told += [line for pipe in (its, others) for line in pipe if line.endswith("\n")]
+            lines += [line for pipe in (its, others) for line in pipe if line.endswith("\n")]
     interrupted = 0
     with Store(lives.place) as store, host_of(store, str(lives.log)) as host:
         until(lambda: all(each.status != "running" for each in store.conversations(limit=None)))
@@ -137,7 +137,7 @@ def kill_turns(lives: Lives, kills: int) -> None:
                 interrupted += 1
                 host.conversation(summary.id).resume()
         assert interrupted >= kills // 10
-        acknowledged = [line.split() for line in told]
+        acknowledged = [line.split() for line in lines]
         histories = {id: host.conversation(id).history for id, _ in acknowledged}
     for id, text in acknowledged:
         assert text in [message.text for message in histories[id]]
@@ -165,8 +165,8 @@ class JobClient:
             self._session.headers["authorization"] = "Bearer -"
             self._url = url
             if not self._assistant:
-                made = self._post("/v1/assistants", {"model": "fake"}, "assistant").json()
-                self._assistant = made["id"]
+                response = self._post("/v1/assistants", {"model": "fake"}, "assistant").json()
+                self._assistant = response["id"]
             yield
 
     def ask(self, most: int) -> None:
@@ -226,7 +226,7 @@ def kill_jobs(lives: Lives, kills: int) -> None:
     what it had accepted."""
     client = JobClient()
     for number in range(kills):
-        with lives.process("jobs") as (process, said), client.of(said.readline().strip()):
+        with lives.process("jobs") as (process, output), client.of(output.readline().strip()):
             if number % 2:  # a job fails if its server ends during four attempts
                 client.check_done()
             client.ask(lives.chance.randrange(1, 8))
@@ -234,7 +234,7 @@ def kill_jobs(lives: Lives, kills: int) -> None:
             killing.start()
             client.ask(10**6)
             killing.join()
-    with lives.process("jobs") as (_, said), client.of(said.readline().strip()):
+    with lives.process("jobs") as (_, output), client.of(output.readline().strip()):
         client.check_done()
     assert lives.mails() <= {f"job-{number}" for number in range(client.number + 1)}
 
@@ -249,23 +249,23 @@ def kill_batches(lives: Lives, kills: int) -> None:
         source.write_text("".join(f'"{row}"\n' for row in rows), encoding="utf-8")
         output = Path(f"{source}.answers")
         for _ in range(min(kills, 8)):
-            with lives.process("batches", str(source)) as (_, said):
+            with lives.process("batches", str(source)) as (_, process_output):
                 for _ in range(lives.chance.randrange(2, 8)):
-                    said.readline()
+                    process_output.readline()
                 lives.pause()
             kills -= 1
             if output.exists():
                 break
         else:
-            with lives.process("batches", str(source)) as (_, said):
-                assert [*said][-1] == "ended\n"
+            with lives.process("batches", str(source)) as (_, process_output):
+                assert [*process_output][-1] == "ended\n"
         results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
         assert [each["text"] for each in results] == [f"sent {row}" for row in rows]
         ids += [each["conversation"] for each in results]
     assert len(set(ids)) == len(ids)
     with Store(lives.place) as store:
-        kept = {each.id: (each.status, each.turns) for each in store.conversations(limit=None)}
-    assert {kept[id] for id in ids} == {("idle", 1)}
+        states = {each.id: (each.status, each.turns) for each in store.conversations(limit=None)}
+    assert {states[id] for id in ids} == {("idle", 1)}
     assert lives.mails()
 
 

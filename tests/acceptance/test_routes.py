@@ -51,13 +51,13 @@ def body_of(service: FakeService) -> Any:
     return json.loads(request.body)
 
 
-def ask(conversation: Conversation, said: Any, streamed: bool) -> None:
-    _ = list(conversation.stream(said)) if streamed else conversation.say(said)
+def ask(conversation: Conversation, content: Any, streamed: bool) -> None:
+    _ = list(conversation.stream(content)) if streamed else conversation.say(content)
 
 
 def candidate(host: Host, model: str, way: Way) -> Candidate:
-    [found] = [each for each in host.explain(f"{model}@{way.route}") if each.runs]
-    return found
+    [candidate] = [each for each in host.explain(f"{model}@{way.route}") if each.runs]
+    return candidate
 
 
 # 6: one declaration
@@ -131,16 +131,16 @@ def test_item_10_all_standard_parameters_have_a_value_here() -> None:
 def test_item_10_standard_parameters(
     host: Host, service: FakeService, model: str, way: Way
 ) -> None:
-    taken = candidate(host, model, way).parameters
+    parameters = candidate(host, model, way).parameters
     for name, value in VALUES.items():
-        if name in taken:
-            found = leaves(sent(host, service, model, way, {name: value}))
-            assert (value[0] if isinstance(value, list) else value) in found, name
+        if name in parameters:
+            values = leaves(sent(host, service, model, way, {name: value}))
+            assert (value[0] if isinstance(value, list) else value) in values, name
         else:
             service.requests.clear()
             with pytest.raises(InvalidParameter) as caught:
                 host.open("chat", f"{model}@{way.route}", parameters={name: value})
-            assert caught.value.valid == tuple(sorted(taken))
+            assert caught.value.valid == tuple(sorted(parameters))
             assert not service.requests
 
 
@@ -171,11 +171,11 @@ def test_item_10_own_parameters(host: Host, service: FakeService, model: str, wa
 @each_way
 def test_item_10_unknown_parameters(host: Host, service: FakeService, model: str, way: Way) -> None:
     service.requests.clear()
-    taken = tuple(sorted(candidate(host, model, way).parameters))
+    parameters = tuple(sorted(candidate(host, model, way).parameters))
     for wrong in ({"temprature": 1}, {"max_tokens": 0}, {"max_tokens": "many"}):
         with pytest.raises(InvalidParameter) as caught:
             host.open("chat", f"{model}@{way.route}", parameters=wrong)
-        assert caught.value.valid == taken
+        assert caught.value.valid == parameters
         assert caught.value.provider == way.route.partition("+")[0]
     assert not service.requests
 
@@ -231,10 +231,10 @@ def test_item_17_a_part_that_the_dialect_cannot_write_is_refused_and_never_sent(
 ) -> None:
     service.requests.clear()
     before = (Message("user", ["I am in", Place("Oslo")]), Message("assistant", "good"))
-    for said, history in ((["where is", Place("Oslo")], ()), (["where am I?"], before)):
+    for content, history in ((["where is", Place("Oslo")], ()), (["where am I?"], before)):
         conversation = knowing.open("chat", f"{model}@{way.route}", history=history)
         with pytest.raises(UnsupportedPart) as caught:
-            ask(conversation, said, streamed)
+            ask(conversation, content, streamed)
         error = caught.value
         assert (error.part, error.dialect) == ("place", way.route.partition("+")[2])
         assert tuple(conversation.history) == tuple(history)
