@@ -73,8 +73,8 @@ async def test_a_message_can_be_said_again(make_host: MakeHost) -> None:
     async with opened(make_host) as conversation:
         await conversation.say("x")
         assert (await conversation.say(regenerate=True)).text == "x"
-        heard = [event.text async for event in conversation.stream(regenerate=True)]
-        assert "".join(heard) == "x"
+        texts = [event.text async for event in conversation.stream(regenerate=True)]
+        assert "".join(texts) == "x"
         assert len(conversation.history) == 2
 
 
@@ -252,11 +252,11 @@ async def test_a_stream_that_is_left_does_not_bar_another(make_host: MakeHost) -
 
 async def test_a_stream_that_is_kept_is_over_with_the_next_turn(make_host: MakeHost) -> None:
     async with opened(make_host) as conversation:
-        kept = conversation.stream("a b c")
-        assert (await anext(kept)).text == "a"
+        stream = conversation.stream("a b c")
+        assert (await anext(stream)).text == "a"
         await assert_goes_on(conversation)
         with pytest.raises(Cancelled):
-            await anext(kept)
+            await anext(stream)
         assert len(conversation.history) == 2
 
 
@@ -265,12 +265,12 @@ async def test_a_stream_that_others_hear_is_theirs(make_host: MakeHost) -> None:
         first, go_on = asyncio.Event(), asyncio.Event()
 
         async def listen() -> str:
-            heard = []
+            texts = []
             async for event in conversation.stream("a b c"):
-                heard.append(event.text)
+                texts.append(event.text)
                 first.set()
                 await go_on.wait()
-            return "".join(heard)
+            return "".join(texts)
 
         listening = asyncio.create_task(listen())
         await first.wait()
@@ -323,8 +323,8 @@ async def test_closing_a_conversation_ends_a_stream_that_was_left(make_host: Mak
 
 async def test_a_turn_that_waits_can_be_resumed(make_host: MakeHost) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        given = yield from Pause("word")
-        return Answer(given)
+        value = yield from Pause("word")
+        return Answer(value)
 
     feature = Feature("f", NoSettings, respond, roles={})
     async with AsyncHost(make_host(f=InlinePlugin(features=[feature]))) as host:

@@ -61,16 +61,16 @@ def test_the_first_error_stays() -> None:
 
 def test_each_check_raises_an_error_of_its_own() -> None:
     """So that what one thread adds to it, another does not see."""
-    given = ServiceUnavailable("away", retry_after=1.0)
-    cancellation = ended(given)
+    error = ServiceUnavailable("away", retry_after=1.0)
+    cancellation = ended(error)
     first = error_of(cancellation)
     first.located(provider="p").hint = "changed"
     second = error_of(cancellation)
     assert second is not first
-    assert second is not given
-    assert second == given == ServiceUnavailable("away", retry_after=1.0)
+    assert second is not error
+    assert second == error == ServiceUnavailable("away", retry_after=1.0)
     assert second.__traceback__ is not None
-    assert given.__traceback__ is None
+    assert error.__traceback__ is None
 
 
 def test_it_wakes_all_that_wait_once_and_at_once_if_it_has_ended() -> None:
@@ -269,23 +269,23 @@ class TestParents:
     def test_released_child_is_garbage_collected(self) -> None:
         parent = Cancellation()
         child = Cancellation(parent)
-        kept = weakref.ref(child)
+        reference = weakref.ref(child)
         child.release()
         del child
         gc.collect()
-        assert kept() is None
+        assert reference() is None
         parent.check()
 
 
 def test_a_waker_that_was_taken_back_is_let_go() -> None:
     cancellation, waker = Cancellation(), Hanging(threading.Event())
-    kept = weakref.ref(waker)
+    reference = weakref.ref(waker)
     with cancellation.on_cancel(waker):
         del waker
         gc.collect()
-        assert kept() is not None
+        assert reference() is not None
     gc.collect()
-    assert kept() is None
+    assert reference() is None
 
 
 class Stuck(UnaskedProvider):
@@ -321,8 +321,8 @@ def stuck() -> Stuck:
 @pytest.fixture
 def stuck_host(make_host: MakeHost, stuck: Stuck) -> Host:
     """A host with `stuck`, and with real time."""
-    made = InlinePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
-    return make_host(made=made)
+    plugin = InlinePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
+    return make_host(made=plugin)
 
 
 def test_the_time_of_a_turn_is_limited_whatever_a_plugin_raises(stuck_host: Host) -> None:

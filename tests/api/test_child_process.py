@@ -49,9 +49,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def run(function: str, *arguments: Any, limits: ChildLimits = _ANY, **given: Any) -> Any:
-    given = {"returns": Any, "cancel": Cancellation(), "timeout": _TIMEOUT, **given}
-    return run_in_child(function, *arguments, limits=limits, exceeded=_EXCEEDED, **given)
+def run(function: str, *arguments: Any, limits: ChildLimits = _ANY, **options: Any) -> Any:
+    options = {"returns": Any, "cancel": Cancellation(), "timeout": _TIMEOUT, **options}
+    return run_in_child(function, *arguments, limits=limits, exceeded=_EXCEEDED, **options)
 
 
 class TestAnswer:
@@ -62,23 +62,23 @@ class TestAnswer:
         """The limits that it would have set."""
         resource = pytest.importorskip("resource")
         names = {getattr(resource, name): name for name in dir(resource) if "RLIMIT" in name}
-        found: dict[str, Any] = {}
+        limits_set: dict[str, Any] = {}
         monkeypatch.setattr(
-            resource, "setrlimit", lambda kind, most: found.update({names[kind]: most})
+            resource, "setrlimit", lambda kind, most: limits_set.update({names[kind]: most})
         )
-        monkeypatch.setattr("signal.alarm", lambda seconds: found.update(alarm=seconds))
-        return found
+        monkeypatch.setattr("signal.alarm", lambda seconds: limits_set.update(alarm=seconds))
+        return limits_set
 
     def answer(
         self, function: str, *arguments: Any, data: bytes | None = None, **limits: Any
     ) -> bytes:
-        asked = {
+        task = {
             "function": function,
             "arguments": arguments,
             "limits": limits,
             "has_data": data is not None,
         }
-        return child_process.answer(io.BytesIO(json.dumps(asked).encode() + b"\n" + (data or b"")))
+        return child_process.answer(io.BytesIO(json.dumps(task).encode() + b"\n" + (data or b"")))
 
     def test_it_is_a_value_or_an_error(self) -> None:
         assert json.loads(self.answer("operator:add", [1], [2])) == {"value": [1, 2]}
@@ -160,8 +160,8 @@ class TestProcess:
         monkeypatch.setenv("LC_ALL", "C")
         added = {"HTTP_PROXY": "http://p:1"}
         names = ("OPENAI_API_KEY", "LC_ALL", "HTTP_PROXY")
-        found = [run("os:getenv", name, environment=added) for name in names]
-        assert found == [None, "C", "http://p:1"]
+        values = [run("os:getenv", name, environment=added) for name in names]
+        assert values == [None, "C", "http://p:1"]
 
     @pytest.mark.parametrize(
         ("function", "arguments", "limits"),
@@ -192,8 +192,8 @@ class TestProcess:
         limits, started = Cancellation(), []
         popen = subprocess.Popen
 
-        def start(*given: Any, **named: Any) -> Any:
-            started.append(popen(*given, **named))
+        def start(*args: Any, **named: Any) -> Any:
+            started.append(popen(*args, **named))
             limits.cancel()
             return started[0]
 

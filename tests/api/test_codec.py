@@ -157,10 +157,10 @@ def test_a_completion_survives_json(completion: Completion) -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
-    found = usual_codec().to_json(value)
-    assert found == written
-    assert is_json(found)
-    assert usual_codec().from_json(found, type(value)) is not value
+    form = usual_codec().to_json(value)
+    assert form == written
+    assert is_json(form)
+    assert usual_codec().from_json(form, type(value)) is not value
 
 
 def test_sets_are_written_in_order() -> None:
@@ -169,7 +169,7 @@ def test_sets_are_written_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "expected"),
     [
         ("\ud800", "\ufffd"),
         ("a\udfffb", "a\ufffdb"),
@@ -179,13 +179,13 @@ def test_sets_are_written_in_order() -> None:
     ],
     ids=ascii,
 )
-def test_half_a_surrogate_pair_is_replaced(text: str, kept: str) -> None:
+def test_half_a_surrogate_pair_is_replaced(text: str, expected: str) -> None:
     """Whoever gives it: no file takes it, and services refuse it."""
-    assert Message("user", text).text == kept
-    assert usual_codec().from_json({"role": "user", "content": text}, Message).text == kept
-    assert Reasoning(text).text == kept
+    assert Message("user", text).text == expected
+    assert usual_codec().from_json({"role": "user", "content": text}, Message).text == expected
+    assert Reasoning(text).text == expected
     call = ToolCall("1", "f", {text: [text, {"a": (text,)}], "n": 1})
-    assert call.arguments == {kept: [kept, {"a": [kept]}], "n": 1}
+    assert call.arguments == {expected: [expected, {"a": [expected]}], "n": 1}
 
 
 def test_what_is_well_formed_is_the_same_object() -> None:
@@ -342,8 +342,8 @@ def test_an_error_has_only_the_fields_of_its_class(field: str) -> None:
 
 
 def test_a_number_may_be_whole_where_it_need_not_be() -> None:
-    found = usual_codec().from_json(5, float)
-    assert (found, type(found)) == (5.0, float)
+    result = usual_codec().from_json(5, float)
+    assert (result, type(result)) == (5.0, float)
     assert usual_codec().from_json(None, float | None) is None
 
 
@@ -404,8 +404,8 @@ def test_a_secret_does_not_become_json() -> None:
     ids=repr,
 )
 def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
-    found = usual_codec().from_text(text, form)
-    assert (found, type(found)) == (value, type(value))
+    result = usual_codec().from_text(text, form)
+    assert (result, type(result)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

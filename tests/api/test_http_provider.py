@@ -59,8 +59,8 @@ KEY = "sk-canary-7d31"
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([chat("hello")]) as made:
-        yield made
+    with FakeService([chat("hello")]) as service:
+        yield service
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def test_a_provider_says_how_streams_are_read(service: FakeService, services: Se
         framings = {"application/x-words": _read_words}
 
     service.replies = [stream_reply([b"one t", b"wo"], content_type="application/x-words")]
-    found = Provider(services, service.url).stream(asks(), Cancellation())
-    assert not isinstance(found, ProviderReply)
-    assert [event.data for event in found] == [b"one", b"two"]
+    events = Provider(services, service.url).stream(asks(), Cancellation())
+    assert not isinstance(events, ProviderReply)
+    assert [event.data for event in events] == [b"one", b"two"]
 
 
 def _read_words(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
@@ -172,7 +172,7 @@ PAGE = b"<html><title>Sign in %s</title></html>" % KEY.encode()
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "told"),
+    ("answer", "kind", "message"),
     [
         (json_reply({"detail": "no such key"}, 401), AuthenticationFailed, "the key: no such key"),
         (json_reply({}, 503), ServiceUnavailable, "503"),
@@ -181,10 +181,10 @@ PAGE = b"<html><title>Sign in %s</title></html>" % KEY.encode()
     ids=["401", "503", "html"],
 )
 def test_a_list_that_fails_says_why(
-    host: Host, service: FakeService, answer: Any, kind: type[GenaiError], told: str
+    host: Host, service: FakeService, answer: Any, kind: type[GenaiError], message: str
 ) -> None:
     service.replies = [answer]
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=message) as caught:
         models_of(host)
     assert ("base_url" in caught.value.hint) is (kind is MalformedReply)
 
@@ -376,7 +376,7 @@ def test_a_key_that_a_service_repeats_is_not_shown(
 def test_a_key_in_an_exception_of_a_provider_is_not_shown(
     host: Host, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
-    def send(*given: Any) -> ProviderReply:
+    def send(*args: Any) -> ProviderReply:
         raise kind(f"wrong key: {KEY}")
 
     monkeypatch.setattr(host.instances["acme"].provider, "send", send)
@@ -386,7 +386,7 @@ def test_a_key_in_an_exception_of_a_provider_is_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("status", "key", "said", "shown"),
+    ("status", "key", "text", "shown"),
     [
         pytest.param(200, KEY, KEY, KEY, id="no error"),
         pytest.param(400, KEY, KEY, "***", id="an error"),
@@ -396,9 +396,9 @@ def test_a_key_in_an_exception_of_a_provider_is_not_shown(
     ],
 )
 def test_only_a_long_key_in_an_error_is_redacted(
-    services: Services, service: FakeService, status: int, key: str, said: str, shown: str
+    services: Services, service: FakeService, status: int, key: str, text: str, shown: str
 ) -> None:
-    service.replies = [json_reply({"text": said}, status)]
+    service.replies = [json_reply({"text": text}, status)]
     provider = HttpProvider(services, service.url, key=Secret(key))
     assert json.loads(provider.send(asks(), Cancellation()).body) == {"text": shown}
 

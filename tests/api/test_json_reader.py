@@ -31,10 +31,10 @@ def wrong(*, path: str) -> Iterator[None]:
 
 class TestFields:
     def test_either_spelling(self) -> None:
-        given = JsonReader({"top_p": 1, "topK": 2, "a_b_c": None}, "$", camel=True)
-        assert (given.number("topP"), given.whole("topK")) == (1, 2)
-        assert "aBC" not in given
-        assert given.at("topP") == "$.top_p"
+        reader = JsonReader({"top_p": 1, "topK": 2, "a_b_c": None}, "$", camel=True)
+        assert (reader.number("topP"), reader.whole("topK")) == (1, 2)
+        assert "aBC" not in reader
+        assert reader.at("topP") == "$.top_p"
         with wrong(path="$.topP"):
             JsonReader({"top_p": 1, "topP": 1}, "$", camel=True)
 
@@ -68,32 +68,32 @@ class TestFields:
             getattr(JsonReader({"a": 1}, "$"), read)("a", *bounds)
 
     def test_a_required_text(self) -> None:
-        given = JsonReader({"a": "abc", "b": ""}, "$")
-        assert given.required_text("a") == "abc"
+        reader = JsonReader({"a": "abc", "b": ""}, "$")
+        assert reader.required_text("a") == "abc"
         for name in "bc":
             with wrong(path=f"$.{name}"):
-                given.required_text(name)
+                reader.required_text(name)
 
     def test_a_text_or_none(self) -> None:
-        given = JsonReader({"a": "abc", "b": ""}, "$")
-        assert [given.text_or_none(name, 3) for name in "abc"] == ["abc", "", None]
+        reader = JsonReader({"a": "abc", "b": ""}, "$")
+        assert [reader.text_or_none(name, 3) for name in "abc"] == ["abc", "", None]
         with wrong(path="$.a"):
-            given.text_or_none("a", 2)
+            reader.text_or_none("a", 2)
 
     def test_what_nobody_read(self) -> None:
-        given = JsonReader({"a": 1, "b": None, "c": 2}, "$.d")
-        given.raw("a")
+        reader = JsonReader({"a": 1, "b": None, "c": 2}, "$.d")
+        reader.raw("a")
         with wrong(path="$.d"):
-            given.nothing_else()
-        given.raw("c")
-        given.nothing_else()
+            reader.nothing_else()
+        reader.raw("c")
+        reader.nothing_else()
 
     @pytest.mark.parametrize("is_sent", [True, False])
     def test_fields_for_the_same_dialect(self, is_sent: bool) -> None:
         value = {"a": 1, "b": {"c": 1, "d": 2}, "e": None, "mark": {"f": 1}, "new": [1], "no": []}
-        given = JsonReader({"given": value}, "$")
-        given.carry("mine", lambda: is_sent)
-        inner = given.object("given")
+        reader = JsonReader({"given": value}, "$")
+        reader.carry("mine", lambda: is_sent)
+        inner = reader.object("given")
         assert inner is not None
         inner.raw("a")
         b, mark = inner.object("b"), inner.peek("mark")
@@ -101,22 +101,22 @@ class TestFields:
         assert mark is not None
         b.raw("c")
         mark.raw("f")
-        found = {"b": {"d": 2}, "mark": {"f": 1}, "new": [1]}
-        assert inner.extra_fields("mark", "no") == ({"mine": found} if is_sent else None)
-        assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
+        fields = {"b": {"d": 2}, "mark": {"f": 1}, "new": [1]}
+        assert inner.extra_fields("mark", "no") == ({"mine": fields} if is_sent else None)
+        assert reader.dropped == ([] if is_sent else ["given.b.d", "given.new"])
         assert inner.extra_fields() is None
-        assert given.dropped == ([] if is_sent else ["given.b.d", "given.new"])
+        assert reader.dropped == ([] if is_sent else ["given.b.d", "given.new"])
 
     def test_fields_without_a_dialect_are_dropped(self) -> None:
-        given = JsonReader({"a": 1, "b": 2}, "$")
+        reader = JsonReader({"a": 1, "b": 2}, "$")
         with wrong(path="$.a"):
-            given.refuse_elsewhere("a")
-        assert given.extra_fields() is None
-        assert given.dropped == ["b"]
+            reader.refuse_elsewhere("a")
+        assert reader.extra_fields() is None
+        assert reader.dropped == ["b"]
 
     def test_base64_of_either_alphabet(self) -> None:
-        given = JsonReader({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
-        assert {given.data(name) for name in "abc"} == {b"\xfb\xff"}
+        reader = JsonReader({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
+        assert {reader.data(name) for name in "abc"} == {b"\xfb\xff"}
 
     @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS + 2])
     def test_depth(self, levels: int) -> None:
@@ -168,9 +168,9 @@ class TestPairing:
 
     def test_together(self) -> None:
         roles: Any = ["user", "user", "tool", "tool", "user"]
-        said = [Message(role, str(number)) for number, role in enumerate(roles)]
+        messages = [Message(role, str(number)) for number, role in enumerate(roles)]
         merged = Message("tool", [Text("2"), Text("3")])
-        assert merge_consecutive(said, "tool") == [*said[:2], merged, said[4]]
+        assert merge_consecutive(messages, "tool") == [*messages[:2], merged, messages[4]]
 
 
 class TestTools:
@@ -183,8 +183,8 @@ class TestTools:
             offered_tool("a", "", {"properties": {"b": 1}}, "$.t")
 
     def test_null_for_what_is_not_set(self) -> None:
-        given = {"type": "object", "properties": None, "required": None, "default": None}
-        assert offered_tool("a", "", given, "$.t").parameters == {"type": "object", "default": None}
+        form = {"type": "object", "properties": None, "required": None, "default": None}
+        assert offered_tool("a", "", form, "$.t").parameters == {"type": "object", "default": None}
 
     def test_too_many(self) -> None:
         with wrong(path="$.tools"):
@@ -212,11 +212,11 @@ class TestCosts:
 
     def test_of_results_of_tools(self) -> None:
         call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        said = {"role": "assistant", "tool_calls": [call]}
+        message = {"role": "assistant", "tool_calls": [call]}
         result = {"role": "tool", "tool_call_id": "a", "content": "x"}
 
         def read(count: int) -> None:
-            body = JsonReader({"messages": [said, *[result] * count]}, "$")
+            body = JsonReader({"messages": [message, *[result] * count]}, "$")
             *_, results = messages_in(body, bool)
             assert len(results.content) == count
 
@@ -233,12 +233,12 @@ def calls_of(read: Callable[[int], None], count: int) -> int:
     """How many functions are called meanwhile."""
     calls = 0
 
-    def heard(frame: object, kind: str, argument: object) -> None:
+    def profile(frame: object, kind: str, argument: object) -> None:
         nonlocal calls
         calls += kind in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(heard)
+    sys.setprofile(profile)
     try:
         read(count)
     finally:

@@ -67,9 +67,9 @@ def test_what_is_json_is_read(text: str, value: Any) -> None:
 )  # fmt: skip
 def test_what_is_none_is_refused(text: str) -> None:
     """Numbers that Python has no place for as well: written again, they would be no JSON."""
-    for given in (text, text.encode()):
+    for value in (text, text.encode()):
         with pytest.raises(ValueError, match=r".+"):
-            read_json(given)
+            read_json(value)
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
@@ -118,10 +118,10 @@ LONG: list[Any] = [
 
 @pytest.mark.parametrize("value", LONG, ids=range(len(LONG)))
 def test_long_values_are_written_in_pieces(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = write_json(value)
+    expected = write_json(value)
     monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
-    assert write_long_json(value) == whole
-    assert read_json(json_as_text(value)) == read_json(whole)
+    assert write_long_json(value) == expected
+    assert read_json(json_as_text(value)) == read_json(expected)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_word_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "found"),
+    ("first", "second", "expected"),
     [
         ("", "stop", "stop"),
         ("stop", "", "stop"),
@@ -83,8 +83,8 @@ def test_a_word_is_bounded() -> None:
         ("tool_calls", "stop", "tool_calls"),
     ],
 )
-def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, found: str) -> None:
-    assert weightier(first, second) == found
+def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, expected: str) -> None:
+    assert weightier(first, second) == expected
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_arguments_may_be_cut_anywhere(arguments: dict[str, Any], data: st.DataO
     ]
 
 
-@pytest.mark.parametrize("given", [None, "", "  ", "null", [], "[]", "{}"])
-def test_no_arguments_are_an_empty_object(given: Any) -> None:
-    assert read_tool_call("a", "f", given) == ToolCall("a", "f", {})
+@pytest.mark.parametrize("arguments", [None, "", "  ", "null", [], "[]", "{}"])
+def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
+    assert read_tool_call("a", "f", arguments) == ToolCall("a", "f", {})
 
 
-@pytest.mark.parametrize("given", [UTC, {"tz": "UTC"}, json.dumps(UTC)])
-def test_arguments_are_text_or_an_object(given: Any) -> None:
-    assert read_tool_call("a", "f", given) == ToolCall("a", "f", {"tz": "UTC"})
+@pytest.mark.parametrize("arguments", [UTC, {"tz": "UTC"}, json.dumps(UTC)])
+def test_arguments_are_text_or_an_object(arguments: Any) -> None:
+    assert read_tool_call("a", "f", arguments) == ToolCall("a", "f", {"tz": "UTC"})
 
 
 PAGE = b"<!doctype html><html><head><title>Sign in</title></head><body>Please</body></html>"
 
 
-def told(body: Any, status: int = 400, content_type: str = "") -> str:
+def error_message(body: Any, status: int = 400, content_type: str = "") -> str:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return error_of_reply(ProviderReply(data, status, {"Content-Type": content_type})).message
 
@@ -277,7 +277,7 @@ def told(body: Any, status: int = 400, content_type: str = "") -> str:
 )  # fmt: skip
 def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
     charset = "text/plain; charset=iso-8859-1" if body == b"n\xf6" else ""
-    assert told(body, content_type=charset) == message
+    assert error_message(body, content_type=charset) == message
 
 
 @pytest.mark.parametrize(
@@ -288,28 +288,28 @@ def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
     ],
 )  # fmt: skip
 def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
-    assert told(body) == "the service answered with status 400"
+    assert error_message(body) == "the service answered with status 400"
 
 
 @pytest.mark.parametrize(
-    ("error", "found"),
+    ("error", "expected"),
     [
         (None, None), ("", None), ({}, None), ({"code": 1}, {"code": 1}),
         ("a\nb", {"message": "a b"}), (5, {"message": "5"}),
         ([{"message": "a"}, "b"], {"message": "a; b"}), ("\x07", {"message": r"'\x07'"}),
     ],
 )  # fmt: skip
-def test_an_error_of_any_type_is_an_object(error: Any, found: Any) -> None:
-    assert error_object({"error": error}) == found
+def test_an_error_of_any_type_is_an_object(error: Any, expected: Any) -> None:
+    assert error_object({"error": error}) == expected
     assert error_object({}) is None
-    assert found is None or message_in(found)
+    assert expected is None or message_in(expected)
 
 
 def test_a_message_is_one_line_of_what_can_be_shown() -> None:
     assert one_line("a\x1b[31m\n\tb\u202e\u200b \ud83cc") == "a[31m b c"
     for body in ({"detail": "n\x1b" * 5000}, b"n\x1b" * 5000, b"<title>" + b"n\x07" * 5000):
-        assert len(told(body)) <= 1000
-        assert told(body).isprintable()
+        assert len(error_message(body)) <= 1000
+        assert error_message(body).isprintable()
 
 
 def test_what_another_service_answers_says_where_to_look() -> None:

@@ -127,8 +127,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_class_is_built_from_what_fits(form: Any, good: Any, built: Any, bad: Any) -> None:
     checker = SchemaValidator(schema_of(form))
     checker.check(good)
-    found = build(good, form)
-    assert (found, type(found)) == (built, type(built))
+    result = build(good, form)
+    assert (result, type(result)) == (built, type(built))
     with pytest.raises(ValidationError):
         checker.check(bad)
 
@@ -376,10 +376,10 @@ def test_a_wrong_pattern_is_not_enforced(pattern: str, caplog: pytest.LogCapture
     )
     checker.check({"a": "x", "b": "it may match"})
     checker.check({"a": "y"})
-    (told,) = checker.unenforced()
-    assert told.startswith("the pattern ")
-    assert " is not enforced: " in told
-    assert [record.message for record in caplog.records] == [told]  # once
+    (message,) = checker.unenforced()
+    assert message.startswith("the pattern ")
+    assert " is not enforced: " in message
+    assert [record.message for record in caplog.records] == [message]  # once
     with pytest.raises(ValidationError, match="expected a string"):
         checker.check({"a": 1})
 

@@ -38,15 +38,15 @@ class Required:
     bare: int = field()
 
 
-def read(given: Any = (), environ: Any = ()) -> Settings:
-    return read_settings(Settings, dict(given), environ=dict(environ), owner="provider x")
+def read(table: Any = (), environ: Any = ()) -> Settings:
+    return read_settings(Settings, dict(table), environ=dict(environ), owner="provider x")
 
 
 def refusal(
-    given: Any, environ: Any = (), settings: type[Any] = Settings, owner: str = "provider x"
+    table: Any, environ: Any = (), settings: type[Any] = Settings, owner: str = "provider x"
 ) -> GenaiError:
     with pytest.raises(ConfigurationError) as caught:
-        read_settings(settings, given, environ=dict(environ), owner=owner)
+        read_settings(settings, table, environ=dict(environ), owner=owner)
     assert caught.value.message.startswith(f"{owner}: ")
     return caught.value
 
@@ -73,12 +73,12 @@ def test_the_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_json_becomes_what_the_field_is() -> None:
-    found = read({"seconds": 5, "tags": ["a"], "mode": "1"})
-    assert found == Settings(seconds=5.0, tags=["a"], mode="1")
+    settings = read({"seconds": 5, "tags": ["a"], "mode": "1"})
+    assert settings == Settings(seconds=5.0, tags=["a"], mode="1")
 
 
 @pytest.mark.parametrize(
-    ("given", "names", "hint"),
+    ("table", "names", "hint"),
     [
         ({"endpont": "x"}, "unknown setting 'endpont'", "did you mean endpoint?"),
         ({"zzz": 1}, "unknown setting 'zzz'", "endpoint, api_key, retries"),
@@ -93,8 +93,8 @@ def test_json_becomes_what_the_field_is() -> None:
         ({"api_key": "sk-1"}, "api_key is a secret and is not read from here", "X_KEY"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(given: dict[str, Any], names: str, hint: str) -> None:
-    error = refusal(given)
+def test_what_does_not_fit_is_refused_by_name(table: dict[str, Any], names: str, hint: str) -> None:
+    error = refusal(table)
     assert names in error.message
     assert hint in error.hint
     assert "unknown error" not in error.message
@@ -108,15 +108,15 @@ def test_a_variable_that_does_not_fit_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "missing", "hint"),
+    ("table", "missing", "hint"),
     [
         ({"size": 1, "bare": 1}, "name is missing", "name: name of it; or set X_NAME"),
         ({"name": "n", "bare": 1}, "size is missing", "size: how large"),
         ({"name": "n", "size": 1}, "bare is missing", "bare: "),
     ],
 )
-def test_what_is_required_is_asked_for(given: dict[str, Any], missing: str, hint: str) -> None:
-    error = refusal(given, {}, Required, "f")
+def test_what_is_required_is_asked_for(table: dict[str, Any], missing: str, hint: str) -> None:
+    error = refusal(table, {}, Required, "f")
     assert (error.message, error.hint) == (f"f: {missing}", hint)
     environ = {"X_NAME": "n"}
     assert read_settings(Required, {"size": 1, "bare": 2}, environ=environ) == Required("n", 1, 2)
@@ -145,8 +145,8 @@ def test_what_the_class_refuses_is_a_wrong_setting() -> None:
 
 
 def test_a_description_has_what_help_needs() -> None:
-    found = {each.name: each for each in describe(Settings)}
-    assert [(name, each.type) for name, each in found.items()] == [
+    fields = {each.name: each for each in describe(Settings)}
+    assert [(name, each.type) for name, each in fields.items()] == [
         ("endpoint", "str"),
         ("api_key", "Secret | None"),
         ("retries", "int"),
@@ -154,15 +154,15 @@ def test_a_description_has_what_help_needs() -> None:
         ("tags", "list[str]"),
         ("mode", "Literal['fast', '1']"),
     ]
-    assert found["retries"].env == ("A_RETRIES", "B_RETRIES")
-    assert found["api_key"].env == ("X_KEY",)
-    assert found["seconds"].env == ()
-    assert found["endpoint"].help == "address of the service"
-    assert found["seconds"].help == ""
-    assert [name for name, each in found.items() if each.secret] == ["api_key"]
-    assert found["retries"].default == 3
-    assert found["tags"].default is None
-    assert not any(each.required for each in found.values())
+    assert fields["retries"].env == ("A_RETRIES", "B_RETRIES")
+    assert fields["api_key"].env == ("X_KEY",)
+    assert fields["seconds"].env == ()
+    assert fields["endpoint"].help == "address of the service"
+    assert fields["seconds"].help == ""
+    assert [name for name, each in fields.items() if each.secret] == ["api_key"]
+    assert fields["retries"].default == 3
+    assert fields["tags"].default is None
+    assert not any(each.required for each in fields.values())
     assert all(each.required and each.default is None for each in describe(Required))
     assert describe(NoSettings) == []
 
@@ -177,8 +177,8 @@ def test_a_default_that_is_no_json_is_described_as_text() -> None:
         nested: Any = field(default={"a": [Path("b")]})
         fine: Any = field(default={"a": [1, None, "x"]})
 
-    found = {each.name: each.default for each in describe(Odd)}
-    assert found == {
+    defaults = {each.name: each.default for each in describe(Odd)}
+    assert defaults == {
         "folder": "/tmp/x",
         "kinds": "frozenset({'a'})",
         "seconds": "inf",
@@ -198,7 +198,7 @@ def test_a_variable_has_a_name(env: Any) -> None:
 def test_what_reads_settings_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes 3 ms to make."""
     init = mock.Mock(side_effect=Codec.__init__)
-    monkeypatch.setattr(Codec, "__init__", lambda *given: init(*given))
+    monkeypatch.setattr(Codec, "__init__", lambda *args: init(*args))
     for _ in range(3):
         read({"retries": 1, "seconds": 2}, {"B_RETRIES": "3"})
     assert init.call_count <= 1
@@ -217,8 +217,8 @@ def test_no_error_tells_a_secret() -> None:
     class Checked:
         key: Secret = field(metadata=about("key", env="X_KEY"), validator=must.in_([Secret("a")]))
 
-    for given, environ in (({"key": "sk-hidden"}, {}), ({}, {"X_KEY": "sk-hidden"})):
-        error = refusal(given, environ, Checked)
+    for table, environ in (({"key": "sk-hidden"}, {}), ({}, {"X_KEY": "sk-hidden"})):
+        error = refusal(table, environ, Checked)
         assert "sk-hidden" not in str(error) + repr(error.fields())
 
 

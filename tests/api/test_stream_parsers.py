@@ -19,8 +19,8 @@ def sse(*blocks: bytes) -> list[tuple[bytes, str | None]]:
 
 @pytest.mark.parametrize("end", [b"", b"data: cut", b"data: cut\n", b"event: x\r\ndata: c"])
 def test_a_last_event_that_may_be_cut_is_left_out(end: bytes) -> None:
-    whole = read_sse([b"data: a\n\ndata: b\n\n" + end], whole=True)
-    assert [event.data for event in whole] == [b"a", b"b"]
+    events = read_sse([b"data: a\n\ndata: b\n\n" + end], whole=True)
+    assert [event.data for event in events] == [b"a", b"b"]
 
 
 def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
@@ -82,8 +82,8 @@ def test_blocks_may_be_cut_anywhere(lines: list[tuple[bytes, bytes]], places: li
 @given(data=st.binary(), places=st.lists(st.integers(0, 1000)))
 def test_any_bytes_are_read_the_same_in_any_pieces(data: bytes, places: list[int]) -> None:
     assert sse(*in_pieces(data, places)) == sse(data)
-    whole = list(read_ndjson([data]))
-    assert list(read_ndjson(in_pieces(data, places))) == whole
+    expected = list(read_ndjson([data]))
+    assert list(read_ndjson(in_pieces(data, places))) == expected
 
 
 def test_lines_of_json() -> None:
@@ -102,19 +102,19 @@ def test_lines_of_json() -> None:
     ],
 )
 def test_what_is_cut_at_any_byte_gives_whole_events_alone(read: StreamParser, text: bytes) -> None:
-    whole = list(read([text]))
+    expected = list(read([text]))
     counts = []
     for place in range(len(text) + 1):
         events = []
         with pytest.raises(IncompleteReply):
             for each in read(_cut(text[:place])):
                 events.append(each)
-        assert events == whole[: len(events)]
+        assert events == expected[: len(events)]
         counts.append(len(events))
     assert counts == sorted(counts)
-    assert counts[-1] == len(whole)
+    assert counts[-1] == len(expected)
     last = text.rstrip().rfind(b"\n")
-    assert counts[last] < len(whole)
+    assert counts[last] < len(expected)
 
 
 def _cut(text: bytes) -> Iterator[bytes]:
@@ -160,8 +160,8 @@ _WHOLE: list[tuple[bytes, object]] = [
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_a_stream_is_known_by_how_it_begins(body: bytes, parser: object, size: int) -> None:
     blocks = (body[at : at + size] for at in range(0, len(body), size))
-    found, rest = detect_parser(blocks)
-    assert found is parser
+    chosen, rest = detect_parser(blocks)
+    assert chosen is parser
     assert b"".join(rest).lstrip(b"\xef\xbb\xbf") == body.lstrip(b"\xef\xbb\xbf")
 
 
@@ -174,8 +174,8 @@ def test_a_whole_reply_is_known_whatever_its_label(body: bytes) -> None:
 def test_a_first_line_that_is_too_long_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 20)
     body = b'{"a": "%s"}\n{}\n' % (b"x" * 20)
-    found, rest = detect_parser(iter([body]))
-    assert (found, b"".join(rest)) == (None, body)
+    chosen, rest = detect_parser(iter([body]))
+    assert (chosen, b"".join(rest)) == (None, body)
 
 
 def test_what_begins_as_neither_is_read_by_its_label() -> None:

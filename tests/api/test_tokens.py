@@ -57,7 +57,7 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "kept", "options"),
+    ("seconds", "lifetime", "options"),
     [
         (3600, 3540, {}),
         (120, 60, {}),
@@ -68,15 +68,15 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
     ids=str,
 )
 def test_token_is_renewed_before_expiry(
-    clock: ManualClock, seconds: float, kept: float, options: Any
+    clock: ManualClock, seconds: float, lifetime: float, options: Any
 ) -> None:
     token = CachedToken(Source(seconds), clock, **options)
     assert shown(token) == "access-1"
-    clock.advance(kept - 0.25)
+    clock.advance(lifetime - 0.25)
     assert shown(token) == "access-1"
     clock.advance(0.25)
     assert shown(token) == "access-2"
-    clock.advance(kept - 0.25)
+    clock.advance(lifetime - 0.25)
     assert shown(token) == "access-2"
 
 
@@ -106,10 +106,10 @@ def test_all_who_wait_get_the_same(clock: ManualClock) -> None:
     source.held.clear()
     token = CachedToken(source, clock)
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(shown, token) for _ in range(8)]
+        futures = [pool.submit(shown, token) for _ in range(8)]
         assert source.entered.acquire(timeout=30)
         source.held.set()
-        assert {each.result(30) for each in asked} == {"access-1"}
+        assert {each.result(30) for each in futures} == {"access-1"}
     assert source.asked == 1
 
 
@@ -134,12 +134,12 @@ def test_concurrent_callers_get_the_same_error(clock: ManualClock) -> None:
         first = pool.submit(shown, token)
         assert source.entered.acquire(timeout=30)
         others = [CheckedToken() for _ in range(3)]
-        asked = [pool.submit(shown, token, each) for each in others]
+        futures = [pool.submit(shown, token, each) for each in others]
         for each in others:
             assert each.checked.wait(30)
         with token._changed:  # who has looked waits now
             source.held.set()
-        for failing in (first, *asked):
+        for failing in (first, *futures):
             with pytest.raises(AuthenticationFailed, match="log in first"):
                 failing.result(30)
     assert source.asked == 1
@@ -192,8 +192,8 @@ class TestInAProvider:
 
     @pytest.fixture
     def service(self) -> Iterator[FakeService]:
-        with FakeService([chat("hello")]) as made:
-            yield made
+        with FakeService([chat("hello")]) as service:
+            yield service
 
     @pytest.fixture
     def host(

@@ -71,14 +71,14 @@ class TestTool:
 
     def test_its_schema_is_of_an_object(self) -> None:
         assert Tool("t", "d", nothing).schema.parameters == {"type": "object", "properties": {}}
-        given = {"properties": {"a": {}}, "required": ["a"]}
-        assert Tool("t", "d", nothing, given).schema.parameters == {"type": "object", **given}
-        assert Tool("t", "d", nothing, lambda: given).schema.parameters["required"] == ["a"]
+        schema = {"properties": {"a": {}}, "required": ["a"]}
+        assert Tool("t", "d", nothing, schema).schema.parameters == {"type": "object", **schema}
+        assert Tool("t", "d", nothing, lambda: schema).schema.parameters["required"] == ["a"]
 
 
 class TestOutput:
     @pytest.mark.parametrize(
-        ("given", "content"),
+        ("value", "content"),
         [
             (None, ()),
             ("", (Text(""),)),
@@ -88,16 +88,16 @@ class TestOutput:
             ((), ()),
         ],
     )
-    def test_its_content_is_what_is_handy_to_write(self, given: Any, content: Any) -> None:
-        assert output_of(given) == ToolOutput(given) == ToolOutput(content)
-        assert ToolOutput(given).content == content
+    def test_its_content_is_what_is_handy_to_write(self, value: Any, content: Any) -> None:
+        assert output_of(value) == ToolOutput(value) == ToolOutput(content)
+        assert ToolOutput(value).content == content
 
     @pytest.mark.parametrize(
-        "given", [1, {"a": 1}, object(), iter(["a"]), [1], ToolResult("x"), Message("user", "x")]
+        "value", [1, {"a": 1}, object(), iter(["a"]), [1], ToolResult("x"), Message("user", "x")]
     )
-    def test_what_is_no_output_is_refused(self, given: Any) -> None:
+    def test_what_is_no_output_is_refused(self, value: Any) -> None:
         with pytest.raises((ValidationError, TypeError)):
-            output_of(given)
+            output_of(value)
 
     @pytest.mark.parametrize(
         "fields",
@@ -189,12 +189,12 @@ class TestTypedFunctions:
             """See."""
             return f"{a} {run}"
 
-        made = tool(see)
-        assert list(made.schema.parameters["properties"]) == ["a"]
-        given: Any = "the run"
-        assert made.run({"a": 1}, given) == "1 the run"
+        built = tool(see)
+        assert list(built.schema.parameters["properties"]) == ["a"]
+        context: Any = "the run"
+        assert built.run({"a": 1}, context) == "1 the run"
         with pytest.raises(ValidationError, match="unknown argument"):
-            made.run(arguments, given)
+            built.run(arguments, context)
 
     @pytest.mark.parametrize(
         ("result", "output"),
@@ -228,8 +228,8 @@ class TestTypedFunctions:
             "timeout": 1,
             "available_when": lambda context: False,
         }
-        made = tool(**fields)(some)
-        assert {name: getattr(made, name) for name in fields} == fields
+        built = tool(**fields)(some)
+        assert {name: getattr(built, name) for name in fields} == fields
 
     def test_what_can_be_called_by_no_name_is_refused(self) -> None:
         def several(*all: int) -> None:
@@ -290,13 +290,13 @@ class TestTypedFunctions:
 
             return wrapper
 
-        for made in (tool(Shop().find), tool(loudly(Shop().find))):
-            assert made.name == "find"
-            [described] = made.schema.parameters["properties"].values()
+        for built in (tool(Shop().find), tool(loudly(Shop().find))):
+            assert built.name == "find"
+            [described] = built.schema.parameters["properties"].values()
             assert described["description"] == "the thing"
             assert described["anyOf"] == [{"type": "string"}, {"type": "null"}]
-            assert str(made.run({"what": "a"}, RUN)).lower() == "found a"
-            assert str(made.run({}, RUN)).lower() == "found none"
+            assert str(built.run({"what": "a"}, RUN)).lower() == "found a"
+            assert str(built.run({}, RUN)).lower() == "found none"
 
     def test_a_type_without_a_json_form_is_found_when_it_is_described(self) -> None:
         def odd(a: object, b: complex) -> None:
@@ -306,9 +306,9 @@ class TestTypedFunctions:
             """X."""
 
         for wrong in (odd, missing):
-            made = tool(wrong)
+            built = tool(wrong)
             with pytest.raises(ValidationError):
-                _ = made.schema
+                _ = built.schema
 
     def test_a_class_that_describes_itself_is_taken_at_its_word(self) -> None:
         class Model:
@@ -328,10 +328,10 @@ class TestTypedFunctions:
             return str(a.value)
 
         take.__annotations__ = {"a": Model, "b": int, "return": str}
-        made = tool(take)
-        assert made.schema.parameters["$defs"] == {"D": {}}
-        assert list(made.schema.parameters["properties"]) == ["a", "b"]
-        assert made.run({"a": {"d": 1}, "b": 2}, RUN) == "{'d': 1}"
+        built = tool(take)
+        assert built.schema.parameters["$defs"] == {"D": {}}
+        assert list(built.schema.parameters["properties"]) == ["a", "b"]
+        assert built.run({"a": {"d": 1}, "b": 2}, RUN) == "{'d': 1}"
 
     @pytest.mark.smoke
     @pytest.mark.process

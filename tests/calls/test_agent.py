@@ -73,13 +73,13 @@ def other(host: Host, reply: Any) -> None:
 
 
 def sent(host: Host, provider: str) -> list[dict[str, Any]]:
-    found = host.instances[provider].provider
-    assert isinstance(found, MockProvider)
-    return list(found.requests)
+    instance = host.instances[provider].provider
+    assert isinstance(instance, MockProvider)
+    return list(instance.requests)
 
 
 @pytest.mark.parametrize(
-    ("lacks", "fields", "said", "expected"),
+    ("lacks", "fields", "content", "expected"),
     [
         (set(), {}, "hi", "poor"),
         ({"tools"}, {}, "hi", "poor"),
@@ -91,10 +91,10 @@ def sent(host: Host, provider: str) -> list[dict[str, Any]]:
     ],
 )
 def test_the_best_route_that_can_do_it_is_taken(
-    stage: Any, lacks: set[str], fields: Any, said: Any, expected: str
+    stage: Any, lacks: set[str], fields: Any, content: Any, expected: str
 ) -> None:
     host = stage(lacks, asking(**fields))
-    message = Message("tool" if isinstance(said, ToolResult) else "user", said)
+    message = Message("tool" if isinstance(content, ToolResult) else "user", content)
     assert host.open("asking", "m").say(message).text == f"{expected} answers"
 
 
@@ -103,8 +103,8 @@ def test_a_model_that_takes_no_pictures_is_told_of_those_that_tools_gave(stage: 
     host.instances.remove("rich")
     result = ToolResult("1", "look", ["taken", Image(b"x", "image/png")], error=True)
     assert host.open("asking", "m").say(Message("tool", result)).text == "poor answers"
-    [heard] = sent(host, "poor")
-    assert heard["messages"][0]["content"][0]["content"] == [
+    [request] = sent(host, "poor")
+    assert request["messages"][0]["content"][0]["content"] == [
         {"type": "text", "text": "taken"},
         {"type": "text", "text": "(image omitted (image/png): not supported here)"},
     ]

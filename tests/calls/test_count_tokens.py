@@ -46,7 +46,7 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
 
 @pytest.fixture
 def fake() -> FakeModel:
-    return FakeModel(lambda heard: f"{len(heard.messages)} heard")
+    return FakeModel(lambda prompt: f"{len(prompt.messages)} heard")
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_program_asks_for_it(host: Host, fake: FakeModel) -> None:
     assert count.tokens == 3
     assert count.route is not None
     assert count.route.dialect == "plain-count"
-    said = [Message("system", "be brief"), Message("user", "one")]
-    assert host.count_tokens(said, model="fake", parameters={"temperature": 1}).tokens == 3
+    messages = [Message("system", "be brief"), Message("user", "one")]
+    assert host.count_tokens(messages, model="fake", parameters={"temperature": 1}).tokens == 3
     assert not fake.prompts  # nobody answered
 
 
@@ -114,9 +114,9 @@ def body(dialect: Any) -> Any:
     ("dialect", "left_out"), [(AnthropicCount, "max_tokens"), (OpenAICount, "store")]
 )
 def test_services_are_asked_with_what_takes_tokens(dialect: Any, left_out: str) -> None:
-    asked, whole = body(dialect()), body(dialect.of())
-    assert whole.keys() - asked.keys() == {left_out}
-    assert asked == {name: whole[name] for name in asked}
+    count_request, request = body(dialect()), body(dialect.of())
+    assert request.keys() - count_request.keys() == {left_out}
+    assert count_request == {name: request[name] for name in count_request}
 
 
 @pytest.mark.parametrize("tokens", [None, -1, 1.5, "12", True, [1]])

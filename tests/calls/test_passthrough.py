@@ -51,8 +51,8 @@ CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body
 def test_requests_that_pass(
     request_: dict[str, Any], candidate: dict[str, Any], fits: bool
 ) -> None:
-    given = evolve(CANDIDATE, **{"variant": {"form": "usual"}, **candidate})
-    assert evolve(REQUEST, **request_).fits(given, {"form": "usual"}) is fits
+    candidate_fields = evolve(CANDIDATE, **{"variant": {"form": "usual"}, **candidate})
+    assert evolve(REQUEST, **request_).fits(candidate_fields, {"form": "usual"}) is fits
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_the_dialect_reads_replies_and_errors(dialect: Any) -> None:
     assert through.reserved == {"model"}
     assert through.extensible == {"choice"}
     dialect.extract_result.return_value = RESULT
-    found = through.extract_result(CALL, ProviderReply(b"whole"))
-    assert isinstance(found, PassedCompletion)
-    assert (found.body, found.message, found.finish) == (b"whole", RESULT.message, "length")
-    assert (found.usage, found.value, found.vendor_finish) == (RESULT.usage, 1, "cut")
+    result = through.extract_result(CALL, ProviderReply(b"whole"))
+    assert isinstance(result, PassedCompletion)
+    assert (result.body, result.message, result.finish) == (b"whole", RESULT.message, "length")
+    assert (result.usage, result.value, result.vendor_finish) == (RESULT.usage, 1, "cut")
     dialect.map_error.return_value = error = BadRequest("no")
     assert through.map_error(ProviderReply(b"", 400)) is error
 
@@ -118,9 +118,9 @@ def test_each_event_is_in_one_chunk(dialect: Any) -> None:
     inner.done = True
     assert decoder.done is True
     inner.finish.return_value = RESULT
-    found = decoder.finish()
-    assert isinstance(found, PassedCompletion)
-    assert (found.body, found.message) == (b"", RESULT.message)
+    result = decoder.finish()
+    assert isinstance(result, PassedCompletion)
+    assert (result.body, result.message) == (b"", RESULT.message)
     inner.finish.side_effect = error = BadRequest("there is no answer")
     decoder = through.decoder(CALL)
     assert decoder is not None

@@ -32,8 +32,8 @@ def test_a_file_is_one_conversations_alone(tmp_path: Path, clock: ManualClock) -
     for _ in range(2):
         for tag in ("0a0a0a0a", "0b0b0b0b"):
             RawReplies(named, tag, clock).add("m@p", f"for {tag}")
-    found = {file.name: file.read_text() for file in tmp_path.iterdir()}
-    assert found == {
+    contents = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert contents == {
         "x.txt": f"{HEAD}0a0a0a0a\nfor 0a0a0a0a\n" * 2,
         "x_0b0b0b0b.txt": f"{HEAD}0b0b0b0b\nfor 0b0b0b0b\n" * 2,
     }

@@ -61,7 +61,7 @@ class Service:
             raise outcome
         return outcome
 
-    def whole(self, route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
+    def unstreamed(self, route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
         yield from ()
         return self.call(route, report)
 
@@ -77,7 +77,7 @@ class Service:
 def answer(
     retry: Retry, service: Service, routes: Sequence[Route], cancellation: Cancellation
 ) -> Any:
-    return drained(retry.stream(routes, cancellation, service.whole))
+    return drained(retry.stream(routes, cancellation, service.unstreamed))
 
 
 def attempt(service: Service, *providers: str, patience: RetryPolicy = NO_WAIT) -> Any:
@@ -314,18 +314,18 @@ def test_what_an_attempt_cost(
 
 def test_item_9_waits_of_a_second_or_more_are_told_if_that_is_asked_for(clock: ManualClock) -> None:
     busy, long, soon = (RateLimited("slow down", retry_after=each) for each in (30.0, 1.0, 0.5))
-    for error, told in ((busy, [30.0]), (long, [1.0]), (soon, [])):
+    for error, delays in ((busy, [30.0]), (long, [1.0]), (soon, [])):
         seconds = error.retry_after or 0
         for waits in (True, False):
             service = Service(a=[error, "yes"])
             trace = StepTrace(waits=True) if waits else StepTrace()
-            pieces = Retry(clock).stream(routes("a"), Cancellation(), service.whole, trace)
+            pieces = Retry(clock).stream(routes("a"), Cancellation(), service.unstreamed, trace)
             with ThreadPoolExecutor(1) as pool:
-                found = pool.submit(list, pieces)
+                future = pool.submit(list, pieces)
                 clock.wait_for_alarm_in(seconds)
                 clock.advance(seconds)
-                expected = [RetryWait(each, "a", "slow down") for each in told if waits]
-                assert found.result(30) == expected
+                expected = [RetryWait(each, "a", "slow down") for each in delays if waits]
+                assert future.result(30) == expected
 
 
 def test_item_9_a_turn_tells_of_its_waits(make_host: MakeHost, clock: ManualClock) -> None:
@@ -333,10 +333,10 @@ def test_item_9_a_turn_tells_of_its_waits(make_host: MakeHost, clock: ManualCloc
     fake.faults[0] = RateLimited("slow down", retry_after=30.0)
     host = make_host(fake=fake, clock=clock, patience=RetryPolicy())
     with ThreadPoolExecutor(1) as pool, host.open("chat", "fake") as conversation:
-        found = pool.submit(list, conversation.stream("hi"))
+        future = pool.submit(list, conversation.stream("hi"))
         clock.wait_for_alarm_in(30.0)
         clock.advance(30.0)
-        events = found.result(30)
+        events = future.result(30)
     [wait] = [each.data for each in events if each.kind == "retry"]
     assert wait.text == "fake: slow down; next attempt in 30 s"
     assert events[-1].kind == "answer"

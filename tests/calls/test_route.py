@@ -145,9 +145,9 @@ def host(make_host: MakeHost) -> Host:
 
 def provider(host: Host) -> Echo:
     instances: ProviderInstances = host.instances
-    found = instances["echo"].provider
-    assert isinstance(found, Echo)
-    return found
+    echo = instances["echo"].provider
+    assert isinstance(echo, Echo)
+    return echo
 
 
 def say(host: Host, text: str = "hi", **parameters: Any) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def replying(host: Host, reply: ProviderReply) -> None:
     mocked.send = mocked.stream = lambda request, limits: reply
 
 
-def said(content: Any, finish: str = "stop") -> dict[str, Any]:
+def reply_form(content: Any, finish: str = "stop") -> dict[str, Any]:
     return {"message": {"role": "assistant", "content": content}, "finish": finish}
 
 
@@ -237,12 +237,12 @@ class TestParameters:
         provider.extra_body = {"kept": [1], "top_k": 1, "parameters": {"min_p": 0.5}}
         host.refresh()
         extra = {"top_k": 40, "chat_template_kwargs": {"enable_thinking": False}}
-        told = say(host, extra_body={**extra, "variant": {"new": 1}, "choice": {"new": 1}})
-        assert told["variant"]["new"] == 1
-        assert "choice" not in told  # the dialect writes none
-        assert (told["kept"], told["top_k"]) == ([1], 40)
-        assert told["chat_template_kwargs"] == {"enable_thinking": False}
-        assert told["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
+        body = say(host, extra_body={**extra, "variant": {"new": 1}, "choice": {"new": 1}})
+        assert body["variant"]["new"] == 1
+        assert "choice" not in body  # the dialect writes none
+        assert (body["kept"], body["top_k"]) == ([1], 40)
+        assert body["chat_template_kwargs"] == {"enable_thinking": False}
+        assert body["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
 
     @pytest.mark.parametrize(
         ("extra", "place"),
@@ -391,7 +391,7 @@ class TestErrors:
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
     """Here of the plain dialect, by a provider that streams what it is set to."""
-    stream = streaming(host, A, *([{"end": said("a b")}] if complete else []))
+    stream = streaming(host, A, *([{"end": reply_form("a b")}] if complete else []))
     conversation = host.open("chat", "mock")
     if complete:
         assert [event.text for event in conversation.stream("x") if event.text] == ["a"]
@@ -435,7 +435,7 @@ def test_the_time_to_the_first_chunk_is_reported(make_host: MakeHost, clock: Man
         for text in ("a", "b"):
             clock.advance(1.0)
             yield StreamEvent(b'{"delta": {"text": "%s"}}' % text.encode())
-        yield StreamEvent(json.dumps({"end": said("ab")}).encode())
+        yield StreamEvent(json.dumps({"end": reply_form("ab")}).encode())
 
     host = make_host(clock=clock)
     streaming(host)._events = events()
@@ -491,7 +491,7 @@ def test_an_error_of_another_kind_stays_when_it_interrupts_a_stream(host: Host) 
 
 @pytest.mark.parametrize("form", [b"data: %s\n\n", b"%s\n"])
 def test_a_stream_that_was_not_requested_is_read(host: Host, form: bytes) -> None:
-    lines = [form % json.dumps(each).encode() for each in (A, {"end": said("a")})]
+    lines = [form % json.dumps(each).encode() for each in (A, {"end": reply_form("a")})]
     replying(host, ProviderReply(b"".join(lines)))
     assert host.open("chat", "mock").say("x").text == "a"
 
@@ -543,7 +543,7 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
     """A service may send the answer in one event, or omit the end event of a call."""
     call = {"type": "tool_call", "id": "1", "name": "f", "arguments": {"a": 1}}
     other = {**call, "arguments": {"a": 2}}
-    end = {"end": said([{"type": "text", "text": "a"}, call, other], "tool_calls")}
+    end = {"end": reply_form([{"type": "text", "text": "a"}, call, other], "tool_calls")}
     streaming(host, StreamEvent(b""), StreamEvent(b"ping", "ping"), None, end)
     pieces = pieces_of(host)
     assert "".join(each.text for each in pieces) == "a"
@@ -556,7 +556,7 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
 def test_a_whole_reply_is_one_piece_unless_it_is_empty(
     host: Host, text: str, pieces: list[str]
 ) -> None:
-    replying(host, ProviderReply(json.dumps(said([{"type": "text", "text": text}])).encode()))
+    replying(host, ProviderReply(json.dumps(reply_form([{"type": "text", "text": text}])).encode()))
     assert [each.text for each in pieces_of(host)] == pieces
 
 
@@ -566,11 +566,11 @@ G = {"type": "tool_call", "id": "1", "name": "g"}
 
 @pytest.mark.parametrize("same", [True, False])
 def test_calls_of_a_whole_reply_have_ids_of_their_own(host: Host, same: bool) -> None:
-    reply = said([F, F if same else G], "tool_calls")
+    reply = reply_form([F, F if same else G], "tool_calls")
     replying(host, ProviderReply(json.dumps(reply).encode()))
     [route] = host.open("chat", "mock")._log.agents.main.routes
-    made = ChatCall(model_id="", messages=[Message("user", "x")])
-    result = drained(route.stream(made, Cancellation()))
+    chat_call = ChatCall(model_id="", messages=[Message("user", "x")])
+    result = drained(route.stream(chat_call, Cancellation()))
     assert [call.id for call in result.tool_calls] == ["1", "call_1"]
     assert [call.name for call in result.tool_calls] == ["f", "f" if same else "g"]
 
@@ -617,20 +617,20 @@ def test_calls_that_were_not_streamed_are_found_by_their_content(
     for call in streamed:
         chunks.add(Delta(tool_call=call))
     pieces = list(chunks.rest(Completion(Message("assistant", result))))
-    found = [piece.tool_call for piece in pieces if piece.tool_call]
-    assert [evolve(call, id="1") for call in found] == rest
-    assert len(found) == len(pieces)
+    calls = [piece.tool_call for piece in pieces if piece.tool_call]
+    assert [evolve(call, id="1") for call in calls] == rest
+    assert len(calls) == len(pieces)
 
 
 @pytest.mark.parametrize(
-    ("streamed", "found"),
+    ("streamed", "tool_calls"),
     [
         pytest.param([G], [("1", "g"), ("call_1", "f")], id="the call that was not streamed"),
         pytest.param([F, G], [("1", "f"), ("call_1", "g")], id="each once"),
     ],
 )
-def test_calls_are_given_with_ids_of_their_own(host: Host, streamed: Any, found: Any) -> None:
+def test_calls_are_given_with_ids_of_their_own(host: Host, streamed: Any, tool_calls: Any) -> None:
     events = [{"delta": {"tool_call": each}} for each in streamed]
-    streaming(host, *events, {"end": said([F, G], "tool_calls")})
+    streaming(host, *events, {"end": reply_form([F, G], "tool_calls")})
     calls = [each.tool_call for each in pieces_of(host) if each.tool_call]
-    assert [(call.id, call.name) for call in calls] == found
+    assert [(call.id, call.name) for call in calls] == tool_calls

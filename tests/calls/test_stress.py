@@ -51,19 +51,19 @@ class Cancels:
         self._threads = ThreadPoolExecutor(4)
         self._doomed: dict[str, tuple[Random, Conversation]] = {}
 
-    def doom(self, said: str, conversation: Conversation, random: Random) -> None:
-        self._doomed[said] = random, conversation
+    def doom(self, prompt: str, conversation: Conversation, random: Random) -> None:
+        self._doomed[prompt] = random, conversation
 
     def soon(self, conversation: Conversation) -> None:
         """From another thread, while the service goes on."""
         self._threads.submit(conversation.cancel)
 
-    def amid(self, said: str, reply: Reply) -> Reply:
+    def amid(self, prompt: str, reply: Reply) -> Reply:
         """The reply to a call, with a cancel in it if it is doomed: before it, at its end,
         or after any byte. Some end there, and nothing but the cancel ends them."""
-        if said not in self._doomed:
+        if prompt not in self._doomed:
             return reply
-        random, conversation = self._doomed.pop(said)
+        random, conversation = self._doomed.pop(prompt)
         acts: list[Callable[[], object]] = [conversation.cancel, partial(self.soon, conversation)]
         act = random.choice(acts)
         sent = [step for step in reply.steps if isinstance(step, bytes)]
@@ -117,29 +117,29 @@ class Caller:
             self._take_doomed_turn(conversation)
 
     def _take_turn(self, conversation: Conversation) -> None:
-        said = self._next()
-        assert self._answer(conversation, said) == _answer_to(said)
+        prompt = self._next()
+        assert self._answer(conversation, prompt) == _answer_to(prompt)
         self.ended["answered"] += 1
 
     def _take_doomed_turn(self, conversation: Conversation) -> None:
-        said = self._next()
+        prompt = self._next()
         before = conversation.history
         if self._random.random() < 0.1:
             self._cancels.soon(conversation)  # before it is sent, or before it has begun
         else:
-            self._cancels.doom(said, conversation, Random(self._random.random()))
+            self._cancels.doom(prompt, conversation, Random(self._random.random()))
         try:
-            assert self._answer(conversation, said) == _answer_to(said)
+            assert self._answer(conversation, prompt) == _answer_to(prompt)
         except Cancelled:
             assert conversation.history == before
             self.ended["cancelled"] += 1
         else:
             self.ended["cancelled in vain"] += 1
 
-    def _answer(self, conversation: Conversation, said: str) -> str:
+    def _answer(self, conversation: Conversation, prompt: str) -> str:
         if self._random.random() < 0.5:
-            return conversation.say(said).text
-        events = list(conversation.stream(said))
+            return conversation.say(prompt).text
+        events = list(conversation.stream(prompt))
         answer = events[-1].answer
         assert answer is not None
         assert "".join(event.text for event in events) == answer.text
@@ -149,9 +149,9 @@ class Caller:
         return f"call {self._number}.{next(self._calls)}"
 
 
-def _answer_to(said: str) -> str:
+def _answer_to(prompt: str) -> str:
     """Of another length for each."""
-    return f"{said}! " * (1 + sum(said.encode()) % 5)
+    return f"{prompt}! " * (1 + sum(prompt.encode()) % 5)
 
 
 @pytest.fixture(autouse=True)
@@ -165,9 +165,9 @@ def frequent_switches() -> Iterator[None]:
 
 @pytest.fixture
 def cancels() -> Iterator[Cancels]:
-    made = Cancels()
-    yield made
-    made.close()
+    cancels = Cancels()
+    yield cancels
+    cancels.close()
 
 
 @pytest.fixture
@@ -176,9 +176,9 @@ def services(cancels: Cancels) -> Iterator[tuple[FakeService, FakeService, trust
 
     def answer(received: Received) -> Reply:
         sent = received.json()
-        said = sent["messages"][-1]["content"]
+        prompt = sent["messages"][-1]["content"]
         return cancels.amid(
-            said, openai_service.chat(_answer_to(said), streamed=sent.get("stream", False))
+            prompt, openai_service.chat(_answer_to(prompt), streamed=sent.get("stream", False))
         )
 
     authority = trustme.CA()

@@ -27,17 +27,17 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 ANYTHING = SchemaValidator({})
 
 
-def said(text: str, finish: FinishReason = "stop", vendor: str = "") -> Completion:
+def completion_of(text: str, finish: FinishReason = "stop", vendor: str = "") -> Completion:
     return Completion(Message("assistant", text), finish, Usage(1, 2), vendor_finish=vendor)
 
 
 def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
     schema = {**SCHEMA, "description": "é"}
     call = ChatCall(model_id="m", messages=[Message("user", "hi")], schema=schema, stream=True)
-    asked = with_schema_in_prompt(call)
-    assert asked.schema is None
-    assert (asked.model_id, asked.stream) == ("m", True)
-    *before, last = asked.messages
+    request = with_schema_in_prompt(call)
+    assert request.schema is None
+    assert (request.model_id, request.stream) == ("m", True)
+    *before, last = request.messages
     assert before == list(call.messages)
     assert last.role == "system"
     assert json.loads(last.text.partition("\n")[2]) == schema
@@ -58,15 +58,15 @@ def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
     ],
 )
 def test_the_value_of_the_text_is_added(text: str) -> None:
-    found = with_value(said(text, vendor="end"), SchemaValidator(SCHEMA))
-    assert found.value == {"a": 1}
-    assert (found.text, found.usage, found.vendor_finish) == (text, Usage(1, 2), "end")
+    result = with_value(completion_of(text, vendor="end"), SchemaValidator(SCHEMA))
+    assert result.value == {"a": 1}
+    assert (result.text, result.usage, result.vendor_finish) == (text, Usage(1, 2), "end")
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "```", "a\n```\nb"], ids=repr)
 def test_any_json_is_a_value(value: Any) -> None:
-    assert with_value(said(json.dumps(value)), ANYTHING).value == value
-    assert with_value(said(f"```json\n{json.dumps(value)}\n```"), ANYTHING).value == value
+    assert with_value(completion_of(json.dumps(value)), ANYTHING).value == value
+    assert with_value(completion_of(f"```json\n{json.dumps(value)}\n```"), ANYTHING).value == value
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_any_json_is_a_value(value: Any) -> None:
 )
 def test_what_is_no_json_is_no_answer(text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
-        with_value(said(text, vendor="end_turn"), ANYTHING)
+        with_value(completion_of(text, vendor="end_turn"), ANYTHING)
     error = caught.value
     assert error.message.startswith("the answer is not valid JSON for the schema: ")
     assert (error.reason, error.detail, error.hint) == ("end_turn", text, "")
@@ -111,13 +111,13 @@ def test_what_is_no_json_is_no_answer(text: str) -> None:
 )
 def test_what_does_not_fit_the_schema_is_no_answer(schema: Any, text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
-        with_value(said(text), SchemaValidator(schema))
+        with_value(completion_of(text), SchemaValidator(schema))
     assert caught.value.detail == text
 
 
 def test_an_answer_that_was_cut_says_so() -> None:
     with pytest.raises(OutputValidationError) as caught:
-        with_value(said('{"a": ', "length"), ANYTHING)
+        with_value(completion_of('{"a": ', "length"), ANYTHING)
     assert caught.value.reason == "length"
     assert "max_tokens" in caught.value.hint
 
@@ -137,7 +137,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
     """As models do that are held to JSON and have nothing to say."""
     with pytest.raises(OutputValidationError):
-        with_value(said(text, "length"), ANYTHING)
+        with_value(completion_of(text, "length"), ANYTHING)
 
 
 class Stay:
@@ -156,14 +156,14 @@ class Stay:
 
 
 def test_an_answer_is_held_to_the_schema_of_the_dialect_that_it_came_in() -> None:
-    completion = evolve(said("x"), route=RouteInfo("m", "p", "b"))
+    completion = evolve(completion_of("x"), route=RouteInfo("m", "p", "b"))
     first, second = ({f"nights-{dialect}": 3} for dialect in "ab")
-    asked, answers = Stay.llm_schema("a"), Answers("f")
-    built = answers.built(Answer("x", data=second), asked, Stay, completion)
+    request, answers = Stay.llm_schema("a"), Answers("f")
+    built = answers.built(Answer("x", data=second), request, Stay, completion)
     assert built.data.nights == 3
     with pytest.raises(OutputValidationError):
-        answers.built(Answer("x", data=first), asked, Stay, completion)
-    assert answers.built(Answer("x", data=first), asked, Stay).data.nights == 3
+        answers.built(Answer("x", data=first), request, Stay, completion)
+    assert answers.built(Answer("x", data=first), request, Stay).data.nights == 3
     assert answers.built(Answer("x", data=first), None, Stay, completion).data is first
 
 
@@ -172,12 +172,12 @@ def test_every_value_is_read_as_it_was_written(value: Any, indent: int | None, f
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     if fence:
         text = f"```json\n{text}\n```"
-    assert with_value(said(text), ANYTHING).value == value
+    assert with_value(completion_of(text), ANYTHING).value == value
 
 
 @given(text=st.text(st.sampled_from('`json \n{}[]":,1eaN\\u')))
 def test_no_text_raises_anything_else(text: str) -> None:
     try:
-        with_value(said(text), SchemaValidator(SCHEMA))
+        with_value(completion_of(text), SchemaValidator(SCHEMA))
     except OutputValidationError as error:
         assert error.detail == text

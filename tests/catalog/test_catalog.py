@@ -33,8 +33,8 @@ class _Dialect(Dialect):  # type: ignore[type-arg]  # never called: only its dat
 
 
 def dialect(name: str, **fields: object) -> _Dialect:
-    made: _Dialect = type(name, (_Dialect,), {"name": name, **fields})()
-    return made
+    dialect: _Dialect = type(name, (_Dialect,), {"name": name, **fields})()
+    return dialect
 
 
 CHAT = dialect(
@@ -110,17 +110,17 @@ def served(name: str, type: str = "", **fields: Any) -> ProviderInfo:
     return ProviderInfo(name, type or name, **{"serves": FIRST.serves, **fields})
 
 
-def ways(found: list[Candidate]) -> list[tuple[str, str]]:
-    return [(candidate.provider, candidate.dialect) for candidate in found]
+def ways(candidates: list[Candidate]) -> list[tuple[str, str]]:
+    return [(candidate.provider, candidate.dialect) for candidate in candidates]
 
 
-def places(found: list[Candidate]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((candidate.provider, candidate.id) for candidate in found))
+def places(candidates: list[Candidate]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((candidate.provider, candidate.id) for candidate in candidates))
 
 
-def refused(joined: Catalog, *asked: Any, **more: Any) -> NoRoute:
+def refused(joined: Catalog, *args: Any, **more: Any) -> NoRoute:
     with pytest.raises(NoRoute) as caught:
-        joined.resolve(*asked, **more)
+        joined.resolve(*args, **more)
     return caught.value
 
 
@@ -168,13 +168,13 @@ class TestNames:
     @pytest.mark.parametrize("id", ["x", "org/x", "x:7b", "a@b", "arn:aws:b:1:model/x.v1:0", "/p"])
     def test_an_id_is_passed_through_to_an_instance(self, id: str) -> None:
         for name, provider in ((f"second/{id}", None), (f"{id}@second", None), (id, "second")):
-            [found] = catalog().resolve(name, provider)
-            assert (found.id, found.provider, found.dialect) == (id, "second", "chat-wire")
-            assert catalog().resolve(found.name) == [found]
+            [match] = catalog().resolve(name, provider)
+            assert (match.id, match.provider, match.dialect) == (id, "second", "chat-wire")
+            assert catalog().resolve(match.name) == [match]
 
     def test_a_passed_id_that_is_offered_is_the_declared_model(self) -> None:
-        [found] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("second/llama-3")
-        assert found.model is LLAMA
+        [match] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("second/llama-3")
+        assert match.model is LLAMA
 
     def test_a_passed_id_goes_by_the_dialect_whose_pattern_fits(self) -> None:
         patterns = {"chat-wire": "gpt-*", "other-wire": "claude-*"}
@@ -209,7 +209,7 @@ class TestNames:
         assert "genai-host install genai-vendor-bedrock" in hint
 
     @pytest.mark.parametrize(
-        ("name", "said"),
+        ("name", "text"),
         [
             ("claude@bedrock", "unknown provider 'bedrock'"),
             ("claude@bedrock+chat-wire", "unknown provider 'bedrock'"),
@@ -219,9 +219,9 @@ class TestNames:
             ("bedrock/stranger", "unknown model 'bedrock/stranger'"),
         ],
     )
-    def test_a_name_at_an_absent_provider_says_what_to_install(self, name: str, said: str) -> None:
+    def test_a_name_at_an_absent_provider_says_what_to_install(self, name: str, text: str) -> None:
         error = refused(catalog(aliases={"quick": "claude"}), name)
-        assert str(error) == said
+        assert str(error) == text
         assert error.hint.endswith("genai-host install genai-vendor-bedrock")
 
     @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ class TestNames:
 
     @pytest.mark.parametrize("name", ["x@A b", "../x", "x; rm/y", "\x1b[0m/x", "x@"])
     def test_what_no_plugin_can_be_called_is_in_no_command(self, name: str) -> None:
-        for asked in ((name,), ("claude", name)):
-            _, _, plugin = refused(catalog(), *asked).hint.partition("genai-host install ")
+        for args in ((name,), ("claude", name)):
+            _, _, plugin = refused(catalog(), *args).hint.partition("genai-host install ")
             assert plugin in ("", "adds one")
 
     def test_where_nobody_is_a_vendors_plugin_is_named(self) -> None:
@@ -273,7 +273,7 @@ def _second(name: str, **fields: Any) -> ProviderInfo:
 
 class TestJoin:
     @pytest.mark.parametrize(
-        ("joined", "name", "found"),
+        ("joined", "name", "expected"),
         [
             pytest.param(
                 catalog(offerings=(LLAMA_AT_SECOND,)),
@@ -319,8 +319,8 @@ class TestJoin:
             ),
         ],
     )
-    def test_where_it_is_and_by_which_id(self, joined: Catalog, name: str, found: Any) -> None:
-        assert places(joined.resolve(name)) == found
+    def test_where_it_is_and_by_which_id(self, joined: Catalog, name: str, expected: Any) -> None:
+        assert places(joined.resolve(name)) == expected
         assert {each.model.name for each in joined.resolve(name)} == {name}
 
     def test_dialects_are_in_the_order_of_the_model_unless_an_offering_narrows_them(self) -> None:
@@ -330,27 +330,27 @@ class TestJoin:
 
     def test_what_runs_comes_before_what_does_not_at_the_same_preference(self) -> None:
         broken = served("a", "first", unavailable_reason="no key: set X")
-        found = catalog(broken, FIRST).explain("claude")
-        assert [candidate.runs for candidate in found] == [True, True, False, False]
+        candidates = catalog(broken, FIRST).explain("claude")
+        assert [candidate.runs for candidate in candidates] == [True, True, False, False]
 
     def test_an_offering_may_name_a_dialect_that_the_model_does_not(self) -> None:
         """A place may have one for all of its models; the offering says which is best."""
         own = Offering("llama", "first", "l", dialects=["other-wire", "chat-wire"])
-        found = catalog(FIRST, offerings=(own,)).resolve("llama")
-        assert ways(found) == BOTH
-        assert {each.capabilities for each in found} == {frozenset({"stream", "tools"})}
+        candidates = catalog(FIRST, offerings=(own,)).resolve("llama")
+        assert ways(candidates) == BOTH
+        assert {each.capabilities for each in candidates} == {frozenset({"stream", "tools"})}
 
     def test_capabilities_are_those_of_model_and_dialect_less_what_is_lacking(self) -> None:
-        found = catalog(offerings=claude_at("second", unsupported={"tools"})).resolve("claude")
-        assert {(each.provider, each.dialect): set(each.capabilities) for each in found} == {
+        candidates = catalog(offerings=claude_at("second", unsupported={"tools"})).resolve("claude")
+        assert {(each.provider, each.dialect): set(each.capabilities) for each in candidates} == {
             ("first", "other-wire"): {"stream", "tools"},
             ("first", "chat-wire"): {"stream", "tools", "schema"},
             ("second", "chat-wire"): {"stream"},
         }
 
     def test_an_undeclared_model_is_taken_to_do_what_its_dialect_can(self) -> None:
-        [found] = catalog().resolve("second/new")
-        assert found.capabilities == {"stream", "tools", "images"}
+        [match] = catalog().resolve("second/new")
+        assert match.capabilities == {"stream", "tools", "images"}
 
     @pytest.mark.parametrize(
         ("offered", "role"), [({}, "serve"), ({"role": "offering"}, "offering")]
@@ -360,14 +360,14 @@ class TestJoin:
         model = Model("m", ["chat-wire"], variant=own)
         provider = served("p", serves={"chat-wire": DialectEndpoint(variant={"role": "serve"})})
         offering = Offering("m", "p", "id", variant=offered)
-        [found] = catalog(provider, models=(model,), offerings=(offering,)).resolve("m")
-        assert found.variant == {"max_tokens": "model", "role": role}
+        [match] = catalog(provider, models=(model,), offerings=(offering,)).resolve("m")
+        assert match.variant == {"max_tokens": "model", "role": role}
 
     def test_parameters_are_the_dialects_with_those_of_provider_and_model(self) -> None:
         model = Model("m", ["chat-wire"], parameters={"top_p": False}, at={"p": "id"})
         own = DialectEndpoint(parameters={"min_p": {"type": "number"}})
-        [found] = catalog(served("p", serves={"chat-wire": own}), models=(model,)).resolve("m")
-        assert set(found.parameters) == {"temperature", "min_p"}
+        [match] = catalog(served("p", serves={"chat-wire": own}), models=(model,)).resolve("m")
+        assert set(match.parameters) == {"temperature", "min_p"}
 
     def test_how_a_dialect_is_served_is_filled_up_with_the_dialects_own(self) -> None:
         [first] = catalog().resolve("claude@first+chat-wire")
@@ -382,8 +382,8 @@ class TestJoin:
     def test_the_window_is_the_smaller_one(self, offered: int | None, window: int) -> None:
         offerings = claude_at("second", window=offered)
         for provider, expected in ((SECOND, window), (evolve(SECOND, window=100), 100)):
-            [found] = catalog(provider, offerings=offerings).resolve("claude")
-            assert found.window == expected
+            [match] = catalog(provider, offerings=offerings).resolve("claude")
+            assert match.window == expected
 
     def test_nothing_is_changed_by_resolving(self) -> None:
         joined = catalog(offerings=(LLAMA_AT_SECOND,))
@@ -416,8 +416,8 @@ class TestReasons:
     def test_item_6_a_misspelt_provider_of_a_declaration_is_told(self) -> None:
         misspelt = Model("m", ["chat-wire"], at={"frist": "m"})
         joined = catalog(offerings=(Offering("llama", "secnd", "l:3"),), models=(LLAMA, misspelt))
-        for name, wrong, meant in (("llama", "secnd", "second"), ("m", "frist", "first")):
-            near = f"no installed plugin declares the provider '{wrong}'; did you mean {meant}?"
+        for name, wrong, suggested in (("llama", "secnd", "second"), ("m", "frist", "first")):
+            near = f"no installed plugin declares the provider '{wrong}'; did you mean {suggested}?"
             assert self.why(joined, name)[-1] == near
 
     def test_item_6_a_misspelt_dialect_is_told(self) -> None:
@@ -493,8 +493,8 @@ class TestDefaults:
     def test_without_a_name_the_first_that_may_be_chosen_and_runs(self) -> None:
         stand_in = served("a", default_models={"chat": "a/x"}, automatic=False)
         keyless = served("b", "first", default_models=CHAT_CLAUDE, unavailable_reason="no key")
-        found = catalog(stand_in, keyless, FIRST).resolve(None)
-        assert {candidate.provider for candidate in found} == {"first"}
+        candidates = catalog(stand_in, keyless, FIRST).resolve(None)
+        assert {candidate.provider for candidate in candidates} == {"first"}
         assert catalog(stand_in, FIRST).resolve(None, "a")[0].provider == "a"
 
     def test_the_preferred_provider_is_asked_first(self) -> None:
@@ -517,13 +517,13 @@ class TestDefaults:
         chosen = evolve(FIRST, takes_key=True, configured=True)
         free = evolve(FIRST, name="a", free=True)
         everything = catalog(evolve(FIRST, name="b"), free, chosen)
-        found = [each.provider for each in everything.resolve(None) if each.dialect == "chat-wire"]
-        assert {name: everything.defaults.why(name) for name in found} == {
+        names = [each.provider for each in everything.resolve(None) if each.dialect == "chat-wire"]
+        assert {name: everything.defaults.why(name) for name in names} == {
             "first": "provider first is configured",
             "a": "it is free",
             "b": "provider b needs no key",
         }
-        assert found == ["first", "a", "b"]
+        assert names == ["first", "a", "b"]
 
     def test_item_2_a_preferred_service_is_chosen(self) -> None:
         free = evolve(FIRST, name="a", free=True)
@@ -567,9 +567,9 @@ class TestAsked:
             def unavailable_models(self) -> dict[str, str]:
                 return {"claude-1": "no weights"}
 
-        known = ProviderInfo("p", "first", models={"own": "id"}, automatic=False)
-        assert known.asked(Sound()) == evolve(
-            known,
+        info = ProviderInfo("p", "first", models={"own": "id"}, automatic=False)
+        assert info.asked(Sound()) == evolve(
+            info,
             serves={"chat-wire": DialectEndpoint()},
             default_models=CHAT_CLAUDE,
             unavailable_reason="a key",
@@ -614,9 +614,9 @@ class TestAsked:
             def unavailable_reason(self) -> str | None:
                 raise Mute
 
-        asked = ProviderInfo("odd", "odd").asked(Odd())
+        info = ProviderInfo("odd", "odd").asked(Odd())
         assert (
-            asked.unavailable_reason
+            info.unavailable_reason
             == "its plugin failed: Mute: its message cannot be read (str() failed)"
         )
 
@@ -656,7 +656,7 @@ class TestAliases:
     }
 
     @pytest.mark.parametrize(
-        ("asked", "same"),
+        ("alias", "same"),
         [
             (["fast"], ["claude"]),
             (["fast", "second"], ["claude", "second"]),
@@ -670,9 +670,9 @@ class TestAliases:
             (["bare@first"], ["first/some-id"]),
         ],
     )
-    def test_alias_resolves_to_its_model(self, asked: Any, same: Any) -> None:
-        made = catalog(aliases=self.ALIASES)
-        assert made.explain(*asked) == made.explain(*same)
+    def test_alias_resolves_to_its_model(self, alias: Any, same: Any) -> None:
+        resolving = catalog(aliases=self.ALIASES)
+        assert resolving.explain(*alias) == resolving.explain(*same)
 
     @pytest.mark.parametrize(("name", "at"), [("there@first", None), ("there", "first")])
     def test_one_that_is_elsewhere_is_refused(self, name: str, at: str | None) -> None:
@@ -682,10 +682,10 @@ class TestAliases:
     def test_a_declared_name_is_redirected(self) -> None:
         """Not where a name says where it is to run, as that is what is recorded; nor where a
         provider has it as its default."""
-        made = catalog(aliases={"claude": "second/some-id"})
-        assert made.explain("claude") == made.explain("second/some-id")
-        assert {each.model.name for each in made.resolve("claude@first")} == {"claude"}
-        assert made.resolve(None, "first")[0].model.name == "claude"
+        resolving = catalog(aliases={"claude": "second/some-id"})
+        assert resolving.explain("claude") == resolving.explain("second/some-id")
+        assert {each.model.name for each in resolving.resolve("claude@first")} == {"claude"}
+        assert resolving.resolve(None, "first")[0].model.name == "claude"
 
 
 class TestModelConfigurations:
@@ -726,15 +726,15 @@ class TestModelConfigurations:
         configs = self.CONFIGS
         if name not in ("claude", "sonnet", "claude@first"):
             configs = {key: configs[key] for key in ("precise", "short", "there", "one")}
-        found = catalog(configs=configs).choice(name)
-        assert found == choice
-        assert found.parameters == parameters
+        chosen = catalog(configs=configs).choice(name)
+        assert chosen == choice
+        assert chosen.parameters == parameters
 
     def test_the_providers_that_it_prefers_come_first_and_others_after_them(self) -> None:
-        made = catalog(prefer=("first",), configs=self.CONFIGS)
-        both = [each.provider for each in made.explain("precise")]
+        resolving = catalog(prefer=("first",), configs=self.CONFIGS)
+        both = [each.provider for each in resolving.explain("precise")]
         assert both.index("second") < both.index("first")
-        assert {each.provider for each in made.explain("precise", "first")} == {"first"}
+        assert {each.provider for each in resolving.explain("precise", "first")} == {"first"}
 
     def test_one_that_is_elsewhere_is_refused(self) -> None:
         with pytest.raises(NoRoute, match="is at first, not at second"):
@@ -753,13 +753,13 @@ class TestCounting:
 
     def test_tokens_are_counted_where_a_dialect_counts_those_of_chat(self) -> None:
         joined = catalog(FIRST, self.COUNTING, offerings=(LLAMA_AT_SECOND,))
-        (found,) = joined.resolve("llama", operation="count")
+        (match,) = joined.resolve("llama", operation="count")
         (chat,) = joined.resolve("llama")
-        assert (found.provider, found.dialect, found.operation) == ("second", "chat-count", "count")
-        assert (found.id, found.window, found.model) == (chat.id, chat.window, chat.model)
-        assert (found.serve.path, found.serve.query) == ("/count", {"v": "2"})
-        assert found.variant == chat.variant
-        assert found.parameters == {"top_p": STANDARD["top_p"]}
+        assert (match.provider, match.dialect, match.operation) == ("second", "chat-count", "count")
+        assert (match.id, match.window, match.model) == (chat.id, chat.window, chat.model)
+        assert (match.serve.path, match.serve.query) == ("/count", {"v": "2"})
+        assert match.variant == chat.variant
+        assert match.parameters == {"top_p": STANDARD["top_p"]}
 
     def test_texts_are_completed_with_the_parameters_of_their_dialect(self) -> None:
         """A parameter of chat can have another meaning; the model may refuse those of both."""
@@ -767,10 +767,10 @@ class TestCounting:
         provider = evolve(SECOND, serves=serves, extra_body={})
         model = evolve(LLAMA, parameters={"temperature": False, "top_p": {"maximum": 1}, "n": {}})
         joined = catalog(provider, models=(model,), offerings=(LLAMA_AT_SECOND,))
-        (found,) = joined.resolve("llama", operation="complete")
-        assert (found.dialect, found.operation) == ("complete-wire", "complete")
-        assert "stream" not in found.capabilities
-        assert found.parameters == {
+        (match,) = joined.resolve("llama", operation="complete")
+        assert (match.dialect, match.operation) == ("complete-wire", "complete")
+        assert "stream" not in match.capabilities
+        assert match.parameters == {
             "top_p": {"maximum": 1},
             "echo": {"type": "boolean"},
             "extra_body": EXTRA_BODY_SCHEMA,
@@ -812,5 +812,5 @@ def test_item_2_a_name_that_is_an_id_as_well_is_that_model(order: tuple[str, str
         ("gpt-4o@up", "gpt-4o"),
         ("up/gpt-5.4", "gpt-5.4"),
     ):
-        [found] = joined.resolve(name)
-        assert (found.model.name, found.id) == (model, "gpt-4o")
+        [match] = joined.resolve(name)
+        assert (match.model.name, match.id) == (model, "gpt-4o")

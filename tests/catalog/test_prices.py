@@ -63,7 +63,7 @@ class Table:
         return None if each is None else each * usage.total / 1000
 
 
-def said(text: str = "a", **usage: int) -> dict[str, Any]:
+def reply(text: str = "a", **usage: int) -> dict[str, Any]:
     return {"text": text, "usage": {**USED, **usage}}
 
 
@@ -78,10 +78,10 @@ def twice(turn: Turn[NoSettings]) -> FeatureSteps:
 TWICE = InlinePlugin(features=[Feature("twice", NoSettings, twice)])
 
 
-def scripted(make_host: MakeHost, *replies: Any, seller: str = "acme", **given: Any) -> Host:
+def scripted(make_host: MakeHost, *replies: Any, seller: str = "acme", **options: Any) -> Host:
     """A host with the mock as `script`, which is sold by acme."""
-    given = {"prices": Table({("acme", "m"): 2.0}), "twice": TWICE, **given}
-    host = make_host(**given)
+    options = {"prices": Table({("acme", "m"): 2.0}), "twice": TWICE, **options}
+    host = make_host(**options)
     host.instances.add("script", "mock", {"replies": replies, "priced_as": seller})
     return host
 
@@ -181,13 +181,13 @@ class TestInstalled:
     ) -> None:
         monkeypatch.setitem(sys.modules, "genai_prices", None)
         assert installed_prices() is None
-        host = scripted(make_host, said(), said(), prices=None, seller=FREE)
+        host = scripted(make_host, reply(), reply(), prices=None, seller=FREE)
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(unknown=2)
         assert "cost" not in answer.details[0].data
 
     def test_it_is_what_calls_cost_by(self, make_host: MakeHost) -> None:
-        host = scripted(make_host, said(), prices=None, seller="openai")
+        host = scripted(make_host, reply(), prices=None, seller="openai")
         cost = host.open("chat", "script/gpt-4o").say("hi").cost
         assert cost == Cost(0.0035, known=1)
 
@@ -207,43 +207,43 @@ class TestCaps:
     @pytest.mark.parametrize("most", [2.2, 0.01])
     def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
         with pytest.raises(LimitExceeded, match=r"cost 2\.2 of") as caught:
-            self.cost(scripted(make_host, said(), said()), most)
+            self.cost(scripted(make_host, reply(), reply()), most)
         assert caught.value.limit == "cost"
 
     @pytest.mark.parametrize("most", [2.3, None])
     def test_the_last_one_may_go_beyond(self, make_host: MakeHost, most: float | None) -> None:
-        assert self.cost(scripted(make_host, said(), said()), most) == Cost(4.4, known=2)
+        assert self.cost(scripted(make_host, reply(), reply()), most) == Cost(4.4, known=2)
 
     def test_what_is_not_known_is_not_free(self, make_host: MakeHost) -> None:
         with pytest.raises(LimitExceeded, match="the cost of a call is unknown") as caught:
-            self.cost(scripted(make_host, said(), said(), prices=Table({})), 100)
+            self.cost(scripted(make_host, reply(), reply(), prices=Table({})), 100)
         assert caught.value.limit == "cost"
         assert "TurnLimits.max_model_calls" in caught.value.hint
 
     def test_what_is_free_is_free(self, make_host: MakeHost) -> None:
-        assert self.cost(scripted(make_host, said(), said(), seller=FREE), 0.01).known == 2
+        assert self.cost(scripted(make_host, reply(), reply(), seller=FREE), 0.01).known == 2
 
     def test_a_try_that_failed_on_the_way_does_not_end_it(self, make_host: MakeHost) -> None:
-        replies = [{"status": 503}, said(), said()]
+        replies = [{"status": 503}, reply(), reply()]
         host = scripted(make_host, *replies, patience=RetryPolicy(max_attempts=2))
         assert self.cost(host, 2.3).known == 2
 
     def test_a_feature_may_conclude_when_it_has_no_more_dollars(self, make_host: MakeHost) -> None:
-        host = scripted(make_host, said(), said())
+        host = scripted(make_host, reply(), reply())
         answer = host.open("twice", "script/m", turn_limits=TurnLimits(cost=1)).say("hi")
         assert (answer.text, answer.cost.known) == ("done", 1)
 
 
 class TestCalls:
     def test_the_calls_of_a_turn_are_added(self, make_host: MakeHost) -> None:
-        answer = scripted(make_host, said(), said(output=0)).open("twice", "script/m").say("hi")
+        answer = scripted(make_host, reply(), reply(output=0)).open("twice", "script/m").say("hi")
         assert answer.cost == Cost(4.2, known=2)
         assert [detail.data["cost"] for detail in answer.details] == pytest.approx([2.2, 2.0])
 
     def test_the_table_is_asked_for_the_moment_of_the_call(self, make_host: MakeHost) -> None:
         clock, table = ManualClock(), Table({})
         clock.advance(3600)
-        host = scripted(make_host, said(), prices=table, clock=clock)
+        host = scripted(make_host, reply(), prices=table, clock=clock)
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
         at = datetime(2026, 1, 1, 1, tzinfo=UTC)
         assert table.asked[0] == ("acme", "m", Usage(1000, 100), at)
@@ -251,32 +251,32 @@ class TestCalls:
     def test_a_deployment_has_the_price_of_its_model(self, make_host: MakeHost) -> None:
         table = Table({("acme", "mock"): 1.0})
         host = make_host(prices=table)
-        settings = {"replies": [said()], "priced_as": "acme"}
+        settings = {"replies": [reply()], "priced_as": "acme"}
         host.instances.add("mine", "mock", settings, models={"mock": "my-deployment"})
         assert host.open("chat", "mock@mine").say("hi").cost.dollars == pytest.approx(1.1)
         assert [model for _, model, _, _ in table.asked] == ["my-deployment", "mock"]
 
     @pytest.mark.parametrize(
-        ("reply", "given"),
+        ("reply", "options"),
         [
-            pytest.param(said(), {"seller": ""}, id="nobody says"),
-            pytest.param(said(), {"seller": "another"}, id="another sells it"),
-            pytest.param(said(input=0, output=0), {}, id="no usage"),
+            pytest.param(reply(), {"seller": ""}, id="nobody says"),
+            pytest.param(reply(), {"seller": "another"}, id="another sells it"),
+            pytest.param(reply(input=0, output=0), {}, id="no usage"),
             *(
                 pytest.param(
-                    said(), {"prices": Table({("acme", "m"): each})}, id=f"no amount: {each}"
+                    reply(), {"prices": Table({("acme", "m"): each})}, id=f"no amount: {each}"
                 )
                 for each in (float("nan"), float("inf"), -1.0)
             ),
         ],
     )
-    def test_it_may_be_unknown(self, make_host: MakeHost, reply: Any, given: Any) -> None:
-        host = scripted(make_host, reply, **given)
+    def test_it_may_be_unknown(self, make_host: MakeHost, reply: Any, options: Any) -> None:
+        host = scripted(make_host, reply, **options)
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
 
     def test_what_is_free_costs_nothing(self, make_host: MakeHost) -> None:
         table = Table({})
-        host = scripted(make_host, said(input=0, output=0), seller=FREE, prices=table)
+        host = scripted(make_host, reply(input=0, output=0), seller=FREE, prices=table)
         assert host.open("chat", "script/m").say("hi").cost == Cost(0.0, known=1)
         assert table.asked == []
 
@@ -285,7 +285,7 @@ class TestCalls:
             def price(self, *_: object) -> float | None:
                 raise RuntimeError("no such shelf")
 
-        answer = scripted(make_host, said(), prices=Broken()).open("chat", "script/m").say("hi")
+        answer = scripted(make_host, reply(), prices=Broken()).open("chat", "script/m").say("hi")
         assert (answer.text, answer.cost) == ("a", Cost(unknown=1))
         assert "no such shelf" in caplog.text
 
@@ -308,13 +308,13 @@ class TestCalls:
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Plain, "price_parameters", frozenset({"seed"}))
-        host = scripted(make_host, said(), said())
+        host = scripted(make_host, reply(), reply())
         assert host.open("chat", "script/m").say("hi").cost.known == 1
         hurried = host.open("chat", "script/m", parameters={"seed": 1})
         assert hurried.say("hi").cost == Cost(unknown=1)
 
     def test_one_whose_reply_is_kept_has_it(self, make_host: MakeHost, tmp_path: Path) -> None:
-        host = scripted(make_host, said())
+        host = scripted(make_host, reply())
         settings = {"keep_raw_engine_responses": True, "raw_engine_responses": str(tmp_path)}
         answer = host.open("chat-model", "script/m", settings=settings).say("hi")
         assert answer.cost == Cost(2.2, known=1)
@@ -333,12 +333,12 @@ class TestCalls:
 class TestFailures:
     def test_a_call_that_was_refused_costs_nothing(self, make_host: MakeHost) -> None:
         patience = RetryPolicy(max_attempts=2, min_backoff=0)
-        host = scripted(make_host, {"status": 503}, said(), said(), patience=patience)
+        host = scripted(make_host, {"status": 503}, reply(), reply(), patience=patience)
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(4.4, known=2)
 
     def test_of_a_call_that_broke_off_it_is_unknown(self, make_host: MakeHost) -> None:
-        host = scripted(make_host, {"text": "a b", "fault": "cut", "pieces": 1}, said())
+        host = scripted(make_host, {"text": "a b", "fault": "cut", "pieces": 1}, reply())
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1, unknown=1)
 
@@ -363,7 +363,7 @@ class TestFailures:
             return Answer("done")
 
         feature = InlinePlugin(features=[Feature("ask", NoSettings, ask)])
-        conversation = scripted(make_host, said(), ask=feature).open("ask", "script/m")
+        conversation = scripted(make_host, reply(), ask=feature).open("ask", "script/m")
         assert conversation.say("hi").cost == Cost()
         assert isinstance(conversation.record, InMemoryRecord)
         [ended] = [each for each in conversation.record.entries if isinstance(each, StepEnded)]
@@ -376,7 +376,7 @@ class TestFailures:
             return Answer("done")
 
         feature = InlinePlugin(features=[Feature("ask", NoSettings, ask)])
-        host = scripted(make_host, said("no JSON"), ask=feature)
+        host = scripted(make_host, reply("no JSON"), ask=feature)
         answer = host.open("ask", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1)
         assert answer.usage.total == 1100
@@ -384,7 +384,7 @@ class TestFailures:
 
 def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None:
     table = Table({("acme", "m"): 2.0})
-    replies = [{"text": "a b", "fault": "cut", "pieces": 1}, said()]
+    replies = [{"text": "a b", "fault": "cut", "pieces": 1}, reply()]
     host = scripted(make_host, *replies, prices=table)
     conversation = host.open("twice", "script/m")
     first = conversation.say("hi")
@@ -399,7 +399,7 @@ def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None
 class TestStore:
     def test_a_conversations_cost_stays(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
-        replies = [said(), {"status": 400}, {"text": "a b", "fault": "cut", "pieces": 1}, said()]
+        replies = [reply(), {"status": 400}, {"text": "a b", "fault": "cut", "pieces": 1}, reply()]
         host = scripted(make_host, *replies, store=store)
         conversation = host.open("twice", "script/m")
         conversation.say("hi")
@@ -417,7 +417,7 @@ class TestStore:
 
     @pytest.mark.parametrize("cost", [-1, 10**400, True, "1"])
     def test_imported_costs_are_checked(self, make_host: MakeHost, store: Store, cost: Any) -> None:
-        host = scripted(make_host, said(), store=store)
+        host = scripted(make_host, reply(), store=store)
         conversation = host.open("chat", "script/m")
         conversation.say("hi")
         exported = store.export(conversation.id)
@@ -436,7 +436,7 @@ class TestCommandLine:
         return configure
 
     def test_details_and_json_have_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
-        sold(said())
+        sold(reply())
         code, _, err = terminal("ask", "-m", "script/gpt-4o", "hi", "--details")
         assert code == 0
         assert err.endswith("tokens: 1000 in, 100 out\ncost: $0.0035\n")
@@ -445,7 +445,7 @@ class TestCommandLine:
 
     def test_conversations_have_a_sum(self, terminal: Terminal, sold: Callable[..., None]) -> None:
         broken = {"text": "a b", "fault": "cut", "pieces": 1}
-        sold(said(), broken)
+        sold(reply(), broken)
         terminal("ask", "-m", "script/gpt-4o", "hi")
         sold(broken)
         assert terminal("ask", "-c", "hi")[0] == 1

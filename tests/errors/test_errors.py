@@ -88,8 +88,8 @@ def test_the_tree_that_the_docstring_draws_is_the_tree_of_classes() -> None:
         del above[depth:]
         drawn.append((above[-1], name))
         above.append(name)
-    made = [(kind.__bases__[0].__name__, kind.__name__) for kind in CLASSES[1:]]
-    assert sorted(drawn) == sorted(made)
+    lines = [(kind.__bases__[0].__name__, kind.__name__) for kind in CLASSES[1:]]
+    assert sorted(drawn) == sorted(lines)
 
 
 def test_the_codes_are_those_that_are_on_record() -> None:
@@ -295,6 +295,6 @@ def test_a_copy_has_its_own_fields(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _with_fields(kind: type[BaseException], args: Any, fields: dict[str, Any]) -> BaseException:
-    made = kind.__new__(kind, *args)
-    made.__dict__ = fields
-    return made
+    error = kind.__new__(kind, *args)
+    error.__dict__ = fields
+    return error
