@@ -28,7 +28,7 @@ HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
 def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
     """Installed plugins bring the agent, two tools that ask, one that does not, and a model
     that asks for all three, then says what they gave; to `more` it asks for one more."""
-    made = {
+    by_name = {
         "wipe": Counting("wipe", "wiped", approval="ask"),
         "drop": Counting("drop", "dropped", approval="ask"),
         "look": Counting("look", "found"),
@@ -36,16 +36,16 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
     plugins = {
         "dialects": genai_host.dialects,
         "agent": genai_feature_agent,
-        "tools": InlinePlugin(tools=[each.tool for each in made.values()]),
+        "tools": InlinePlugin(tools=[each.tool for each in by_name.values()]),
         "fake": FakeModel(_says),
     }
     monkeypatch.setattr("genai_host.host.parts.InstalledPlugins", lambda: StaticPlugins(plugins))
-    return made
+    return by_name
 
 
-def _says(heard: RecordedPrompt) -> FakeAnswer:
-    results = [message for message in heard.messages if message.role == "tool"]
-    users = [message.text for message in heard.messages if message.role == "user"]
+def _says(prompt: RecordedPrompt) -> FakeAnswer:
+    results = [message for message in prompt.messages if message.role == "tool"]
+    users = [message.text for message in prompt.messages if message.role == "user"]
     if users[-1] == "hostile":
         call = ToolCall(f"w\x1b-{len(results)}", "wipe", {"what": HOSTILE, HOSTILE: "x" * 5000})
         return "so be it" if results else Completion(Message("assistant", call), "tool_calls")
@@ -83,16 +83,16 @@ class TestWaiting:
 
     def test_json_has_what_it_waits_for(self, terminal: Terminal, tools: Tools) -> None:
         code, out, _ = ask(terminal, "go", "--json")
-        told = json.loads(out)
-        assert (code, told["pause"]["kind"]) == (3, "approval")
-        [call, _] = told["pause"]["payload"]["calls"]
+        result = json.loads(out)
+        assert (code, result["pause"]["kind"]) == (3, "approval")
+        [call, _] = result["pause"]["payload"]["calls"]
         assert call == {"id": "wipe-0", "tool": "wipe", "arguments": {"what": "all"}}
         [waits] = terminal.json("conversations paused")
         assert waits == {
-            "conversation": told["conversation"],
+            "conversation": result["conversation"],
             "title": "go",
             "feature": "agent",
-            **told["pause"],
+            **result["pause"],
         }
         code, _, err = ask(terminal, "go", "--no-record")
         assert (code, "the conversation is not saved" in err, "resume" in err) == (3, True, False)
@@ -165,7 +165,7 @@ class TestResume:
         assert ran(tools) == []
 
     @pytest.mark.parametrize(
-        ("options", "told"),
+        ("options", "message"),
         [
             (["--yes", "--deny-all"], "use only one of"),
             (["--yes", "--approve", "wipe-0"], "use only one of"),
@@ -175,10 +175,10 @@ class TestResume:
         ],
     )
     def test_wrong_use(
-        self, terminal: Terminal, tools: Tools, options: list[str], told: str
+        self, terminal: Terminal, tools: Tools, options: list[str], message: str
     ) -> None:
         ask(terminal)
-        assert told in terminal.error("conversations resume last", *options, code=2)
+        assert message in terminal.error("conversations resume last", *options, code=2)
         assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
 
@@ -198,18 +198,18 @@ def test_in_a_piped_chat_a_value_decides(terminal: Terminal, tools: Tools) -> No
     code, out, err = terminal("chat -f agent -m fake", stdin="go\n/resume\nhi\n/resume true\n")
     assert (code, ran(tools)) == (0, ["wipe", "drop", "look"])
     assert "wiped dropped found" in out
-    for told in (
+    for message in (
         *("wipe (wipe-0)", "the conversation waits for approval of 2 calls"),
         "decide: /resume; or for all calls: /resume true, /resume false",
     ):
-        assert told in err
+        assert message in err
 
 
 class TestAsking:
     """At a simulated terminal."""
 
     @pytest.fixture
-    def said(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    def answers(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         """Answers of the user, in order; then the end of input."""
         answers: list[bool] = []
 
@@ -222,8 +222,10 @@ class TestAsking:
         monkeypatch.setattr("click.confirm", confirm)
         return answers
 
-    def test_it_goes_on_at_once(self, terminal: Terminal, tools: Tools, said: list[bool]) -> None:
-        said += [True, False]
+    def test_it_goes_on_at_once(
+        self, terminal: Terminal, tools: Tools, answers: list[bool]
+    ) -> None:
+        answers += [True, False]
         code, out, err = ask(terminal)
         assert code == 0
         assert out == "I will.\nwiped the use found\n"
@@ -231,17 +233,19 @@ class TestAsking:
         assert err.count("asks for wipe, drop, look") == 1
 
     def test_no_answer_lets_it_wait(
-        self, terminal: Terminal, tools: Tools, said: list[bool]
+        self, terminal: Terminal, tools: Tools, answers: list[bool]
     ) -> None:
-        said += [True]
+        answers += [True]
         assert ask(terminal)[0] == 3
         assert ran(tools) == []
-        said += [False, True]
+        answers += [False, True]
         assert terminal("conversations resume last")[0] == 0
         assert ran(tools) == ["drop", "look"]
 
-    def test_each_wait_is_asked(self, terminal: Terminal, tools: Tools, said: list[bool]) -> None:
-        said += [True, True, True]
+    def test_each_wait_is_asked(
+        self, terminal: Terminal, tools: Tools, answers: list[bool]
+    ) -> None:
+        answers += [True, True, True]
         assert ask(terminal, "more")[0] == 0
         assert ran(tools) == ["wipe", "wipe", "drop", "look"]
 

@@ -137,8 +137,8 @@ class TestSchema:
         script(['{"n": [1, "é"]}'])
         file = tmp_path / "schema.json"
         file.write_text(json.dumps(self.SCHEMA))
-        given = str(file) if as_file else json.dumps(self.SCHEMA)
-        out = terminal.out("ask -p script x --schema", given)
+        schema = str(file) if as_file else json.dumps(self.SCHEMA)
+        out = terminal.out("ask -p script x --schema", schema)
         assert json.loads(out) == {"n": [1, "é"]}
 
     def test_an_answer_that_does_not_fit_is_an_error(self, terminal: Terminal, script: Any) -> None:
@@ -174,8 +174,8 @@ class TestOptions:
         self, terminal: Terminal, arguments: list[str], code: int, says: str
     ) -> None:
         provider = [] if "--model" in arguments else ["-p", "mock"]
-        found, out, err = terminal("ask x", *provider, *arguments)
-        assert (found, out) == (code, "")
+        status, out, err = terminal("ask x", *provider, *arguments)
+        assert (status, out) == (code, "")
         assert says in err
         assert "Traceback" not in err
 

@@ -48,8 +48,8 @@ def test_it_writes_answers_in_order_and_says_where(terminal: Terminal, source: P
 
 def test_json_says_how_it_ended(terminal: Terminal, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "o"
-    told = terminal.json("batch run --concurrency 1 -p mock", str(source), "-o", str(output))
-    assert (told["rows"], told["failed"], told["output"]) == (2, 0, str(output))
+    summary = terminal.json("batch run --concurrency 1 -p mock", str(source), "-o", str(output))
+    assert (summary["rows"], summary["failed"], summary["output"]) == (2, 0, str(output))
     assert output.exists()
 
 
@@ -65,8 +65,8 @@ def test_what_was_interrupted_is_continued(terminal: Terminal, source: Path) -> 
     assert (code, out) == (130, "")
     assert err == "finished rows are saved; continue with the same command\n\ninterrupted\n"
     code, out, _ = terminal(*command, "--json")
-    told = json.loads(out)
-    assert (code, told["done"], told["before"]) == (0, 2, 1)
+    summary = json.loads(out)
+    assert (code, summary["done"], summary["before"]) == (0, 2, 1)
 
 
 def test_the_last_used_model_is_asked(terminal: Terminal, source: Path) -> None:
@@ -176,8 +176,8 @@ class Counting:
             if number >= KILLED_AT + AT_ONCE and not self.goes_on:
                 self.is_full.set()
             hangs = number > KILLED_AT and not self.goes_on
-        whole = chat(f"<{prompt}>", streamed=body.get("stream", False))
-        return Reply([HANG]) if hangs else whole
+        reply = chat(f"<{prompt}>", streamed=body.get("stream", False))
+        return Reply([HANG]) if hangs else reply
 
 
 @pytest.fixture

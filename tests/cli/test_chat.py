@@ -28,7 +28,7 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("replies", "lines", "out", "told"),
+    ("replies", "lines", "out", "notes"),
     [
         (["one", "two"], ["a", "", "b"], "one\ntwo\n", []),
         (["one", REFUSED, "three"], ["a", "b", "c"], "one\nthree\n", ["status 400"]),
@@ -65,13 +65,18 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
     ],
 )
 def test_each_line_has_its_answer_or_its_note(
-    terminal: Terminal, script: Any, replies: list[Any], lines: list[str], out: str, told: list[str]
+    terminal: Terminal,
+    script: Any,
+    replies: list[Any],
+    lines: list[str],
+    out: str,
+    notes: list[str],
 ) -> None:
     script(replies)
-    found, err = chat(terminal, *lines)
-    assert (found, "Traceback" in err) == (out, False)
-    for each in told:
-        assert err.count(each) == told.count(each)
+    output, err = chat(terminal, *lines)
+    assert (output, "Traceback" in err) == (out, False)
+    for each in notes:
+        assert err.count(each) == notes.count(each)
 
 
 def test_an_unrecorded_answer_can_be_retried(terminal: Terminal, script: Any) -> None:
@@ -271,11 +276,11 @@ def test_failed_message_keeps_attachments(terminal: Terminal, script: Any, tmp_p
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(terminal: Terminal, script: Any) -> None:
-    asked = []
+    prompts = []
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
-        asked.append(1)
-        if len(asked) == 1:
+        prompts.append(1)
+        if len(prompts) == 1:
             raise KeyboardInterrupt
         return answered(*arguments, **named)
 

@@ -31,11 +31,11 @@ from genai_host_testing.internal.stores import CODEC
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 
 
-def made(*entries: Entry, name: str = "", at: float | None = None, **opened: Any) -> str:
+def create(*entries: Entry, name: str = "", at: float | None = None, **opened: Any) -> str:
     """Return the id of a conversation whose process has ended."""
     with Store() if at is None else Store(now=lambda: at) as store:
-        given = {"feature": "chat", "version": "1", "models": {"main": "mock@mock"}, **opened}
-        record = store.create(Opened(**given), CODEC)
+        opening = {"feature": "chat", "version": "1", "models": {"main": "mock@mock"}, **opened}
+        record = store.create(Opened(**opening), CODEC)
         for entry in entries:
             record.append(entry)
         if name:
@@ -44,13 +44,13 @@ def made(*entries: Entry, name: str = "", at: float | None = None, **opened: Any
 
 
 def turn(number: int, says: str = "q", answer: str = "a", *, again: bool = False) -> list[Entry]:
-    said = Message("user", says)
-    return [TurnStarted(number, said, "1", 0, again=again), TurnEnded(number, Answer(answer))]
+    message = Message("user", says)
+    return [TurnStarted(number, message, "1", 0, again=again), TurnEnded(number, Answer(answer))]
 
 
 class TestList:
     def test_json_is_an_object_for_each(self, terminal: Terminal) -> None:
-        id = made(*turn(0, "What is this?"), at=1_700_000_000.25)
+        id = create(*turn(0, "What is this?"), at=1_700_000_000.25)
         when = "2023-11-14T22:13:20.250+00:00"
         [row] = terminal.json("conversations list")
         assert row == {
@@ -67,17 +67,17 @@ class TestList:
         }
 
     def test_piped_it_is_a_line_with_tabs_for_each(self, terminal: Terminal) -> None:
-        id = made(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
+        id = create(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
         out = terminal.out("conversations list")
         [line] = out.splitlines()
-        found, when, title, *rest = line.split("\t")
-        assert found == id
+        listed, when, title, *rest = line.split("\t")
+        assert listed == id
         assert datetime.strptime(when, "%Y-%m-%d %H:%M").year > 2000  # noqa: DTZ007 - a local one
         assert title == "red \x1b[31m\x1b]52;c;eA==\x07 \u202e tab line"
         assert rest == ["chat", "m, judge: j", "1", "idle"]
 
     def test_the_last_ones_are_listed_unless_all_are_wanted(self, terminal: Terminal) -> None:
-        ids = [made(*turn(0, str(number)), at=1000.0 + number) for number in range(25)][::-1]
+        ids = [create(*turn(0, str(number)), at=1000.0 + number) for number in range(25)][::-1]
         for options, count in (("", 20), ("-n 3", 3), ("--all", 25)):
             rows = terminal.json(f"conversations list {options}")
             assert [row["id"] for row in rows] == ids[:count]
@@ -90,7 +90,7 @@ class TestList:
             raise AssertionError("a plugin was loaded")
 
         monkeypatch.setattr("genai_host.plugins.discovery.Plugins.__init__", broken)
-        made(*turn(0))
+        create(*turn(0))
         assert len(terminal.json("conversations list")) == 1
         assert terminal("conversations rename last x")[0] == 0
         assert terminal("conversations delete last --yes")[0] == 0
@@ -120,7 +120,7 @@ class TestShow:
         ]
 
     def test_every_turn_is_there_with_what_became_of_it(self, terminal: Terminal) -> None:
-        id = made(*self.entries(), history=(Message("user", "before"),), at=1_700_000_000.25)
+        id = create(*self.entries(), history=(Message("user", "before"),), at=1_700_000_000.25)
         shown = terminal.json("conversations show", id[:15])
         assert {each["at"] for each in shown["turns"]} == {"2023-11-14T22:13:20.250+00:00"}
         assert shown["id"] == id
@@ -147,7 +147,7 @@ class TestShow:
         assert "turn 0: mock@script, " in out
 
     def test_it_can_be_read(self, terminal: Terminal) -> None:
-        made(*self.entries(), history=(Message("user", "before"),), name="my title", at=1000.0)
+        create(*self.entries(), history=(Message("user", "before"),), name="my title", at=1000.0)
         when = local(1000.0)
         code, out, err = terminal("conversations show last")
         assert (code, err) == (0, "")
@@ -164,23 +164,23 @@ class TestShow:
         out = terminal("conversations show last --details")[1]
         assert "prompt: prompt of main to mock@mock\n" in out
         assert "tokens: " in out
-        [told] = terminal.json("conversations show", "last")["turns"]
-        assert told["answer"]["details"][0]["kind"] == "prompt"
+        [shown] = terminal.json("conversations show", "last")["turns"]
+        assert shown["answer"]["details"][0]["kind"] == "prompt"
 
     def test_an_answer_that_added_nothing_is_shown(self, terminal: Terminal) -> None:
-        made(
+        create(
             TurnStarted(0, Message("user", "q"), "1", 0), TurnEnded(0, Answer("a", new_messages=()))
         )
         assert "## assistant\n\na\n" in terminal("conversations show last")[1]
 
     def test_paused_turn_has_status_paused(self, terminal: Terminal) -> None:
-        made(*waiting(0))
+        create(*waiting(0))
         shown = terminal.json("conversations show last")
         assert (shown["status"], shown["turns"][0]["outcome"]) == ("paused", "paused")
 
     @pytest.mark.parametrize("id", ["zzzz", "nothing", "%", "\x1b[2J", ""])
     def test_what_is_not_there_is_an_error(self, terminal: Terminal, id: str) -> None:
-        made()
+        create()
         for name in ("show", "export", "resume"):
             err = terminal.error("conversations", name, id)
             assert "unknown conversation" in err
@@ -189,13 +189,13 @@ class TestShow:
 
 class TestSearch:
     def test_messages_with_all_the_words_are_found(self, terminal: Terminal) -> None:
-        first = made(*turn(0, "The quick brown fox", "jumps over"), name="a name")
-        second = made(*turn(0, "lazy", "A " + "dog " * 50 + "Fox in\tFOX socks" + " x" * 99))
-        found = terminal.json("conversations search", "fox")
-        assert [(each["conversation"], each["role"]) for each in found] == [
+        first = create(*turn(0, "The quick brown fox", "jumps over"), name="a name")
+        second = create(*turn(0, "lazy", "A " + "dog " * 50 + "Fox in\tFOX socks" + " x" * 99))
+        hits = terminal.json("conversations search", "fox")
+        assert [(each["conversation"], each["role"]) for each in hits] == [
             (second, "assistant"), (first, "user"),
         ]  # fmt: skip
-        assert found[1] == {
+        assert hits[1] == {
             "conversation": first,
             "title": "a name",
             "turn": 0,
@@ -213,12 +213,12 @@ class TestSearch:
 
     @pytest.mark.parametrize("words", ["'", '"', "-x", "a OR", "NEAR(", "*", "\x1b[2J", "\ud800"])
     def test_no_word_is_more_than_one(self, terminal: Terminal, words: str) -> None:
-        made(*turn(0))
+        create(*turn(0))
         assert terminal("conversations search --", words) == (0, "", "")
 
 
 def test_another_title_can_be_given_and_taken_away(terminal: Terminal) -> None:
-    id = made(*turn(0, "q"))
+    id = create(*turn(0, "q"))
     assert terminal("conversations rename", id[:14], "my\ntitle") == (0, "", f"{id}: my title\n")
     assert terminal.json("conversations list")[0]["title"] == "my\ntitle"
     terminal("conversations rename last", "")
@@ -227,14 +227,14 @@ def test_another_title_can_be_given_and_taken_away(terminal: Terminal) -> None:
 
 class TestDelete:
     def test_those_that_are_named(self, terminal: Terminal) -> None:
-        ids = [made(*turn(0)) for _ in range(3)]
+        ids = [create(*turn(0)) for _ in range(3)]
         deleted = terminal("conversations delete -y", ids[0], ids[1], ids[0])
         assert deleted == (0, "", "deleted: 2\n")
         assert [row["id"] for row in terminal.json("conversations list")] == [ids[2]]
 
     @pytest.mark.parametrize("number", [1, 25])
     def test_a_terminal_asks_first(self, terminal: Terminal, number: int) -> None:
-        ids = [made(*turn(0, f"question {n}")) for n in range(number)]
+        ids = [create(*turn(0, f"question {n}")) for n in range(number)]
         code, out, err = terminal.interactive("conversations delete", *ids, typed="n\n")
         assert (code, out.strip(), len(terminal.json("conversations list", "--all"))) == (
             130,
@@ -252,7 +252,7 @@ class TestDelete:
     def test_delete_before_and_older_than(self, terminal: Terminal) -> None:
         now = datetime.now().astimezone()
         old = [now - timedelta(days=days) for days in (40, 20, 3)]
-        ids = [made(*turn(0), at=each.timestamp()) for each in old]
+        ids = [create(*turn(0), at=each.timestamp()) for each in old]
         date = (now - timedelta(days=30)).strftime("%Y-%m-%d")
         for option, left in (
             (f"--before {date}", 2),
@@ -297,8 +297,8 @@ def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     from genai_host_testing import InlinePlugin
 
     def respond(turn: Turn[Any]) -> FeatureSteps:
-        given = yield from Pause("approval", {"do": turn.message.text})
-        return Answer(f"{turn.message.text}: {given}")
+        value = yield from Pause("approval", {"do": turn.message.text})
+        return Answer(f"{turn.message.text}: {value}")
 
     plugin = InlinePlugin(features=[Feature("careful", NoSettings, respond, roles={})])
     monkeypatch.setattr(
@@ -308,7 +308,7 @@ def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestExport:
     def test_json_has_all_that_is_on_record(self, terminal: Terminal) -> None:
-        id = made(*turn(0, "é", HOSTILE))
+        id = create(*turn(0, "é", HOSTILE))
         code, out, _ = terminal("conversations export last")
         data = json.loads(out)
         assert (code, data["form"], data["id"]) == (0, 1, id)
@@ -318,7 +318,7 @@ class TestExport:
 
     def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
         turns = (*turn(0, "one", "first"), *turn(1, "two", "second"))
-        made(*turns, Rewound(2, 1), history=(Message("user", "before"),), at=1000.0)
+        create(*turns, Rewound(2, 1), history=(Message("user", "before"),), at=1000.0)
         out = terminal("conversations export last --format markdown")[1]
         assert out == ("# one\n\n## user\n\nbefore\n\n## user, 1970-01-01 00:16 UTC\n\none\n")
 
@@ -326,7 +326,7 @@ class TestExport:
     def test_an_exported_file_is_for_the_user_alone(
         self, terminal: Terminal, tmp_path: Path, name: str, begins: str
     ) -> None:
-        made(*turn(0))
+        create(*turn(0))
         file = tmp_path / name
         exported = terminal("conversations export last -o", str(file))
         assert exported == (0, "", f"written: {file}\n")
@@ -337,7 +337,7 @@ class TestExport:
 
 class TestImport:
     def test_import_of_an_export_has_another_id(self, terminal: Terminal, tmp_path: Path) -> None:
-        id = made(*turn(0, "é"), *turn(1), name="a name")
+        id = create(*turn(0, "é"), *turn(1), name="a name")
         file = str(tmp_path / "x.json")
         terminal("conversations export", id, "-o", file)
         terminal("conversations delete", id, "--yes")
@@ -372,14 +372,14 @@ class TestFork:
             terminal("ask -p mock", words, *["-c"] * (words != "one"))
         [row] = terminal.json("conversations list")
         interrupt()
-        whole = terminal("conversations fork last")[1].strip()
+        fork = terminal("conversations fork last")[1].strip()
         early = terminal("conversations fork", row["id"], "--turn", "0")[1].strip()
         assert terminal("ask --conversation", early, "else") == (0, "else\n", "")
         assert texts(early)[::2] == ["one", "else"]
-        assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
+        assert texts(fork)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
 
     def test_it_says_where_it_comes_from(self, terminal: Terminal) -> None:
-        id = made(*turn(0), *waiting(1))
+        id = create(*turn(0), *waiting(1))
         code, out, err = terminal("conversations fork last --turn 1")
         assert (code, err) == (0, "")
         shown = terminal.json("conversations show", out.strip())
@@ -406,6 +406,6 @@ class TestErrors:
     def test_nothing_is_changed(
         self, terminal: Terminal, command: str, code: int, says: str
     ) -> None:
-        made(*turn(0))
+        create(*turn(0))
         assert says in terminal.error(f"conversations {command}", code=code, stdin="y\n")
         assert len(terminal.json("conversations list")) == 1

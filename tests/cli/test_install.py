@@ -63,8 +63,8 @@ class Pip:
         if command[-1] == "check":
             return _Played(command, 1, is_slow=self.is_slow)
         rows = [
-            plugin_row(found, self.outcomes.get(found.name, _LOADED), Config())
-            for found in PluginIndex().plugins()
+            plugin_row(plugin, self.outcomes.get(plugin.name, _LOADED), Config())
+            for plugin in PluginIndex().plugins()
         ]
         return _Played(command, 0, self.says or (json.dumps(rows), ""))
 
@@ -103,11 +103,11 @@ class _Played:
 
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch) -> Pip:
-    made = Pip()
+    pip = Pip()
     here = PythonEnvironment(_PYTHON, "/venv")
     monkeypatch.setattr(PythonEnvironment, "here", classmethod(lambda cls: here))
-    monkeypatch.setattr("subprocess.Popen", made.start)
-    return made
+    monkeypatch.setattr("subprocess.Popen", pip.start)
+    return pip
 
 
 class TestInstall:
@@ -197,12 +197,12 @@ class TestInstall:
         assert pip.ran == []
 
     def test_a_dry_run_prints_the_command(self, terminal: Terminal, pip: Pip) -> None:
-        given = "install --dry-run a -e /src/b -- --index-url https://u:p@c.d/e"
+        command = "install --dry-run a -e /src/b -- --index-url https://u:p@c.d/e"
         shown = f"{_PYTHON} -m pip install --index-url 'https://***@c.d/e' --editable /src/b a\n"
-        assert terminal(given) == (0, shown, "")
-        told = terminal.json("upgrade --dry-run Genai_Vendor.mock")
-        assert " ".join(told["command"]) == f"{_PYTHON} -m pip install --upgrade genai-vendor-mock"
-        assert (told.keys(), pip.ran) == ({"command"}, [])
+        assert terminal(command) == (0, shown, "")
+        data = terminal.json("upgrade --dry-run Genai_Vendor.mock")
+        assert " ".join(data["command"]) == f"{_PYTHON} -m pip install --upgrade genai-vendor-mock"
+        assert (data.keys(), pip.ran) == ({"command"}, [])
 
     def test_paths_are_made_absolute(self, terminal: Terminal, pip: Pip, tmp_path: Path) -> None:
         (tmp_path / "plugin").mkdir()
@@ -243,7 +243,7 @@ class TestInstall:
         terminal.out(f"{command} genai-vendor-mock --dry-run")
 
     @pytest.mark.parametrize(
-        ("word", "shown"),
+        ("answer", "shown"),
         [
             ("https://user:secret@a.b/c", "https://***@a.b/c"),
             ("git+https://token@a.b/c@main", "git+https://***@a.b/c@main"),
@@ -253,9 +253,9 @@ class TestInstall:
         ],
     )
     def test_passwords_are_hidden(
-        self, terminal: Terminal, pip: Pip, word: str, shown: str
+        self, terminal: Terminal, pip: Pip, answer: str, shown: str
     ) -> None:
-        _, out, err = terminal("install --dry-run a --", word)
+        _, out, err = terminal("install --dry-run a --", answer)
         assert shlex.split(out)[4:] == [shown, "a"]
         assert "secret" not in err
 
@@ -264,7 +264,7 @@ class TestItem6ThirdParties:
     """What is not of this project is installed only if the user agrees."""
 
     @pytest.mark.parametrize(
-        ("wanted", "says"),
+        ("target", "says"),
         [
             ("genai-vendor-grok", "is a third-party package, not a distribution of genai-host"),
             ("Genai_Vendor.grok[x]>=1", "is a third-party package"),
@@ -276,9 +276,9 @@ class TestItem6ThirdParties:
         ],
     )  # fmt: skip
     def test_refused_unless_asked(
-        self, terminal: Terminal, pip: Pip, wanted: str, says: str
+        self, terminal: Terminal, pip: Pip, target: str, says: str
     ) -> None:
-        code, out, err = terminal("install genai-vendor-openai", wanted)
+        code, out, err = terminal("install genai-vendor-openai", target)
         assert (code, out, pip.ran) == (1, "", [])
         error, hint = err.splitlines()
         assert error.startswith("error: ")
@@ -286,9 +286,9 @@ class TestItem6ThirdParties:
         assert hint.startswith("  if you trust it: genai-host install --yes genai-vendor-openai ")
         assert "u:p" not in err
         again = shlex.split(hint.partition(": genai-host ")[2])
-        if "u:p" not in wanted:
+        if "u:p" not in target:
             assert terminal(*again)[0] == 0
-            assert pip.ran == [["install", "genai-vendor-openai", wanted]]
+            assert pip.ran == [["install", "genai-vendor-openai", target]]
 
     @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
     def test_a_terminal_asks(self, terminal: Terminal, pip: Pip, answer: str, code: int) -> None:
@@ -299,16 +299,16 @@ class TestItem6ThirdParties:
         assert "Install it? [y/N]" in err
 
     @pytest.mark.parametrize(
-        "wanted", ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"]
+        "target", ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"]
     )
     def test_no_question_for_ours_and_here(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path, wanted: str
+        self, terminal: Terminal, pip: Pip, tmp_path: Path, target: str
     ) -> None:
         (tmp_path / "zz.whl").touch()
-        terminal.out("install", wanted)
+        terminal.out("install", target)
         terminal.out("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))
         files = ["--editable", str(tmp_path), f"{tmp_path}/zz.whl"]
-        assert pip.ran == [["install", wanted], ["install", *files]]
+        assert pip.ran == [["install", target], ["install", *files]]
 
     def test_installed_from_elsewhere(self, terminal: Terminal, pip: Pip, tmp_path: Path) -> None:
         info = make_distribution(tmp_path, "zz-private")
@@ -372,11 +372,11 @@ def folder(tmp_path: Path) -> Folder:
 @pytest.fixture(scope="session")
 def with_pip(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment as `python -m venv` makes it, with host, mock and chat."""
-    made = Environment(tmp_path_factory.mktemp("with-pip") / "venv", Path())
-    subprocess.run([sys.executable, "-m", "venv", str(made.folder)], check=True)
+    environment = Environment(tmp_path_factory.mktemp("with-pip") / "venv", Path())
+    subprocess.run([sys.executable, "-m", "venv", str(environment.folder)], check=True)
     names = ("genai-host", "genai-vendor-mock", "genai-feature-chat")
-    made.install(*(str(wheels[name]) for name in names))
-    return made.folder
+    environment.install(*(str(wheels[name]) for name in names))
+    return environment.folder
 
 
 @pytest.fixture(params=["pip", "uv"])
@@ -442,11 +442,11 @@ class TestEnvironments:
         place.run("install", "--editable", str(project), check=True)
         assert {"genai-models-modest", "edited"} <= listed(place)
         (project / "edited.py").write_text("oh no")
-        found = json.loads(place.run("plugins", "check", "edited", "--json").stdout)
-        assert found[0]["status"] == "broken"
-        left = place.run("upgrade", "--all", "--dry-run").stderr
-        assert "skipped: genai-models-modest" in left
-        assert "skipped: edited" in left
+        rows = json.loads(place.run("plugins", "check", "edited", "--json").stdout)
+        assert rows[0]["status"] == "broken"
+        stderr = place.run("upgrade", "--all", "--dry-run").stderr
+        assert "skipped: genai-models-modest" in stderr
+        assert "skipped: edited" in stderr
         place.run("uninstall", "genai-models-modest", "edited", check=True)
 
     def test_an_installer_that_fails_is_shown(self, place: Environment, folder: Folder) -> None:

@@ -90,15 +90,15 @@ def test_a_request_has_fields(lines: Lines) -> None:
 
 
 def test_it_is_asked_for_by_the_command_or_the_configuration(terminal: Terminal) -> None:
-    told: list[Any] = []
+    access_logs: list[Any] = []
 
     def run(server: Server, listening: Callable[[], None]) -> None:
-        told.append(server.settings.access_log)
+        access_logs.append(server.settings.access_log)
         _log.warning("here")
 
     terminal.monkeypatch.setattr(Server, "run", run)
     code, _, err = terminal("serve --access-log --log-format json")
-    assert (code, json.loads(err)["message"], told) == (0, "here", [json_log().answered])
+    assert (code, json.loads(err)["message"], access_logs) == (0, "here", [json_log().answered])
     assert terminal("serve")[2] == "warning: here\n"
     terminal.monkeypatch.setenv("GENAI_HOST_SERVER__LOG_FORMAT", "json")
     assert json.loads(terminal("serve")[2])["logger"] == "genai_host.somewhere"

@@ -74,8 +74,8 @@ class TestKeys:
         for options in ([], ["--secret", "token"]):
             assert terminal("keys set azure-openai", *options, stdin=CANARY)[0] == 0
         file = f"the file {paths.keys_file()}"
-        found = sources(terminal)
-        assert (found["azure-openai.api_key"], found["azure-openai.token"]) == (file, file)
+        rows = sources(terminal)
+        assert (rows["azure-openai.api_key"], rows["azure-openai.token"]) == (file, file)
         assert terminal("keys remove azure-openai --secret token")[0] == 0
         assert sources(terminal)["azure-openai.token"] == "nowhere"
 
@@ -116,21 +116,21 @@ class TestDoctor:
     def test_it_says_which_source_won(self, terminal: Terminal, ring: Ring) -> None:
         terminal("keys set openai", stdin=_RINGED)
         terminal.monkeypatch.setenv("AZURE_OPENAI_API_KEY", _SET)
-        found = self.checks(terminal)
-        assert found["keys"]["found"] == "stored in the keyring"
-        assert found["key openai.api_key"]["found"] == "from the keyring"
+        rows = self.checks(terminal)
+        assert rows["keys"]["found"] == "stored in the keyring"
+        assert rows["key openai.api_key"]["found"] == "from the keyring"
         variable = "from the environment variable AZURE_OPENAI_API_KEY"
-        assert found["key azure-openai.api_key"]["found"] == variable
-        assert found["provider openai"]["found"].startswith("unreachable: ")  # it needs nothing
+        assert rows["key azure-openai.api_key"]["found"] == variable
+        assert rows["provider openai"]["found"].startswith("unreachable: ")  # it needs nothing
 
     def test_it_says_what_to_do_where_there_is_none(self, terminal: Terminal) -> None:
         terminal.monkeypatch.setitem(sys.modules, "keyring", None)
         terminal("config add mine openai")
-        found = self.checks(terminal)
-        assert found["keys"]["found"].endswith("pip install 'genai-host[keyring]'")
-        assert paths.keys_file() in found["keys"]["found"]
-        assert found["provider mine"]["found"] == "needs: no key: genai-host keys set mine"
-        assert found["provider openai"]["fix"] == "genai-host keys set openai"
+        rows = self.checks(terminal)
+        assert rows["keys"]["found"].endswith("pip install 'genai-host[keyring]'")
+        assert paths.keys_file() in rows["keys"]["found"]
+        assert rows["provider mine"]["found"] == "needs: no key: genai-host keys set mine"
+        assert rows["provider openai"]["fix"] == "genai-host keys set openai"
 
     def checks(self, terminal: Terminal) -> dict[str, Any]:
         return {each["what"]: each for each in json.loads(terminal("doctor --json")[1])}
@@ -167,11 +167,11 @@ class TestCanary:
             _, out, err = terminal(command)
             assert CANARY not in out + err, command
             assert out + err, command
-        found = sources(terminal)
-        assert found["openai.api_key"] == "the environment variable OPENAI_API_KEY"
-        assert found["ringed.api_key"] == "the keyring"
-        assert found["filed.api_key"] == f"the file {paths.keys_file()}"
-        assert "config.toml:" in found["open.api_key"]
+        rows = sources(terminal)
+        assert rows["openai.api_key"] == "the environment variable OPENAI_API_KEY"
+        assert rows["ringed.api_key"] == "the keyring"
+        assert rows["filed.api_key"] == f"the file {paths.keys_file()}"
+        assert "config.toml:" in rows["open.api_key"]
 
     def test_key_is_in_no_output_of_broken_storage(self, terminal: Terminal, ring: Ring) -> None:
         ring.breaks = True

@@ -79,8 +79,8 @@ class TestPlugins:
 
     def test_show_tells_all_of_one(self, terminal: Terminal) -> None:
         out = terminal.out("plugins show mock")
-        for word in ("genai-vendor-mock", "loaded", "providers: mock", "genai_vendor_mock"):
-            assert word in out
+        for text in ("genai-vendor-mock", "loaded", "providers: mock", "genai_vendor_mock"):
+            assert text in out
         assert terminal.json("plugins show mock")["name"] == "mock"
 
     def test_disable_and_enable(self, terminal: Terminal) -> None:
@@ -100,7 +100,7 @@ class TestPlugins:
         assert ("did you mean mock?" in err) == (action != "disable")
 
     @pytest.mark.parametrize(
-        ("before", "command", "told", "after"),
+        ("before", "command", "message", "after"),
         [
             ("mock chat mock", "enable mock", "enabled: mock", "chat"),
             ("D:mock chat x:mock", "enable mock", "enabled: D:mock, x:mock", "chat"),
@@ -121,27 +121,27 @@ class TestPlugins:
         ],
     )
     def test_entries_are_added_and_removed(
-        self, terminal: Terminal, before: str, command: str, told: str, after: str
+        self, terminal: Terminal, before: str, command: str, message: str, after: str
     ) -> None:
         """D is the distribution of the mock."""
         terminal.configure(f"[plugins]\ndisabled = {before.replace('D:', _D).split()}\n")
         ended, _, err = terminal(f"plugins {command.replace('D:', _D)}")
-        assert (ended, err) == (0, told.replace("D:", _D) + "\n")
+        assert (ended, err) == (0, message.replace("D:", _D) + "\n")
         assert list(read_config().disabled) == after.replace("D:", _D).split()
 
     @pytest.mark.parametrize(
-        ("before", "name", "told"),
+        ("before", "name", "messages"),
         [
             (["mock"], f"{_D}mock", [f"{_D}mock is disabled by mock", "plugins enable mock"]),
             ([], "mock", ["mock is not disabled"]),
         ],
     )
     def test_what_cannot_be_enabled(
-        self, terminal: Terminal, before: list[str], name: str, told: list[str]
+        self, terminal: Terminal, before: list[str], name: str, messages: list[str]
     ) -> None:
         terminal.configure(f"[plugins]\ndisabled = {before}\n")
         err = terminal.error(f"plugins enable {name}")
-        assert all(each in err for each in told), err
+        assert all(each in err for each in messages), err
         assert list(read_config().disabled) == before
 
     def test_unwritable_configuration_has_a_hint(self, terminal: Terminal, home: Path) -> None:
@@ -295,15 +295,15 @@ class TestRoutes:
 @pytest.mark.part
 class TestDoctor:
     def test_interrupted_installers(self, terminal: Terminal, tmp_path: Path) -> None:
-        left = tmp_path / "site" / "~lugin-1.0.dist-info"
-        left.mkdir(parents=True)
-        terminal.monkeypatch.syspath_prepend(str(left.parent))
+        folder = tmp_path / "site" / "~lugin-1.0.dist-info"
+        folder.mkdir(parents=True)
+        terminal.monkeypatch.syspath_prepend(str(folder.parent))
         checks = json.loads(terminal("doctor --json")[1])
         [check] = [each for each in checks if each["what"] == "distributions"]
         assert check == {
             "what": "distributions",
             "status": "warning",
-            "found": f"{left}: left by an interrupted installer",
+            "found": f"{folder}: left by an interrupted installer",
             "fix": "remove these directories",
         }
 
@@ -365,8 +365,8 @@ class TestDoctor:
         code, out, _ = terminal("doctor", *options, "--json")
         assert code == 1
         checks = {check["what"]: check for check in json.loads(out)}
-        for what, status, found in expected:
-            assert (checks[what]["status"], found in checks[what]["found"]) == (status, True), what
+        for what, status, text in expected:
+            assert (checks[what]["status"], text in checks[what]["found"]) == (status, True), what
 
     def test_unwritable_directories_warn(self, terminal: Terminal, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
@@ -420,8 +420,8 @@ def test_names_are_completed(home: Path, words: str, typed: str, names: list[str
         id = begin(store).id
     with App() as app:
         completer = ShellComplete(cli, {"obj": app}, "genai-host", "_X")
-        found = completer.get_completions(words.split(), typed.replace("ID", id[:3]))
-    assert [item.value.replace(id, "ID") for item in found] == names
+        completions = completer.get_completions(words.split(), typed.replace("ID", id[:3]))
+    assert [item.value.replace(id, "ID") for item in completions] == names
 
 
 def test_commands_of_plugins_are_there(terminal: Terminal) -> None:

@@ -43,21 +43,21 @@ class TestConfig:
         assert "unknown key 'nonsense'" in err
 
     def test_one_host_is_made_and_closed(self, terminal: Terminal) -> None:
-        made: list[str] = []
+        calls: list[str] = []
         usual = App.__init__
 
-        def make(self: App, *given: Any) -> None:
-            made.append("made")
-            usual(self, *given)
+        def make(self: App, *args: Any) -> None:
+            calls.append("made")
+            usual(self, *args)
 
         terminal.monkeypatch.setattr(App, "__init__", make)
         terminal.monkeypatch.setattr(
-            "genai_host.host.Host.close", lambda self: made.append("closed")
+            "genai_host.host.Host.close", lambda self: calls.append("closed")
         )
         assert terminal("local list")[0] == 0
         assert terminal("-v nonsense")[0] == 2
         assert terminal("plugins")[0] == 0
-        assert made == ["made", "closed", "made", "closed", "made"]
+        assert calls == ["made", "closed", "made", "closed", "made"]
 
     @pytest.mark.parametrize("name", ["typo.toml", "."])
     @pytest.mark.parametrize("command", ["ask hi", "plugins", "plugins disable x"])
@@ -106,15 +106,15 @@ class TestHelp:
     @pytest.fixture
     def remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two plugins with commands, as an index that somebody else wrote has them."""
-        found = [InstalledPlugin("one", "x", "dist-one"), InstalledPlugin("two", "x", "dist-two")]
+        plugins = [InstalledPlugin("one", "x", "dist-one"), InstalledPlugin("two", "x", "dist-two")]
         commands = {
             "one": [("first", "The \x1b[2Jfirst\x9b command.", "x:y")],
             "two": [("second", "The second command.", "x:y"), ("ask", "Ask someone else.", "x:y")],
         }
         outcomes = {
-            each.key: LoadResult("loaded", commands=commands[each.name]) for each in found
+            each.key: LoadResult("loaded", commands=commands[each.name]) for each in plugins
         } | {"gone:gone::": LoadResult("loaded", commands=[("third", "The third command.", "x:y")])}
-        monkeypatch.setattr(PluginIndex, "plugins", lambda self: found)
+        monkeypatch.setattr(PluginIndex, "plugins", lambda self: plugins)
         monkeypatch.setattr(PluginIndex, "outcomes", lambda self: outcomes)
 
     @pytest.mark.usefixtures("remembered")
@@ -273,10 +273,10 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Index:
     """Make an index with one plugin, which has the command `do`."""
 
     def make(distribution: str, load: str) -> None:
-        found = InstalledPlugin("one", "x", distribution)
+        plugin = InstalledPlugin("one", "x", distribution)
         outcome = LoadResult("loaded", commands=[("do", "Do it.", load)])
-        monkeypatch.setattr(PluginIndex, "plugins", lambda self: [found])
-        monkeypatch.setattr(PluginIndex, "outcomes", lambda self: {found.key: outcome})
+        monkeypatch.setattr(PluginIndex, "plugins", lambda self: [plugin])
+        monkeypatch.setattr(PluginIndex, "outcomes", lambda self: {plugin.key: outcome})
 
     return make
 

@@ -37,8 +37,8 @@ def test_item_3_it_is_chosen_wherever_a_model_is(terminal: Terminal, tmp_path: P
     terminal.out("models add precise --of mock --param temperature=0")
     for arguments in (["-m", "precise"], ["-m", "precise@mock"], ["-m", "precise", "-p", "mock"]):
         answer = json.loads(terminal.out("ask --json", *arguments, "hi"))
-        asked = answer["details"][0]["data"]
-        assert (asked["configuration"], asked["model"]) == ("precise", "mock"), arguments
+        prompt = answer["details"][0]["data"]
+        assert (prompt["configuration"], prompt["model"]) == ("precise", "mock"), arguments
         assert "precise, which is mock@mock" in answer["details"][0]["title"]
     terminal.out("config default model precise")
     answer = json.loads(terminal.out("ask --json hi"))

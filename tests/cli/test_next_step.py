@@ -223,7 +223,7 @@ def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | N
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("command", "code", "message"),
     [
         ("ask -m gpt-4o hi", 1, "error: "),
         ("modles", 2, "No such command 'modles'. Did you mean models?"),
@@ -231,10 +231,10 @@ def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | N
     ],
 )
 def test_item_5_nothing_is_asked_where_nobody_can_answer(
-    terminal: Terminal, command: str, code: int, told: str
+    terminal: Terminal, command: str, code: int, message: str
 ) -> None:
     err = terminal.error(command, code=code)
-    assert (told in err, "[y/N]" in err) == (True, False)
+    assert (message in err, "[y/N]" in err) == (True, False)
 
 
 @pytest.mark.parametrize("question", ["What is it?", "Why?", "sum it up"])
@@ -252,10 +252,10 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
 def test_item_5_command_of_a_plugin(terminal: Terminal, is_installed: bool, hint: str) -> None:
     terminal.configure('[plugins]\ndisabled = ["batch"]\n')
     if not is_installed:
-        found = PluginIndex.plugins
+        plugins = PluginIndex.plugins
 
         def without_batch(index: PluginIndex) -> Any:
-            return [each for each in found(index) if each.name != "batch"]
+            return [each for each in plugins(index) if each.name != "batch"]
 
         terminal.monkeypatch.setattr(PluginIndex, "plugins", without_batch)
     assert f"No such command 'batch'. {hint}\n" in terminal.error("batch run x", code=2)

@@ -37,8 +37,8 @@ _NO_ZERO = {"server.port", "server.graceful_timeout", "budgets.per_turn", "queue
 def test_item_9_config_set_refuses_it(terminal: Terminal, home: Path, key: str) -> None:
     zero = () if {key, key.rpartition(".")[2]} & _NO_ZERO else ("0",)
     for value in (*_NEVER, *zero, "", "1,5"):
-        told = _refused(terminal, "config", "set", f"{key}={value}")
-        assert re.search(rf"\b{key.rpartition('.')[2]}\b", told)
+        error = _refused(terminal, "config", "set", f"{key}={value}")
+        assert re.search(rf"\b{key.rpartition('.')[2]}\b", error)
     assert not (home / "config" / "config.toml").exists()
 
 

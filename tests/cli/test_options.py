@@ -31,9 +31,9 @@ DEEP = 100_000
 @click.command()
 @conversation_options
 @attach_option("FILE|-", "Send it along.")
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Print the arguments."""
-    click.echo(json.dumps(given, sort_keys=True))
+    click.echo(json.dumps(options, sort_keys=True))
 
 
 _ALL_OPTIONS = """
@@ -91,8 +91,8 @@ def test_a_value_is_json_where_it_can_be(pair: str, values: dict[str, Any]) -> N
 
 
 def test_fields_of_the_body_are_given_one_by_one_or_together() -> None:
-    given = ("top_p=1", "extra_body.top_k=40", 'extra_body={"a": {"b": 1}}', "extra_body.c.d=x")
-    assert model_parameters(given) == {
+    pairs = ("top_p=1", "extra_body.top_k=40", 'extra_body={"a": {"b": 1}}', "extra_body.c.d=x")
+    assert model_parameters(pairs) == {
         "top_p": 1,
         "extra_body": {"top_k": 40, "a": {"b": 1}, "c.d": "x"},
     }
@@ -101,8 +101,8 @@ def test_fields_of_the_body_are_given_one_by_one_or_together() -> None:
 
 def test_unenforced_pattern_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert read_schema('{"pattern": "["}') == {"pattern": "["}
-    told = "note: the pattern '[' is not enforced: unterminated character set\n"
-    assert capsys.readouterr().err == told
+    expected = "note: the pattern '[' is not enforced: unterminated character set\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("pair", ["a", "", "=1", "="])
@@ -121,17 +121,17 @@ def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    "given",
+    "schema",
     [
         "{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000,
         '{"type": 5}', '{"not": ' * 900 + "{}" + "}" * 900,
     ],
-    ids=lambda given: repr(given[:12]),
+    ids=lambda schema: repr(schema[:12]),
 )  # fmt: skip
-def test_wrong_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+def test_wrong_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(click.BadParameter) as caught:
-        read_schema(given)
+        read_schema(schema)
     assert caught.value.param_hint == "--schema"
 
 
@@ -179,7 +179,7 @@ def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         ({}, "You are a helpful assistant."),
         ({"system": "Be brief."}, "Be brief."),
@@ -188,13 +188,13 @@ def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> No
         ({"settings": ("system_prompt=Rhyme.",), "system": "Be brief."}, "Be brief."),
     ],
 )
-def test_system_prompt(host: Host, opened: Open, options: dict[str, Any], told: str | None) -> None:
+def test_system_prompt(host: Host, opened: Open, options: dict[str, Any], text: str | None) -> None:
     opened(**options).say("hi")
     first = asked(host)["messages"][0]
-    if told is None:
+    if text is None:
         assert first["role"] == "user"
     else:
-        assert first == {"role": "system", "content": [{"type": "text", "text": told}]}
+        assert first == {"role": "system", "content": [{"type": "text", "text": text}]}
 
 
 @pytest.mark.parametrize("name", ["param", "role", "setting"])

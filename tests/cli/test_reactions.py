@@ -94,11 +94,11 @@ class TestLines:
         assert views(name).lines({"type": "x"}, 70) is None
         assert "cannot render a reaction x" in caplog.text
 
-    @pytest.mark.parametrize("given", [None, 5, [5], [b"x"], {1: 2}, [Hostile("x")], [["x"]]])
-    def test_no_text(self, views: Any, monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
-        made = views("gives")
-        monkeypatch.setattr(sys.modules["zz_views"], "gives", lambda *_: given, raising=False)
-        assert made.lines({"type": "x"}, 70) is None
+    @pytest.mark.parametrize("value", [None, 5, [5], [b"x"], {1: 2}, [Hostile("x")], [["x"]]])
+    def test_no_text(self, views: Any, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+        viewer = views("gives")
+        monkeypatch.setattr(sys.modules["zz_views"], "gives", lambda *_: value, raising=False)
+        assert viewer.lines({"type": "x"}, 70) is None
 
     def test_it_is_bounded(self, views: Any) -> None:
         lines = views("_is_endless").lines({"type": "x"}, 20)
@@ -110,9 +110,9 @@ class TestLines:
         self, views: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         go = threading.Event()
-        made = views("hangs", seconds=0.01)
+        viewer = views("hangs", seconds=0.01)
         monkeypatch.setattr(sys.modules["zz_views"], "hangs", lambda *_: go.wait(), raising=False)
-        assert made.lines({"type": "x"}, 70) is None
+        assert viewer.lines({"type": "x"}, 70) is None
         go.set()
         assert "cannot render" in caplog.text
 
@@ -130,9 +130,9 @@ class TestPictures:
         ],
     )
     def test_they_are_found(self, views: Any, reaction: Any, picture: Image) -> None:
-        made = views("", pictures=["p", "q"])
-        assert made.pictures({"type": "x", **reaction}) == [picture]
-        assert made.pictures({"type": "y", **reaction}) == []
+        viewer = views("", pictures=["p", "q"])
+        assert viewer.pictures({"type": "x", **reaction}) == [picture]
+        assert viewer.pictures({"type": "y", **reaction}) == []
 
     @pytest.mark.parametrize(
         "reaction",

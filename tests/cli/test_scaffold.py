@@ -146,14 +146,16 @@ class TestNames:
         make_distribution(site, "genai-vendor-big", entry_points={"big": "big"})
         index = PluginIndex([str(site)], str(tmp_path / "index"))
         new_scaffold("vendor", "small", index)
-        [found] = index.plugins()
-        index.remember({found.key: LoadResult("loaded", provides={"providers": ["big", "small"]})})
+        [plugin] = index.plugins()
+        index.remember({plugin.key: LoadResult("loaded", provides={"providers": ["big", "small"]})})
         taken = (("vendor", "small"), ("vendor", "big"), ("feature", "big"), ("tool", "big"))
         for kind, name in taken:
             with pytest.raises(ConfigurationError, match="installed distribution genai-vendor-big"):
                 new_scaffold(kind, name, index)
         new_scaffold("feature", "small", index)  # a provider and a feature may share one
-        index.remember({found.key: LoadResult("loaded", provides={"tools": ["big_one", "class_"]})})
+        index.remember(
+            {plugin.key: LoadResult("loaded", provides={"tools": ["big_one", "class_"]})}
+        )
         for name in ("big-one", "class"):
             with pytest.raises(ConfigurationError, match="installed distribution genai-vendor-big"):
                 new_scaffold("tool", name, index)
@@ -251,10 +253,10 @@ def test_they_work_as_installed_wheels(environment: Environment, work: Path) -> 
         environment.install(str(work / Scaffold(kind, name).distribution))
     assert environment.run("plugins", "check", "acme", "poet", "words").returncode == 0
     rows = json.loads(environment.run("plugins", "--json", check=True).stdout)
-    found = {row["distribution"]: row for row in rows}
-    assert found["genai-vendor-acme"]["provides"] == {"providers": ["acme"], "models": ["acme-1"]}
-    assert found["genai-feature-poet"]["provides"] == {"features": ["poet"]}
-    assert found["genai-tools-words"]["provides"] == {"tools": ["words"]}
+    table = {row["distribution"]: row for row in rows}
+    assert table["genai-vendor-acme"]["provides"] == {"providers": ["acme"], "models": ["acme-1"]}
+    assert table["genai-feature-poet"]["provides"] == {"features": ["poet"]}
+    assert table["genai-tools-words"]["provides"] == {"tools": ["words"]}
     done = environment.run("tools", "call", "words", "text=one two")
     assert (done.stdout, done.stderr) == ("2 words\n", "")
     done = environment.run("ask", "-f", "poet", "-m", "mock", "hi")

@@ -134,8 +134,10 @@ class TestText:
 
     def test_nothing_twice(self, terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
         with App() as app:
-            said = {"type": "message", "message": "word " * 30}
-            show_reactions(app, [said, {"type": "message", "message": "b"}], [], None, "word " * 30)
+            message = {"type": "message", "message": "word " * 30}
+            show_reactions(
+                app, [message, {"type": "message", "message": "b"}], [], None, "word " * 30
+            )
         assert capsys.readouterr().out == "b\n"
 
     def test_it_is_below_an_answer_that_was_waited_for(self, terminal: Terminal) -> None:
@@ -145,8 +147,8 @@ class TestText:
     def test_an_agent_shows_it_after_an_approval(self, terminal: Terminal, script: Any) -> None:
         asks = {"text": "", "tool_calls": [{"id": "1", "name": "look", "arguments": {}}]}
         script([asks, "done"])
-        said = "hi\n/resume true\n"
-        code, out, _ = terminal("chat -f agent -p script", stdin=said)
+        lines = "hi\n/resume true\n"
+        code, out, _ = terminal("chat -f agent -p script", stdin=lines)
         assert (code, out) == (0, "done\n\nby approval\n" + "w" * 59 + "…\n")
 
 
@@ -198,9 +200,9 @@ class TestPictures:
         (folder / "picture-1.png").symlink_to(tmp_path / "elsewhere")
         (folder / "picture-2.png").mkdir()
         (folder / "picture-3.png").write_bytes(b"mine")
-        given = ("ask", "-f", "sees", "picture", "--save-images", str(folder))
-        assert "picture-4.png" in terminal(*given)[2]
-        assert "picture-5.png" in terminal(*given)[2]
+        command = ("ask", "-f", "sees", "picture", "--save-images", str(folder))
+        assert "picture-4.png" in terminal(*command)[2]
+        assert "picture-5.png" in terminal(*command)[2]
         assert not (tmp_path / "elsewhere").exists()
         assert (folder / "picture-3.png").read_bytes() == b"mine"
         assert (folder / "picture-4.png").read_bytes() == _PICTURE
@@ -214,8 +216,8 @@ class TestPictures:
         assert (code, out) == (1, "seen\n")
         assert err.startswith("error: ")
         assert "cannot write" in err
-        given = ("tools", "call", "see", "kind=x", "--save-images", str(tmp_path / "file"))
-        assert terminal(*given)[0] == 2
+        command = ("tools", "call", "see", "kind=x", "--save-images", str(tmp_path / "file"))
+        assert terminal(*command)[0] == 2
 
 
 NASTY = st.text(st.characters() | st.sampled_from(HOSTILE), max_size=40)
@@ -259,14 +261,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield app
 
 
-@given(reactions=st.lists(REACTIONS, max_size=3), kind=NASTY, said=NASTY)
-def test_any_reaction(app: App, reactions: list[dict[str, Any]], kind: str, said: str) -> None:
+@given(reactions=st.lists(REACTIONS, max_size=3), kind=NASTY, text=NASTY)
+def test_any_reaction(app: App, reactions: list[dict[str, Any]], kind: str, text: str) -> None:
     pictures = [Image(b"x", kind)]
     # a file takes all as it is, so that what comes there is clean by itself
     for screen in (Screen(), io.TextIOWrapper(io.BytesIO(), "utf-8", newline="")):
         errors = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace", newline="")
         with redirect_stdout(screen), redirect_stderr(errors):
-            show_reactions(app, reactions, pictures, None, said)
+            show_reactions(app, reactions, pictures, None, text)
         for stream in (screen, errors):
             stream.flush()
             assert isinstance(stream.buffer, io.BytesIO)

@@ -40,9 +40,9 @@ def sent(terminal: Terminal, *arguments: str, stdin: str = "") -> list[dict[str,
 class TestAsk:
     def test_what_is_said_is_put_into_it(self, terminal: Terminal, write: Any) -> None:
         write('prompt = "In $language: $input"\nprovider = "mock"')
-        given = ("ask", "-t", "mine", "--var", "language=French", "good", "day")
-        assert terminal(*given) == (0, "In French: good day\n", "")
-        assert terminal(*given, stdin="sir\n")[1] == "In French: good day\n\nsir\n"
+        command = ("ask", "-t", "mine", "--var", "language=French", "good", "day")
+        assert terminal(*command) == (0, "In French: good day\n", "")
+        assert terminal(*command, stdin="sir\n")[1] == "In French: good day\n\nsir\n"
 
     def test_what_is_piped_in_may_be_all_that_is_said(self, terminal: Terminal, write: Any) -> None:
         write('prompt = "Sum up:"\nprovider = "mock"')
@@ -77,10 +77,10 @@ class TestAsk:
             settings = { history_turns = "no number" }
         """
         write(text + "parameters = { no-such-parameter = 1 }\nroles = { no-such-role = 'x' }")
-        given = ["-t", "mine", "x", "-m", "mock", "-f", "chat", "-s", "Be long."]
-        assert "no-such-role" in terminal("ask", *given)[2]
+        options = ["-t", "mine", "x", "-m", "mock", "-f", "chat", "-s", "Be long."]
+        assert "no-such-role" in terminal("ask", *options)[2]
         write(text)
-        system, _ = sent(terminal, *given, "--setting", "history_turns=3")
+        system, _ = sent(terminal, *options, "--setting", "history_turns=3")
         assert system["content"][0]["text"] == "Be long."
 
     def test_a_schema_is_held_to(self, terminal: Terminal, write: Any, script: Any) -> None:
@@ -187,8 +187,8 @@ class TestChat:
         (tmp_path / "a").write_text("text of a")
         script([{"status": 400}, "answer"])
         saved = tmp_path / "saved.json"
-        given = ("chat", "-p", "script", "-F", str(tmp_path / "a"))
-        terminal(*given, stdin=f"one\ntwo\n/save {saved}\n")
+        command = ("chat", "-p", "script", "-F", str(tmp_path / "a"))
+        terminal(*command, stdin=f"one\ntwo\n/save {saved}\n")
         assert "text of a\\n\\ntwo" in saved.read_text()
 
 
@@ -208,8 +208,8 @@ class TestFragments:
     def test_standard_input_and_addresses(self, terminal: Terminal, service: FakeService) -> None:
         terminal.monkeypatch.setenv("no_proxy", "127.0.0.1")
         service.replies.append(reply(b"page", headers={"Content-Type": "text/plain"}))
-        given = ("-F", "-", "-F", f"{service.url}/a?sig=canary", "why?")
-        [_, message] = sent(terminal, "-p", "mock", *given, stdin="piped\n")
+        options = ("-F", "-", "-F", f"{service.url}/a?sig=canary", "why?")
+        [_, message] = sent(terminal, "-p", "mock", *options, stdin="piped\n")
         text = f"piped\n\n{service.url}/a:\n\npage\n\nwhy?"
         assert message["content"] == [{"type": "text", "text": text}]
 

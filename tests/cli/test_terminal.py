@@ -41,11 +41,11 @@ any_text = st.text(st.characters() | st.sampled_from(HOSTILE))
 
 @given(text=any_text)
 def test_no_control_character_comes_through(text: str) -> None:
-    found = safe(text)
-    assert not set(found) & set(HOSTILE)
-    assert safe(found) == found
-    assert found.count("\n") == text.count("\n")
-    assert found.count("\t") == text.count("\t")
+    shown = safe(text)
+    assert not set(shown) & set(HOSTILE)
+    assert safe(shown) == shown
+    assert shown.count("\n") == text.count("\n")
+    assert shown.count("\t") == text.count("\t")
 
 
 @given(text=st.text(st.characters(exclude_characters=HOSTILE)))
@@ -118,11 +118,11 @@ def test_notes_are_safe_and_no_part_of_the_output(capsys: pytest.CaptureFixture[
 def test_json_is_ascii_and_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"é": ["\x1b\x9b\u202e\ud800", 1.5, None]}
     echo_json(value)
-    found = capsys.readouterr().out
-    assert found.isascii()
-    assert not re.search(r"[^\n -~]", found)
-    assert json.loads(found) == value
-    assert found.startswith('{\n  "')
+    output = capsys.readouterr().out
+    assert output.isascii()
+    assert not re.search(r"[^\n -~]", output)
+    assert json.loads(output) == value
+    assert output.startswith('{\n  "')
 
 
 def test_a_table_is_for_people_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ PLACE: Any = {"model": "mock", "provider": "script"}
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (Cancelled("stop"), "stop"),
         (BadRequest("stop", status=400), "stop"),
@@ -176,9 +176,9 @@ PLACE: Any = {"model": "mock", "provider": "script"}
         ),
     ],
 )
-def test_error_and_hint(capsys: pytest.CaptureFixture[str], error: GenaiError, told: str) -> None:
+def test_error_and_hint(capsys: pytest.CaptureFixture[str], error: GenaiError, text: str) -> None:
     show_error(error)
-    assert capsys.readouterr() == ("", f"error: {told}\n")
+    assert capsys.readouterr() == ("", f"error: {text}\n")
 
 
 def test_an_output_that_takes_nothing_is_named() -> None:

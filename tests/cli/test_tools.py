@@ -133,8 +133,8 @@ class TestShow:
 
     def test_a_wrong_one_says_why(self, terminal: Terminal) -> None:
         code, _, err = terminal("tools show odd")
-        told = "warning: the tool cannot be called: its parameters are not an object\n"
-        assert (code, err) == (0, told)
+        warning = "warning: the tool cannot be called: its parameters are not an object\n"
+        assert (code, err) == (0, warning)
         assert "offered: no: available_when is false" in terminal("tools show later")[1]
 
     @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ class TestShow:
 
 class TestCall:
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "text"),
         [
             (["text=a", "times=3"], "aaa"),
             (["text=12", "times=2"], "1212"),
@@ -159,8 +159,8 @@ class TestCall:
             (["text=a", 'where={"x": 1}'], "a"),
         ],
     )
-    def test_its_output(self, terminal: Terminal, arguments: list[str], said: str) -> None:
-        assert terminal("tools call repeat", *arguments) == (0, f"{said}\ntold\n", "")
+    def test_its_output(self, terminal: Terminal, arguments: list[str], text: str) -> None:
+        assert terminal("tools call repeat", *arguments) == (0, f"{text}\ntold\n", "")
 
     def test_pictures_are_told_of(self, terminal: Terminal) -> None:
         images = "image: image/png, 3 bytes\nimage: https://a.example/\n"

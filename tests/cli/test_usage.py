@@ -13,7 +13,7 @@ from genai_host.cli.usage import bar
 
 
 @pytest.fixture
-def asked(terminal: Terminal, script: Any) -> Terminal:
+def recorded(terminal: Terminal, script: Any) -> Terminal:
     """Two calls were answered, one failed, and one is on no record."""
     script(["one", "two three", {"status": 401}])
     for _ in range(2):
@@ -23,8 +23,8 @@ def asked(terminal: Terminal, script: Any) -> Terminal:
     return terminal
 
 
-def test_item_4_it_tells_what_calls_came_to(asked: Terminal) -> None:
-    out = asked.out("usage --by provider,feature --json")
+def test_item_4_it_tells_what_calls_came_to(recorded: Terminal) -> None:
+    out = recorded.out("usage --by provider,feature --json")
     rows = {row["of"]["provider"]: row for row in json.loads(out)}
     assert {name: (row["calls"], row["failed"]) for name, row in rows.items()} == {
         "mock": (2, {}),
@@ -36,36 +36,36 @@ def test_item_4_it_tells_what_calls_came_to(asked: Terminal) -> None:
     assert rows["script"]["p50"] is None
 
 
-def test_item_4_what_was_deleted_is_in_it(asked: Terminal) -> None:
-    before = asked("usage")[1]
-    assert asked("conversations delete --before 2100-01-01 --yes")[0] == 0
-    assert asked("usage")[1] == before
+def test_item_4_what_was_deleted_is_in_it(recorded: Terminal) -> None:
+    before = recorded("usage")[1]
+    assert recorded("conversations delete --before 2100-01-01 --yes")[0] == 0
+    assert recorded("usage")[1] == before
 
 
-def test_piped_it_is_lines_with_tabs(asked: Terminal) -> None:
-    lines = asked("usage --by provider")[1].splitlines()
+def test_piped_it_is_lines_with_tabs(recorded: Terminal) -> None:
+    lines = recorded("usage --by provider")[1].splitlines()
     assert [line.split("\t")[:3] for line in lines] == [["mock", "2", "0"], ["script", "1", "1"]]
 
 
-def test_each_column_can_be_drawn(asked: Terminal) -> None:
-    rows = asked.json("usage --by provider")
+def test_each_column_can_be_drawn(recorded: Terminal) -> None:
+    rows = recorded.json("usage --by provider")
     tokens = [f"{row['input_tokens'] + row['output_tokens']:g}" for row in rows]
     for column, values in (
         *(("tokens", tokens), ("calls", ["2", "1"])),
         *(("failed", ["0", "1"]), ("cost", ["0", "0"])),
     ):
-        lines = asked.out("usage --by provider --plot", column).splitlines()
+        lines = recorded.out("usage --by provider --plot", column).splitlines()
         names = ("mock", "script")
         assert lines == [f"{name}\t{value}" for name, value in zip(names, values, strict=True)]
-    out = asked.interactive("usage --by provider --plot calls")[1]
+    out = recorded.interactive("usage --by provider --plot calls")[1]
     assert out.splitlines() == [f"mock    {'█' * 40}  2", f"script  {'█' * 20}{' ' * 20}  1"]
 
 
-def test_days_and_wrong_names(asked: Terminal) -> None:
-    assert asked("usage --since 7d")[1] == asked("usage")[1]
-    assert asked("usage --until 2020-01-01")[1] == ""
+def test_days_and_wrong_names(recorded: Terminal) -> None:
+    assert recorded("usage --since 7d")[1] == recorded("usage")[1]
+    assert recorded("usage --until 2020-01-01")[1] == ""
     for wrong in (["--since", "soon"], ["--by", "weather"], ["--until", "0d"]):
-        assert asked.error("usage", *wrong).startswith("error: ")
+        assert recorded.error("usage", *wrong).startswith("error: ")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_item_4_budgets_are_shown_and_stop_the_command(terminal: Terminal) -> No
     err = terminal.error("ask -p mock", "hi there")
     assert err.startswith("error: the daily budget is exhausted: ")
     terminal.error("ask --no-record -p mock", "hi there")
-    told = terminal.json("budgets")
-    [budget] = told["data"]
+    result = terminal.json("budgets")
+    [budget] = result["data"]
     assert (budget["name"], budget["user"], budget["most"]) == ("user.day_tokens", "", 3.0)
-    assert (told["run"], budget["spent"] >= 3) == (0.5, True)
+    assert (result["run"], budget["spent"] >= 3) == (0.5, True)
     _, out, err = terminal("budgets")
     assert out.startswith("user.day_tokens\t")
     assert "limit per turn: $0.5" in err

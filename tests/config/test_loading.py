@@ -498,7 +498,7 @@ def test_item_7_wrong_number_is_refused(file: Path, key: str, value: str, wrong:
 
 
 def test_read_only(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "the configuration is read-only: "
+    prefix = "the configuration is read-only: "
     for text, mode, why in (
         ("version = 1\nread_only = true\n", 0o600, f"{file}:2 sets read_only"),
         ("version = 1\n", 0o400, f"{file} is not writable"),
@@ -506,10 +506,10 @@ def test_read_only(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file.write_text(text)
         file.chmod(mode)
         error = refused()
-        assert (str(error), error.hint) == (told + why, "")
+        assert (str(error), error.hint) == (prefix + why, "")
         assert file.read_text() == text
     file.unlink()
     monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
     error = refused()
-    assert (str(error), error.hint) == (f"{told}GENAI_HOST_READ_ONLY is set", "")
+    assert (str(error), error.hint) == (f"{prefix}GENAI_HOST_READ_ONLY is set", "")
     assert not file.exists()

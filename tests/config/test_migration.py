@@ -212,8 +212,8 @@ def test_variables_with_old_names(tmp_path: Path) -> None:
     config = read_config(environ=environ)
     current = read_config(environ=new)
     assert config._replace(warnings=(), providers={}) == current._replace(providers={})
-    (found,), (expected,) = config.providers.values(), current.providers.values()
-    assert found.overrides.keys() == expected.overrides.keys()
+    (migrated,), (expected,) = config.providers.values(), current.providers.values()
+    assert migrated.overrides.keys() == expected.overrides.keys()
     assert set(config.warnings) == {
         f"the environment variable {variable_of(*key.split('.'))} is now "
         f"{variable_of(*new_key(key).split('.'))}"
