@@ -187,7 +187,7 @@ MAY_HAVE = "was interrupted and may have completed"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("call", "point", "at_first", "in_the_end", "told"),
+    ("call", "point", "at_first", "in_the_end", "message"),
     [
         ("once", "before its start is recorded", 0, 1, "once is done"),
         ("once", "after its start is recorded", 0, 0, MAY_HAVE),
@@ -201,17 +201,17 @@ MAY_HAVE = "was interrupted and may have completed"
     ],
 )
 def test_what_is_killed_after_an_approval_is_not_asked_for_again(
-    processes: Processes, call: str, point: str, at_first: int, in_the_end: int, told: str
+    processes: Processes, call: str, point: str, at_first: int, in_the_end: int, message: str
 ) -> None:
     id = processes.ask()
     killed = processes("conversations", "resume", id, "--approve", f"c-{call}", die=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert processes.trace[f"{call} all"] == at_first
-    [kept] = json.loads(processes("conversations", "list", "--json").stdout)
-    assert kept["status"] == "interrupted"
+    [conversation] = json.loads(processes("conversations", "list", "--json").stdout)
+    assert conversation["status"] == "interrupted"
     done = processes("conversations", "resume", id)
     assert done.returncode == 0, done.stderr
-    assert told in done.stdout
+    assert message in done.stdout
     assert processes.trace == Counter({f"{call} all": in_the_end})  # and the other call never ran
 
 

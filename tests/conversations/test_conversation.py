@@ -88,8 +88,8 @@ class TestHistory:
         assert conversation.say("again").text == "d"
 
     def test_it_may_begin_with_messages(self, host: Host) -> None:
-        said = [Message("user", "I am Ada"), Message("assistant", "Hello Ada")]
-        conversation = scripted(host, "Ada", history=said)
+        history = [Message("user", "I am Ada"), Message("assistant", "Hello Ada")]
+        conversation = scripted(host, "Ada", history=history)
         conversation.say("Who am I?")
         assert len(conversation.history) == 4
         assert "I am Ada" in str(requests(host)[0])

@@ -43,12 +43,12 @@ def added(details: Any) -> Iterator[list[str]]:
             yield [message["content"][0]["text"] for message in detail.data["added"]]
 
 
-def loop(rounds: int, said: str = "x" * 1000) -> Callable[[Turn[NoSettings]], FeatureSteps]:
+def loop(rounds: int, text: str = "x" * 1000) -> Callable[[Turn[NoSettings]], FeatureSteps]:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         messages = [*turn.history, turn.message]
         for _ in range(rounds):
             completion = yield from Prompt(messages)
-            messages += [completion.message, Message("user", said)]
+            messages += [completion.message, Message("user", text)]
         return Answer("done")
 
     return respond
@@ -84,7 +84,7 @@ def test_what_a_failed_prompt_was_told_is_not_told_again(make_host: MakeHost) ->
     assert list(added(answer.details)) == [["hi"], []]
 
 
-def at_once(turn: Turn[NoSettings]) -> FeatureSteps:
+def concurrent(turn: Turn[NoSettings]) -> FeatureSteps:
     """Prompts at once share messages, whichever of them is done first."""
     shared = Message("user", "shared")
     yield from All([Prompt([turn.message, shared, Message("user", each)]) for each in "ab"])
@@ -99,13 +99,13 @@ def at_once(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 def test_prompts_at_once_are_told_as_if_alone(make_host: MakeHost) -> None:
-    answer = host_of(make_host, at_once).open("f", "mock").say("hi")
-    told = list(added(answer.details))
-    assert told[:2] == [["hi", "shared", "a"], ["hi", "shared", "b"]]
-    assert told[-2:] == [["end"], []]
+    answer = host_of(make_host, concurrent).open("f", "mock").say("hi")
+    messages = list(added(answer.details))
+    assert messages[:2] == [["hi", "shared", "a"], ["hi", "shared", "b"]]
+    assert messages[-2:] == [["end"], []]
 
 
-@pytest.mark.parametrize("respond", [loop(4), at_once])
+@pytest.mark.parametrize("respond", [loop(4), concurrent])
 def test_they_are_the_same_when_replayed(make_host: MakeHost, respond: Any) -> None:
     host = host_of(make_host, respond)
     conversation = host.open("f", "mock")
@@ -127,7 +127,7 @@ ASKED = Prompt([Message("user", "hi")])
 
 
 @pytest.mark.parametrize(
-    ("step", "title", "told"),
+    ("step", "title", "data"),
     [
         (ASKED, "prompt of main", {"role": "main", "messages": 1, "added": []}),
         (CountTokens(ASKED), "count of tokens", {"role": "main", "messages": 1}),
@@ -142,12 +142,12 @@ ASKED = Prompt([Message("user", "hi")])
     ],
     ids=["prompt", "count", "embed", "moderate", "function", "tool"],
 )
-def test_a_failed_step_has_its_error(step: Step[Any], title: str, told: dict[str, Any]) -> None:
+def test_a_failed_step_has_its_error(step: Step[Any], title: str, data: dict[str, Any]) -> None:
     detail = detail_of(step, None, GenaiError("no", hint="wait"), [], usual_codec())
     assert detail is not None
     assert (detail.kind, detail.title) == (step.step, f"{title} failed: no")
     error = {"code": "error", "message": "no", "hint": "wait", "retryable": False}
-    assert detail.data == {**told, "error": error}
+    assert detail.data == {**data, "error": error}
 
 
 @pytest.mark.parametrize("step", [Now(), NewId()], ids=lambda step: step.step)

@@ -60,9 +60,9 @@ def add(a: int, b: int) -> int:
 
 
 def test_a_digest_is_sha256_in_hex() -> None:
-    found = digest(Now())
-    assert len(found) == 64
-    assert set(found) <= set("0123456789abcdef")
+    result = digest(Now())
+    assert len(result) == 64
+    assert set(result) <= set("0123456789abcdef")
 
 
 @given(one=json_values, other=json_values)
@@ -115,8 +115,8 @@ STEPS: list[Step[Any]] = [
 
 
 def test_steps_that_differ_have_different_digests() -> None:
-    found = {digest(step): step for step in STEPS}
-    assert len(found) == len(STEPS)
+    digests = {digest(step): step for step in STEPS}
+    assert len(digests) == len(STEPS)
 
 
 def test_a_step_that_is_made_again_has_the_same_digest() -> None:

@@ -199,12 +199,12 @@ class TestSteps:
             converse(respond, roles={}).say("hi")
 
     @pytest.mark.parametrize(
-        "given", [Answer("x"), None, iter([Now()])], ids=lambda e: str(type(e))
+        "value", [Answer("x"), None, iter([Now()])], ids=lambda e: str(type(e))
     )
-    def test_what_is_no_generator_is_a_bug(self, converse: Converse, given: Any) -> None:
-        kind = type(given).__name__
+    def test_what_is_no_generator_is_a_bug(self, converse: Converse, value: Any) -> None:
+        kind = type(value).__name__
         with pytest.raises(PluginError, match=f"respond of feature f returns .*{kind}") as caught:
-            converse(lambda turn: given, roles={}).say("hi")
+            converse(lambda turn: value, roles={}).say("hi")
         assert "yield" in caught.value.hint
 
     def test_a_step_that_cannot_be_recorded_is_a_bug(self, converse: Converse) -> None:
@@ -338,12 +338,12 @@ class TestAtOnce:
         ids=["many", "nested", "none"],
     )
     def test_results_are_in_order(self, converse: Converse, steps: Any, results: list[Any]) -> None:
-        def told(outcome: Any) -> Any:
-            return [*map(told, outcome)] if isinstance(outcome, Sequence) else outcome.text
+        def texts_of(outcome: Any) -> Any:
+            return [*map(texts_of, outcome)] if isinstance(outcome, Sequence) else outcome.text
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            together = told((yield from All(steps)))
-            return Answer("", data=[together, told((yield from AllSettled(steps)))])
+            together = texts_of((yield from All(steps)))
+            return Answer("", data=[together, texts_of((yield from AllSettled(steps)))])
 
         answer = converse(respond, caps=TurnLimits(max_model_calls=50)).say("hi")
         assert answer.data == [results, results]
@@ -407,7 +407,7 @@ class TestAtOnce:
 
 
 def test_errors_of_tools_are_raised(converse: Converse, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: Any, **more: Any) -> None:
+    def fail(*args: Any, **more: Any) -> None:
         raise ServiceUnavailable("down")
 
     monkeypatch.setattr(Toolbox, "call", fail)
@@ -689,7 +689,7 @@ def test_details_of_a_feature_are_as_they_are_read_again(converse: Converse) -> 
 
     conversation = converse(respond, roles={})
     [detail] = conversation.say("hi").details
-    said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
-    assert detail == Detail("note", "t", {"said": [said]})
+    message = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    assert detail == Detail("note", "t", {"said": [message]})
     assert as_json(conversation)[-1]["answer"]["details"][-1]["data"] == detail.data
     assert texts(conversation) == ["hi", "so"]

@@ -70,7 +70,7 @@ class Kept:
         self.store = Store(file)
         plugins = {
             "dialects": genai_host.dialects,
-            "fake": FakeModel(lambda heard: "heard"),
+            "fake": FakeModel(lambda prompt: "heard"),
             "note": InlinePlugin(features=[Feature("note", NoSettings, note)]),
         }
         self.host = Host(config=Config(), discovery=StaticPlugins(plugins), store=self.store)

@@ -75,8 +75,8 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
 
 
 def test_no_field_of_an_answer_is_left_out() -> None:
-    told = {"summary", "details", "data", "new_messages", "state", "usage", "cost", "images"}
-    assert {each.name for each in fields(Answer)} == told
+    names = {"summary", "details", "data", "new_messages", "state", "usage", "cost", "images"}
+    assert {each.name for each in fields(Answer)} == names
 
 
 @pytest.mark.parametrize(
@@ -136,24 +136,24 @@ def test_what_is_no_record_is_refused(data: Any) -> None:
 
 class TestRetelling:
     def test_history_and_state_are_those_of_the_turns_that_were_answered(self) -> None:
-        told = replay([OPENED, *turn(0, state=1), *turn(1, state=2)])
-        assert (len(told.history), told.state, told.turns) == (4, 2, 2)
-        assert told.pending == []
+        replayed = replay([OPENED, *turn(0, state=1), *turn(1, state=2)])
+        assert (len(replayed.history), replayed.state, replayed.turns) == (4, 2, 2)
+        assert replayed.pending == []
 
     def test_a_failed_turn_adds_nothing(self) -> None:
         failed = [*turn(1, answer=None), TurnEnded(1, error=Cancelled("x"))]
-        told = replay([OPENED, *turn(0), *failed])
-        assert len(told.history) == 2
-        assert told.turns == 2
+        replayed = replay([OPENED, *turn(0), *failed])
+        assert len(replayed.history) == 2
+        assert replayed.turns == 2
 
     def test_a_turn_that_has_not_ended_is_pending(self) -> None:
         begun = [*turn(1, answer=None), StepStarted(1, (0,), "prompt", "x")]
         assert replay([OPENED, *turn(0), *begun]).pending == begun
 
     def test_turns_that_were_taken_back_are_gone(self) -> None:
-        told = replay([OPENED, *turn(0), *turn(1, state=5), Rewound(2, 1), *turn(2, says="r")])
-        assert [message.text for message in told.history] == ["q", "a", "r", "a"]
-        assert [mark.history for mark in told.marks] == [0, 2]
+        replayed = replay([OPENED, *turn(0), *turn(1, state=5), Rewound(2, 1), *turn(2, says="r")])
+        assert [message.text for message in replayed.history] == ["q", "a", "r", "a"]
+        assert [mark.history for mark in replayed.marks] == [0, 2]
 
     def test_turns_that_added_nothing_are_taken_back_alike(self) -> None:
         silent: list[list[Entry]] = [
@@ -163,22 +163,22 @@ class TestRetelling:
             ]
             for n in range(3)
         ]
-        told = replay([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])
-        assert told.history == ()
-        assert [mark.started.turn for mark in told.marks] == [0, 1]
+        replayed = replay([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])
+        assert replayed.history == ()
+        assert [mark.started.turn for mark in replayed.marks] == [0, 1]
 
     def test_a_turn_in_place_of_the_last_counts_once_it_is_answered(self) -> None:
         again: list[Entry] = [TurnStarted(2, Message("user", "r"), "1", 2, again=True)]
         before = [OPENED, *turn(0, state=1), *turn(1, state=2)]
-        for told in (
+        for replayed in (
             replay([*before, *again]),
             replay([*before, *again, TurnEnded(2, error=Cancelled("x"))]),
         ):
-            assert (len(told.history), told.state, len(told.marks)) == (4, 2, 2)
-        told = replay([*before, *again, TurnEnded(2, Answer("b", state=3))])
-        assert [message.text for message in told.history] == ["q", "a", "r", "b"]
-        assert [(mark.history, mark.state) for mark in told.marks] == [(0, None), (2, 1)]
-        assert told.state == 3
+            assert (len(replayed.history), replayed.state, len(replayed.marks)) == (4, 2, 2)
+        replayed = replay([*before, *again, TurnEnded(2, Answer("b", state=3))])
+        assert [message.text for message in replayed.history] == ["q", "a", "r", "b"]
+        assert [(mark.history, mark.state) for mark in replayed.marks] == [(0, None), (2, 1)]
+        assert replayed.state == 3
 
     def test_a_turn_in_place_of_none_is_refused(self) -> None:
         with pytest.raises(ReplayError, match="replaces a turn that does not exist"):
@@ -194,10 +194,10 @@ class TestRetelling:
                 replay([OPENED, entry])
 
     def test_changes_hold_from_then_on(self) -> None:
-        told = replay([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
-        assert told.opened.models == {"main": "other"}
-        assert told.opened.parameters == {"seed": 1}
-        assert told.opened.settings == {"x": 2}
+        replayed = replay([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
+        assert replayed.opened.models == {"main": "other"}
+        assert replayed.opened.parameters == {"seed": 1}
+        assert replayed.opened.settings == {"x": 2}
 
     def test_a_record_without_a_beginning_is_refused(self) -> None:
         for entries in ([], turn(0)):

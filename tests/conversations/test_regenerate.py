@@ -180,7 +180,7 @@ def test_a_replacement_is_taken_back_as_one_turn(host: Host) -> None:
 
 
 class TestReplaying:
-    def talk(self, host: Host) -> Conversation:
+    def converse(self, host: Host) -> Conversation:
         conversation = scripted(host, *"abc", LIMITED, "d")
         conversation.say("one")
         conversation.say("two")
@@ -191,7 +191,7 @@ class TestReplaying:
         return conversation
 
     def test_a_reopened_conversation_has_the_same_history(self, host: Host) -> None:
-        conversation = self.talk(host)
+        conversation = self.converse(host)
         assert texts(conversation) == ["one", "a", "drei", "d"]
         elsewhere = reopened(host, recorded(conversation))
         assert elsewhere.history == conversation.history
@@ -223,7 +223,7 @@ class TestReplaying:
         return InMemoryRecord(entries)
 
     def test_a_replacement_that_was_interrupted_can_be_gone_on_with(self, host: Host) -> None:
-        conversation = self.talk(host)
+        conversation = self.converse(host)
         elsewhere = reopened(host, self.cut(host, conversation))
         assert elsewhere.status == "pending"
         assert texts(elsewhere) == ["one", "a", "two", "c"]
@@ -233,7 +233,7 @@ class TestReplaying:
         assert sent(host) == ["one", "a", "drei"]
 
     def test_a_replacement_that_was_interrupted_can_be_dropped(self, host: Host) -> None:
-        elsewhere = reopened(host, self.cut(host, self.talk(host)))
+        elsewhere = reopened(host, self.cut(host, self.converse(host)))
         assert elsewhere.undo() == Message("user", "drei")
         for each in (elsewhere, reopened(host, recorded(elsewhere))):
             assert texts(each) == ["one", "a", "two", "c"]

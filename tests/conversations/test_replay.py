@@ -256,10 +256,10 @@ class TestGoingOn:
         assert pending.resume(False).text == "False"
 
     def test_each_wait_takes_one_resume(self, make_host: MakeHost) -> None:
-        given: list[str] = []
+        values: list[str] = []
 
         def give(kind: str) -> str:
-            given.append(kind)
+            values.append(kind)
             return "yes"
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -273,7 +273,7 @@ class TestGoingOn:
             conversation.resume("yes")
         conversation.resume("yes")
         assert replay_from_every_entry(host, recorded(conversation), give=give) == 5
-        assert given == ["one", "two", "one", "two", "two", "two"]
+        assert values == ["one", "two", "one", "two", "two", "two"]
         with pytest.raises(TurnPaused):
             replay_from_every_entry(host, recorded(conversation))
 

@@ -218,13 +218,13 @@ class TestTries:
         ended = last_step(conversation)
         failures = [("unavailable", 503), ("unavailable", 500)]
         assert [(each.code, each.status) for each in ended.tries] == failures
-        found = kept.attempts(conversation.id)
-        assert [(each.code, each.http_status) for each in found] == [*failures, (None, None)]
+        attempts = kept.attempts(conversation.id)
+        assert [(each.code, each.http_status) for each in attempts] == [*failures, (None, None)]
         assert [
-            (each.number, each.turn, each.path, each.model, each.provider) for each in found
+            (each.number, each.turn, each.path, each.model, each.provider) for each in attempts
         ] == [(number, 0, "0", "mock", "script") for number in range(3)]
-        assert found[2].output_tokens == ended.result["usage"]["output_tokens"]
-        assert found[0].started <= found[1].started <= found[2].started
+        assert attempts[2].output_tokens == ended.result["usage"]["output_tokens"]
+        assert attempts[0].started <= attempts[1].started <= attempts[2].started
 
     def test_the_tries_of_a_failed_step_are_too(self, patient: Host, kept: Store) -> None:
         conversation = scripted(patient, *[{"status": 429}] * 3)
@@ -308,7 +308,7 @@ class TestBegin:
     def test_what_cannot_be_put_on_record_is_told(
         self, keeping: Host, monkeypatch: pytest.MonkeyPatch, is_unrecorded: bool
     ) -> None:
-        def fail(*given: Any, **more: Any) -> None:
+        def fail(*args: Any, **more: Any) -> None:
             raise StoreError("the disk is full")
 
         with keeping.open("chat", "mock") as conversation:

@@ -66,7 +66,7 @@ def old(make_host: MakeHost, waiting: ModuleType, tmp_path: Path) -> Iterator[Ol
     with gzip.open(DATA / "conversations.db.gz") as packed, place.open("wb") as file:
         shutil.copyfileobj(packed, file)
     with Store(str(place)) as store:
-        fake = FakeModel(lambda heard: f"you said {heard.text}")
+        fake = FakeModel(lambda prompt: f"you said {prompt.text}")
         host = make_host(
             fake=fake,
             waiting=InlinePlugin(features=[waiting.FEATURE], tools=[waiting.WIPE]),
@@ -80,8 +80,8 @@ def old(make_host: MakeHost, waiting: ModuleType, tmp_path: Path) -> Iterator[Ol
 
 
 def test_they_are_listed_and_shown(old: Old) -> None:
-    found = {each.id: each.status for each in old.host.conversations()}
-    assert found == {
+    statuses = {each.id: each.status for each in old.host.conversations()}
+    assert statuses == {
         IDS["chat"]: "idle",
         IDS["every step"]: "paused",
         IDS["agent"]: "paused",

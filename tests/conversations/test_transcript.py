@@ -133,7 +133,7 @@ def test_only_the_user_can_read_it(
         file.write_text("x" * 10_000)
         file.chmod(before)
     if not has_fchmod:
-        monkeypatch.setattr(os, "fchmod", lambda *given: None)
+        monkeypatch.setattr(os, "fchmod", lambda *args: None)
     mask = os.umask(0)
     try:
         write_transcript(HISTORY, file)

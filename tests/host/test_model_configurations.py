@@ -15,9 +15,9 @@ PRECISE = ModelConfig("fake", (), {"temperature": 0, "max_tokens": 9})
 
 
 def _judged(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = yield from Prompt([turn.message])
-    yield from Prompt([said.message], role="judge", parameters={"max_tokens": 1})
-    return Answer(said.text)
+    completion = yield from Prompt([turn.message])
+    yield from Prompt([completion.message], role="judge", parameters={"max_tokens": 1})
+    return Answer(completion.text)
 
 
 JUDGED = Feature("judged", NoSettings, _judged, roles={"main": "chat", "judge": "chat"})
@@ -43,8 +43,8 @@ def test_item_3_its_parameters_hold_where_none_are_given(host: Host, fake: FakeM
     conversation = host.open("chat", "precise", parameters={"temperature": 1})
     answer = conversation.say("hi")
     # the name that it is of is a configuration as well
-    asked = {"temperature": 1, "max_tokens": 9, "seed": 7}
-    assert fake.prompts[-1].parameters == asked
+    parameters = {"temperature": 1, "max_tokens": 9, "seed": 7}
+    assert fake.prompts[-1].parameters == parameters
     assert answer.details[0].data["configuration"] == "precise"
     assert answer.details[0].title == "prompt of main to precise, which is fake@fake"
     for _ in host.prompt(Prompt([Message("user", "hi")], parameters={"seed": 1}), model="precise"):

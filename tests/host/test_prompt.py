@@ -39,9 +39,9 @@ from genai_host_testing.internal.fixtures import MakeHost
 HI = Prompt([Message("user", "hi")])
 
 
-def asked(host: Host, prompt: Prompt, **given: Any) -> tuple[list[Delta], Completion]:
+def run_prompt(host: Host, prompt: Prompt, **options: Any) -> tuple[list[Delta], Completion]:
     """The pieces, and the whole."""
-    story = host.prompt(prompt, model="fake", **given)
+    story = host.prompt(prompt, model="fake", **options)
     pieces = []
     while True:
         try:
@@ -51,19 +51,19 @@ def asked(host: Host, prompt: Prompt, **given: Any) -> tuple[list[Delta], Comple
 
 
 def test_a_model_answers_in_pieces_or_at_once(make_host: MakeHost) -> None:
-    host = make_host(fake=FakeModel(lambda heard: "a long answer to " + heard.text))
-    pieces, whole = asked(host, HI)
-    assert "".join(piece.text for piece in pieces) == whole.text == "a long answer to hi"
+    host = make_host(fake=FakeModel(lambda prompt: "a long answer to " + prompt.text))
+    pieces, completion = run_prompt(host, HI)
+    assert "".join(piece.text for piece in pieces) == completion.text == "a long answer to hi"
     assert len(pieces) > 1
-    assert len(asked(host, HI, stream=False)[0]) == 1
+    assert len(run_prompt(host, HI, stream=False)[0]) == 1
 
 
 def test_tools_are_the_callers(make_host: MakeHost) -> None:
     call = Completion(Message("assistant", [ToolCall("1", "clock", {})]), "tool_calls")
-    fake = FakeModel(lambda heard: call)
+    fake = FakeModel(lambda prompt: call)
     tools = (ToolSchema("clock", "what time it is", {"type": "object"}),)
-    _, whole = asked(make_host(fake=fake), Prompt([Message("user", "hi")], tools=tools))
-    assert [each.name for each in whole.tool_calls] == ["clock"]
+    _, completion = run_prompt(make_host(fake=fake), Prompt([Message("user", "hi")], tools=tools))
+    assert [each.name for each in completion.tool_calls] == ["clock"]
     assert fake.prompts[0].tools == ("clock",)
 
 
@@ -71,14 +71,14 @@ def test_what_is_wrong_is_told_before_anything_is_sent(make_host: MakeHost) -> N
     fake = FakeModel()
     host = make_host(fake=fake)
     with pytest.raises(InvalidParameter):
-        asked(host, Prompt([Message("user", "hi")], parameters={"nonsense": 1}))
+        run_prompt(host, Prompt([Message("user", "hi")], parameters={"nonsense": 1}))
     with pytest.raises(NoRoute):
         list(host.prompt(HI, model="nobody"))
     assert not fake.calls
 
 
 def test_it_ends_when_the_limits_of_the_caller_end(make_host: MakeHost) -> None:
-    host = make_host(fake=FakeModel(lambda heard: HANG))
+    host = make_host(fake=FakeModel(lambda prompt: HANG))
     limits = Cancellation()
     story = host.prompt(HI, model="fake", limits=limits)
     limits.cancel()

@@ -39,9 +39,9 @@ def response(*pieces: bytes) -> Response:
 
 
 def read(*pieces: bytes) -> tuple[Response, bytes]:
-    found = response(*pieces)
-    found.read_head()
-    return found, b"".join(found.read_body())
+    received = response(*pieces)
+    received.read_head()
+    return received, b"".join(received.read_body())
 
 
 def cut_at(data: bytes, places: Sequence[int]) -> Iterator[bytes]:
@@ -50,27 +50,27 @@ def cut_at(data: bytes, places: Sequence[int]) -> Iterator[bytes]:
         yield data[start:end]
 
 
-@given(whole=st.sampled_from([SIZED, CHUNKED, OPEN]), places=st.lists(st.integers(0, 140)))
-def test_it_is_the_same_however_it_comes(whole: bytes, places: list[int]) -> None:
-    found, body = read(*cut_at(whole, places))
-    assert (found.status, body, found.ended) == (200, b"hello", True)
+@given(data=st.sampled_from([SIZED, CHUNKED, OPEN]), places=st.lists(st.integers(0, 140)))
+def test_it_is_the_same_however_it_comes(data: bytes, places: list[int]) -> None:
+    received, body = read(*cut_at(data, places))
+    assert (received.status, body, received.ended) == (200, b"hello", True)
 
 
-@pytest.mark.parametrize("whole", [SIZED, CHUNKED])
-def test_one_that_is_cut_anywhere_is_never_whole(whole: bytes) -> None:
-    for length in range(len(whole)):
+@pytest.mark.parametrize("data", [SIZED, CHUNKED])
+def test_one_that_is_cut_anywhere_is_never_whole(data: bytes) -> None:
+    for length in range(len(data)):
         with pytest.raises(ConnectionResetError):
-            read(whole[:length])
+            read(data[:length])
 
 
 def test_names_of_headers_are_in_lower_case_and_their_values_joined() -> None:
-    found, _ = read(b"HTTP/1.1 204 No\r\nX-A: 1\r\nx-a: 2\r\nX-B:  \xe9 \r\n\r\n")
-    assert found.headers == {"x-a": "1, 2", "x-b": "é"}
-    assert found.clean
+    received, _ = read(b"HTTP/1.1 204 No\r\nX-A: 1\r\nx-a: 2\r\nX-B:  \xe9 \r\n\r\n")
+    assert received.headers == {"x-a": "1, 2", "x-b": "é"}
+    assert received.clean
 
 
 @pytest.mark.parametrize(
-    ("whole", "clean"),
+    ("data", "clean"),
     [
         (SIZED, True),
         (CHUNKED, True),
@@ -82,16 +82,16 @@ def test_names_of_headers_are_in_lower_case_and_their_values_joined() -> None:
     ],
     ids=["sized", "chunked", "until the end", "closes", "1.0", "two replies", "more"],
 )
-def test_a_connection_is_used_again_only_if_nothing_else_came(whole: bytes, clean: bool) -> None:
-    found, body = read(whole)
-    assert (body, found.clean) == (b"hello", clean)
+def test_a_connection_is_used_again_only_if_nothing_else_came(data: bytes, clean: bool) -> None:
+    received, body = read(data)
+    assert (body, received.clean) == (b"hello", clean)
 
 
 def test_what_precedes_a_reply_is_not_the_reply() -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
-    for found, body in (read(early + early + SIZED), read(early, early, SIZED)):
-        assert (found.status, body, found.clean) == (200, b"hello", True)
-        assert "link" not in found.headers
+    for received, body in (read(early + early + SIZED), read(early, early, SIZED)):
+        assert (received.status, body, received.clean) == (200, b"hello", True)
+        assert "link" not in received.headers
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_a_head_without_end_is_stopped() -> None:
 
 
 def test_a_reply_that_fills_a_read_is_read_in_larger_blocks() -> None:
-    left, sizes = HEAD + b"Content-Length: 99000\r\n\r\n" + b"x" * 99_000, list[int]()
+    rest, sizes = HEAD + b"Content-Length: 99000\r\n\r\n" + b"x" * 99_000, list[int]()
 
     def recv(size: int) -> bytes:
-        nonlocal left
+        nonlocal rest
         sizes.append(size)
-        data, left = left[:size], left[size:]
+        data, rest = rest[:size], rest[size:]
         return data
 
-    found = response()
-    found._socket = mock.Mock(recv=recv)
-    found.read_head()
-    assert len(b"".join(found.read_body())) == 99_000
+    received = response()
+    received._socket = mock.Mock(recv=recv)
+    received.read_head()
+    assert len(b"".join(received.read_body())) == 99_000
     assert sizes == [2 << 10, 64 << 10, 64 << 10]
 
 
@@ -138,10 +138,10 @@ def test_the_longest_head_is_read() -> None:
     start = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
     lines = [start, *[b"A: %s\r\n" % (b"x" * 995)] * 262]
     lines.append(b"B: %s\r\n" % (b"x" * ((256 << 10) - len(b"".join(lines)) - 5)))
-    found = response(*lines, b"\r\n")
-    assert found.status == 0
-    found.read_head()
-    assert found.status == 200
+    received = response(*lines, b"\r\n")
+    assert received.status == 0
+    received.read_head()
+    assert received.status == 200
 
 
 @given(data=st.binary(max_size=3000), places=st.lists(st.integers(0, 3000)))

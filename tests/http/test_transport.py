@@ -72,9 +72,9 @@ class Wire:
         return self.transport.stream(request(self.service), Cancellation())
 
     def stream(self, limits: Cancellation | None = None) -> EventStream:
-        found = self.transport.stream(request(self.service), limits or Cancellation())
-        assert isinstance(found, EventStream)
-        return found
+        events = self.transport.stream(request(self.service), limits or Cancellation())
+        assert isinstance(events, EventStream)
+        return events
 
     def cancel_amid_a_stream(self) -> None:
         """From another thread than the one that has read an event, and waits for more."""
@@ -97,8 +97,8 @@ class Wire:
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([json_reply({"ok": True})]) as made:
-        yield made
+    with FakeService([json_reply({"ok": True})]) as service:
+        yield service
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def get(url: str, **options: Any) -> ProviderReply:
 
 class TestSending:
     def test_a_request_goes_out_as_it_is(self, wire: Wire) -> None:
-        found = wire.send("/v1/x?a=b", b'{"a":1}')
-        assert (found.status, found.body) == (200, b'{"ok": true}')
+        received = wire.send("/v1/x?a=b", b'{"a":1}')
+        assert (received.status, received.body) == (200, b'{"ok": true}')
         (sent,) = wire.service.requests
         assert (sent.method, sent.path, sent.body) == ("POST", "/v1/x?a=b", b'{"a":1}')
         assert sent.headers["authorization"] == f"Bearer {SECRET}"
@@ -167,10 +167,10 @@ class TestSending:
 
     def test_a_failure_is_a_reply(self, wire: Wire) -> None:
         wire.service.replies = [json_reply({"error": "x"}, 429, {"Retry-After": "7"})]
-        for found in (wire.send(), wire.answer()):
-            assert isinstance(found, ProviderReply)
-            assert (found.status, found.body) == (429, b'{"error": "x"}')
-            assert found.headers["retry-after"] == "7"
+        for received in (wire.send(), wire.answer()):
+            assert isinstance(received, ProviderReply)
+            assert (received.status, received.body) == (429, b'{"error": "x"}')
+            assert received.headers["retry-after"] == "7"
 
     @pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1])
     def test_a_large_body_is_sent_whole(self, wire: Wire, size: int) -> None:
@@ -260,7 +260,7 @@ class TestProxies:
 
     @pytest.mark.parametrize("scheme", ["http", "https"])
     @pytest.mark.parametrize(
-        ("proxy", "told"),
+        ("proxy", "message"),
         [
             ("socks5://me:pass@127.0.0.1:9", "the proxy socks5://127.0.0.1:9 is a SOCKS proxy"),
             ("socks5h://127.0.0.1", "the proxy socks5h://127.0.0.1 is a SOCKS proxy"),
@@ -272,21 +272,21 @@ class TestProxies:
         ],
     )
     def test_one_that_cannot_be_used_is_not_told_as_the_address(
-        self, monkeypatch: pytest.MonkeyPatch, scheme: str, proxy: str, told: str
+        self, monkeypatch: pytest.MonkeyPatch, scheme: str, proxy: str, message: str
     ) -> None:
         monkeypatch.setenv("ALL_PROXY", proxy)
-        for given, where in ((proxy, "limits.proxy"), (None, "ALL_PROXY")):
+        for address, where in ((proxy, "limits.proxy"), (None, "ALL_PROXY")):
             with pytest.raises(ConfigurationError) as caught:
-                get(f"{scheme}://service.invalid/", proxy=given)
-            assert caught.value.message.startswith(told)
+                get(f"{scheme}://service.invalid/", proxy=address)
+            assert caught.value.message.startswith(message)
             assert where in caught.value.hint
             assert "pass" not in caught.value.message + caught.value.hint
 
     @pytest.mark.parametrize("scheme", ["http", "https"])
     def test_one_that_is_not_there_is_named(self, service: FakeService, scheme: str) -> None:
         service.stop()
-        told = f"cannot connect to the proxy http://127.0.0.1:{service.port}: Connection refused"
-        with pytest.raises(ServiceUnavailable, match=told) as caught:
+        message = f"cannot connect to the proxy http://127.0.0.1:{service.port}: Connection refused"
+        with pytest.raises(ServiceUnavailable, match=message) as caught:
             get(f"{scheme}://service.invalid/", proxy=f"http://me:pass@127.0.0.1:{service.port}")
         assert "limits.proxy" in caught.value.hint
         assert caught.value.status is None
@@ -317,8 +317,8 @@ class TestTrust:
     def secure(self, authority: trustme.CA) -> Iterator[FakeService]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("localhost").configure_cert(context)
-        with FakeService([json_reply({"ok": True})], tls=context) as made:
-            yield made
+        with FakeService([json_reply({"ok": True})], tls=context) as service:
+            yield service
 
     @pytest.fixture
     def ca_file(self, authority: trustme.CA, tmp_path: Path) -> str:
@@ -347,10 +347,10 @@ class TestTrust:
             with closing(Transport(proxy=tunnel.url, ca_file=ca_file)) as transport:
                 for _ in range(2):
                     assert Wire(transport, secure).send().body == b'{"ok": true}'
-            (asked,) = tunnel.asked
-        assert asked.startswith(f"CONNECT localhost:{secure.port} ")
-        assert "Proxy-Authorization: Basic " in asked
-        assert SECRET not in asked
+            (connect,) = tunnel.asked
+        assert connect.startswith(f"CONNECT localhost:{secure.port} ")
+        assert "Proxy-Authorization: Basic " in connect
+        assert SECRET not in connect
         assert "proxy-authorization" not in secure.requests[0].headers
 
     @pytest.mark.parametrize("status", [407, 502])
@@ -417,9 +417,9 @@ class TestReading:
     @pytest.mark.parametrize("act", [CUT, RESET])
     @pytest.mark.parametrize("length", [0, 20, 90])
     def test_a_reply_that_is_cut_is_never_whole(self, wire: Wire, act: Any, length: int) -> None:
-        whole = reply(b"x" * 100).steps[0]
-        assert isinstance(whole, bytes)
-        wire.service.replies = [Reply([whole[:length] if length < 30 else whole[:-10], act])]
+        data = reply(b"x" * 100).steps[0]
+        assert isinstance(data, bytes)
+        wire.service.replies = [Reply([data[:length] if length < 30 else data[:-10], act])]
         with pytest.raises((ServiceUnavailable, IncompleteReply)) as caught:
             wire.send()
         assert caught.value.retryable
@@ -443,9 +443,9 @@ class TestReading:
     )
     def test_no_stream_comes_whole(self, wire: Wire, status: int, kind: str, body: bytes) -> None:
         wire.service.replies = [reply(body, status, {"Content-Type": f"text/{kind}"})]
-        found = wire.answer()
-        assert isinstance(found, ProviderReply)
-        assert (found.status, found.body) == (status, body)
+        received = wire.answer()
+        assert isinstance(received, ProviderReply)
+        assert (received.status, received.body) == (status, body)
 
     def test_the_length_of_a_reply_is_limited(
         self, wire: Wire, monkeypatch: pytest.MonkeyPatch
@@ -577,15 +577,15 @@ class TestCancelling:
         held = Reply([HOLD, *json_reply({}).steps], keep=True)
         wire.service.replies = [reply(b"data: one\n\ndata: two\n\n", headers=kind), held]
         events = wire.stream()
-        taken = iter(events)
-        assert next(taken).data == b"one"
+        pending = iter(events)
+        assert next(pending).data == b"one"
         with ThreadPoolExecutor(1) as pool:
             other = pool.submit(wire.send)
             wire.service.wait_for_requests(2)
             events.close()
             wire.service.let_go()
             assert other.result(30).body == b"{}"
-        assert next(taken).data == b"two"
+        assert next(pending).data == b"two"
         assert wire.service.connections == 1
 
     def test_calls_that_nobody_cancels_succeed(self, wire: Wire) -> None:
@@ -637,20 +637,20 @@ UNVERIFIED.verify_message = "self-signed certificate"
 )  # fmt: skip
 def test_why_a_request_was_not_sent(error: Exception, kind: type[GenaiError], message: str) -> None:
     transport = Transport(connect_timeout=2.5, proxy="http://p")
-    found = transport._not_sent(error, "http://h", "http://p")
-    assert type(found) is kind
-    assert found.message == message
-    assert ("limits.proxy" in found.hint) == isinstance(error, ProxyError)
-    if isinstance(found, ProviderTimeout):
-        assert (found.deadline, found.retryable) == ("connect_timeout", True)
-    if isinstance(found, ConfigurationError):
-        assert "ca_file" in found.hint
+    raised = transport._not_sent(error, "http://h", "http://p")
+    assert type(raised) is kind
+    assert raised.message == message
+    assert ("limits.proxy" in raised.hint) == isinstance(error, ProxyError)
+    if isinstance(raised, ProviderTimeout):
+        assert (raised.deadline, raised.retryable) == ("connect_timeout", True)
+    if isinstance(raised, ConfigurationError):
+        assert "ca_file" in raised.hint
 
 
 def test_a_proxy_of_an_unknown_name_is_a_proxy() -> None:
-    found = Transport()._refused_by_proxy("", 407)
-    assert found.message.startswith("a proxy requires")
-    assert "HTTPS_PROXY" in found.hint
+    raised = Transport()._refused_by_proxy("", 407)
+    assert raised.message.startswith("a proxy requires")
+    assert "HTTPS_PROXY" in raised.hint
 
 
 @pytest.mark.parametrize(("depth", "reason"), [(0, "down"), (7, "down"), (8, "ValueError")])
@@ -671,8 +671,8 @@ def test_the_reason_of_the_system_is_found(depth: int, reason: str, link: str) -
 )
 def test_the_head_of_a_request(method: str, body: bytes, length: str | None) -> None:
     address = Transport(proxy="")._address("http://host:81/path?query")
-    asked = HttpRequest(method, "http://host:81/path?query", {"X-A": "é"}, body)
-    first, *lines, blank, rest = _head(asked, address, "gzip").decode("latin-1").split("\r\n")
+    sent = HttpRequest(method, "http://host:81/path?query", {"X-A": "é"}, body)
+    first, *lines, blank, rest = _head(sent, address, "gzip").decode("latin-1").split("\r\n")
     assert (first, blank, rest) == (f"{method} /path?query HTTP/1.1", "", "")
     assert lines == [
         "Host: host:81",
