@@ -160,14 +160,14 @@ def test_what_is_put_into_the_registry_stays(installed: Path) -> None:
 def test_a_late_load_keeps_what_other_processes_saved(installed: Path) -> None:
     plugins = load(installed)
     index = PluginIndex([str(installed)], str(installed.parent / "index"))
-    found = {each.name: each for each in index.plugins()}
-    index.remember({found["one"].key: must_not_load(found["one"], "it hangs")})
+    by_name = {each.name: each for each in index.plugins()}
+    index.remember({by_name["one"].key: must_not_load(by_name["one"], "it hangs")})
     change(installed, "two", _MODEL.format(name="new"))
     assert "two" not in plugins.registry.models
     index = PluginIndex([str(installed)], str(installed.parent / "index"))
     results = index.outcomes()
-    assert results[found["one"].key].is_left_out
-    assert results[found["two"].key].provides == {"models": ["new"]}
+    assert results[by_name["one"].key].is_left_out
+    assert results[by_name["two"].key].provides == {"models": ["new"]}
 
 
 def test_an_interrupted_late_load_is_repeated(
@@ -286,18 +286,18 @@ def test_two_threads_load_a_plugin_once(installed: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("builtins.defer_loads", loads, raising=False)
         barrier = threading.Barrier(4)
-        found: list[str] = []
+        names: list[str] = []
 
         def look() -> None:
             barrier.wait()
-            found.append(plugins.registry.models["one"].name)
+            names.append(plugins.registry.models["one"].name)
 
         threads = [threading.Thread(target=look) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert (loads, found) == ([1], ["one"] * 4)
+    assert (loads, names) == ([1], ["one"] * 4)
 
 
 def test_the_guard_is_active_while_a_plugin_is_loaded(installed: Path) -> None:

@@ -97,8 +97,8 @@ def test_nothing_of_a_broken_plugin_is_registered_and_its_outcome_is_kept(site: 
     assert not registry.commands
     hooks = plugins.manager.hook.genai_models.get_hookimpls()
     assert not [each for each in hooks if "zz" in each.plugin_name]
-    kept = [outcome.status for outcome in index(site).outcomes().values()]
-    assert (kept.count("broken"), kept.count("loaded")) == (len(BROKEN), 2)
+    statuses = [outcome.status for outcome in index(site).outcomes().values()]
+    assert (statuses.count("broken"), statuses.count("loaded")) == (len(BROKEN), 2)
     duplicates = [each for each in plugins.broken if "duplicate" in each.found.distribution]
     assert duplicates
     assert all("genai-host plugins disable" in each.fix for each in duplicates)
@@ -229,7 +229,7 @@ def test_outcomes_are_remembered_for_who_lists_without_loading(site: Path) -> No
     make_distribution(site, "bad", files={"bad.py": "1 / 0"})
     load(site)
     looked_at = index(site)
-    outcomes = {found.name: looked_at.outcomes()[found.key] for found in looked_at.plugins()}
+    outcomes = {plugin.name: looked_at.outcomes()[plugin.key] for plugin in looked_at.plugins()}
     assert outcomes["good"].status == "loaded"
     assert outcomes["good"].provides == {"models": ["good"]}
     assert outcomes["bad"].status == "broken"
@@ -271,8 +271,8 @@ def test_no_plugin_may_take_a_command_of_the_host() -> None:
 
 def test_results_of_every_kind_are_told_apart() -> None:
     good, bad = InlinePlugin(models=[Model("m", ["plain"])]), object()
-    given = StaticPlugins({"good": good, "bad": bad, "off": good})
-    results = Plugins(given, Config(disabled=["off"])).results
+    plugins = StaticPlugins({"good": good, "bad": bad, "off": good})
+    results = Plugins(plugins, Config(disabled=["off"])).results
     assert [type(result) for result in results] == [LoadedPlugin, BrokenPlugin, BlockedPlugin]
 
 
@@ -328,8 +328,8 @@ def test_what_a_dialect_says_of_itself_is_checked(name: str, value: object) -> N
 
 
 def test_a_dialect_may_say_it_with_any_set_and_any_mapping() -> None:
-    said = {"capabilities": {"stream"}, "parameters": MappingProxyType({"n": {}, "m": False})}
-    right = type("Right", (_Muted,), said)()
+    attributes = {"capabilities": {"stream"}, "parameters": MappingProxyType({"n": {}, "m": False})}
+    right = type("Right", (_Muted,), attributes)()
     assert not Plugins(StaticPlugins({"p": InlinePlugin(dialects=[right])}), Config()).broken
 
 

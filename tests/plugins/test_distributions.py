@@ -23,7 +23,7 @@ def index(*path: Path) -> PluginIndex:
 
 
 def look(*path: Path) -> list[str]:
-    return [f"{found.name} {found.version}" for found in index(*path).plugins()]
+    return [f"{plugin.name} {plugin.version}" for plugin in index(*path).plugins()]
 
 
 def archive(site: Path, file: Path, folder: str = "") -> Path:
@@ -50,10 +50,10 @@ class TestArchives:
         file = archive(site, tmp_path / name, folder)
         monkeypatch.syspath_prepend(str(file))
         monkeypatch.delitem(sys.modules, "in_archive", raising=False)
-        there = index(file)
-        [found] = there.plugins()
-        assert (found.name, found.version, found.unreadable) == ("in-archive", "1.0", "")
-        plugin = InstalledPlugins(there).load(found)
+        plugin_index = index(file)
+        [each] = plugin_index.plugins()
+        assert (each.name, each.version, each.unreadable) == ("in-archive", "1.0", "")
+        plugin = InstalledPlugins(plugin_index).load(each)
         assert str(file) in vars(plugin)["here"]
         del sys.modules["in_archive"]
 
@@ -85,8 +85,8 @@ class TestArchives:
     def test_entries_that_python_passes_over_are_passed_over(self, site: Path) -> None:
         make_distribution(site, "one")
         odd: list[object] = [site, os.fsencode(site), None, "a\0b", "\udcff", str(site)]
-        found = PluginIndex(odd, str(site.parent / "index")).plugins()  # type: ignore[arg-type]
-        assert [each.name for each in found] == ["one"]
+        plugins = PluginIndex(odd, str(site.parent / "index")).plugins()  # type: ignore[arg-type]
+        assert [each.name for each in plugins] == ["one"]
 
 
 _EMPTY: dict[str, bytes] = {}
@@ -110,13 +110,13 @@ class TestLeftovers:
     def test_they_hide_no_plugin(self, site: Path, version: str, files: dict[str, bytes]) -> None:
         """Whatever comes first depends on the file system."""
         good = make_distribution(site, "one")
-        left = site / f"one-{version}.dist-info"
-        left.mkdir()
+        folder = site / f"one-{version}.dist-info"
+        folder.mkdir()
         for name, content in files.items():
-            (left / name).write_bytes(content)
+            (folder / name).write_bytes(content)
         assert look(site) == ["one 1.0"]
-        assert [each.folder for each in index(site).leftovers()] == [str(left)]
-        shutil.rmtree(left)
+        assert [each.folder for each in index(site).leftovers()] == [str(folder)]
+        shutil.rmtree(folder)
         assert index(site).leftovers() == []
         shutil.rmtree(good)
 
@@ -127,10 +127,10 @@ class TestLeftovers:
         assert look(first, site) == ["one 1.0"]
 
     def test_one_that_is_filled_later_is_seen(self, site: Path) -> None:
-        left = site / "one-1.0.dist-info"
-        left.mkdir()
+        directory = site / "one-1.0.dist-info"
+        directory.mkdir()
         past = (site.stat().st_mtime_ns - 60_000_000_000,) * 2
-        for folder in (site, left):
+        for folder in (site, directory):
             os.utime(folder, ns=past)
         assert look(site) == []
         make_distribution(site, "one")
@@ -142,16 +142,16 @@ class TestLeftovers:
         good = make_distribution(site, "one", version="2.0")
         shutil.copytree(good, site / name)
         assert look(site) == ["one 2.0"]
-        [left] = index(site).leftovers()
-        assert left == (str(site / name), "left by an interrupted installer")
+        [leftover] = index(site).leftovers()
+        assert leftover == (str(site / name), "left by an interrupted installer")
 
     def test_of_two_whole_builds_in_one_folder_the_newest_counts(self, site: Path) -> None:
         for version in ("1.9", "1.10", "1.2"):
             make_distribution(site, "one", version=version)
         assert look(site) == ["one 1.10"]
         reason = "one-1.10.dist-info belongs to the same distribution"
-        left = {os.path.basename(each.folder): each.reason for each in index(site).leftovers()}
-        assert left == dict.fromkeys(("one-1.9.dist-info", "one-1.2.dist-info"), reason)
+        reasons = {os.path.basename(each.folder): each.reason for each in index(site).leftovers()}
+        assert reasons == dict.fromkeys(("one-1.9.dist-info", "one-1.2.dist-info"), reason)
 
     def test_an_unreadable_folder_is_one(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make_distribution(site, "one")
@@ -176,9 +176,9 @@ class TestLeftovers:
 
     def test_metadata_that_is_missing_is_told_for_a_plugin(self, site: Path) -> None:
         (make_distribution(site, "one") / "METADATA").unlink()
-        [found] = index(site).plugins()
-        assert (found.name, found.distribution, found.version) == ("one", "one", "1.0")
-        assert found.unreadable == "METADATA is missing"
+        [plugin] = index(site).plugins()
+        assert (plugin.name, plugin.distribution, plugin.version) == ("one", "one", "1.0")
+        assert plugin.unreadable == "METADATA is missing"
 
     def test_bytes_that_are_not_utf_8_in_the_metadata_break_no_plugin(self, site: Path) -> None:
         info = make_distribution(site, "one")
@@ -186,23 +186,23 @@ class TestLeftovers:
             b"Metadata-Version: 2.1\nAuthor: Andr\xe9\nName: one\nVersion: 1.0\n\nlong \xff\n"
         )
         (info / "RECORD").write_bytes(b"caf\xe9.py,,\n")
-        [found] = index(site).plugins()
-        assert (found.distribution, found.version, found.unreadable) == ("one", "1.0", "")
-        assert len(found.record) == 64
+        [plugin] = index(site).plugins()
+        assert (plugin.distribution, plugin.version, plugin.unreadable) == ("one", "1.0", "")
+        assert len(plugin.record) == 64
 
 
 class TestEntryPoints:
     def points(self, site: Path, text: str | bytes) -> dict[str, tuple[str, str]]:
         data = text.encode() if isinstance(text, str) else text
         (make_distribution(site, "one") / "entry_points.txt").write_bytes(data)
-        return {found.name: (found.value, found.unreadable) for found in index(site).plugins()}
+        return {plugin.name: (plugin.value, plugin.unreadable) for plugin in index(site).plugins()}
 
     def test_a_malformed_row_hides_no_other(self, site: Path) -> None:
         rows = "[genai_host]\na = one\nodd row\nb = one:plugin\nc = one:\n= one\nd = one:x y\n"
-        found = self.points(site, rows)
-        values = {name: value for name, (value, fault) in found.items() if not fault}
+        points = self.points(site, rows)
+        values = {name: value for name, (value, fault) in points.items() if not fault}
         assert values == {"a": "one", "b": "one:plugin"}
-        faults = {name: fault for name, (_, fault) in found.items() if fault}
+        faults = {name: fault for name, (_, fault) in points.items() if fault}
         assert set(faults) == {"one", "c", "d"}
         assert faults["c"] == "entry_points.txt, line 5: invalid entry point 'c = one:'"
 
@@ -226,9 +226,9 @@ class TestEntryPoints:
     def test_extras_are_no_part_of_a_name(self, site: Path, value: str) -> None:
         source = "import sys\nplugin = sys.modules[__name__]\n"
         make_distribution(site, "one", entry_points={"a": value}, files={"here.py": source})
-        there = index(site)
-        [found] = there.plugins()
-        plugin = InstalledPlugins(there).load(found)
+        plugin_index = index(site)
+        [each] = plugin_index.plugins()
+        plugin = InstalledPlugins(plugin_index).load(each)
         assert plugin is sys.modules.pop("here")
 
 
@@ -254,8 +254,8 @@ def test_installed_distributions_are_those_that_are_whole(site: Path) -> None:
     (site / "one-9.0.dist-info").mkdir()
     (site / "nothing-1.0.dist-info").mkdir()
     (good / "direct_url.json").write_text('{"url": "file:///src/one"}')
-    found = installed_sources()
-    assert found["one"] == "file:///src/one"
-    assert "nothing" not in found
+    sources = installed_sources()
+    assert sources["one"] == "file:///src/one"
+    assert "nothing" not in sources
     names = [each.key for each in find_distributions([str(site)])[0]]
     assert names.count("one") == 1

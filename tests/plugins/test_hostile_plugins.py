@@ -32,8 +32,8 @@ def _raise(*_: Any) -> Any:
     raise RuntimeError("oh")
 
 
-def _open(**said: Any) -> Callable[[Any, Services], Provider]:
-    return type("Odd", (UnaskedProvider,), said)
+def _open(**attributes: Any) -> Callable[[Any, Services], Provider]:
+    return type("Odd", (UnaskedProvider,), attributes)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def new_index(cache: Path, *path: Path) -> PluginIndex:
 
 
 def look(cache: Path, *path: Path) -> list[str]:
-    return [f"{found.name} {found.version}" for found in new_index(cache, *path).plugins()]
+    return [f"{plugin.name} {plugin.version}" for plugin in new_index(cache, *path).plugins()]
 
 
 def settle(*folders: Path) -> None:
@@ -149,17 +149,17 @@ class TestWarm:
 class TestReading:
     def test_what_is_known_of_a_plugin(self, site: Path, cache: Path) -> None:
         make_distribution(site, "My.Dist", version="2.1", entry_points={"p": "pkg.mod:obj"})
-        [found] = new_index(cache, site).plugins()
-        assert (found.name, found.value) == ("p", "pkg.mod:obj")
-        assert (found.distribution, found.version) == ("My.Dist", "2.1")
-        assert len(found.record) == 64
+        [plugin] = new_index(cache, site).plugins()
+        assert (plugin.name, plugin.value) == ("p", "pkg.mod:obj")
+        assert (plugin.distribution, plugin.version) == ("My.Dist", "2.1")
+        assert len(plugin.record) == 64
 
     def test_the_record_tells_one_build_from_another(self, site: Path, cache: Path) -> None:
         keys = []
         for text in ("x = 1", "x = 2"):
             make_distribution(site, "one", files={"one.py": text})
-            [found] = new_index(cache, site).plugins()
-            keys.append(found.key)
+            [plugin] = new_index(cache, site).plugins()
+            keys.append(plugin.key)
         assert keys[0] != keys[1]
 
     def test_of_two_builds_the_first_counts(self, site: Path, cache: Path, tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ class TestReading:
 
     def test_a_missing_name_in_metadata_is_survived(self, site: Path, cache: Path) -> None:
         (make_distribution(site, "odd") / "METADATA").write_text("Metadata-Version: 2.1\n")
-        [found] = new_index(cache, site).plugins()
-        assert found.name == "odd"
+        [plugin] = new_index(cache, site).plugins()
+        assert plugin.name == "odd"
 
 
 class TestFile:
@@ -262,23 +262,23 @@ class TestFile:
         settle(site)
         look(cache, site)
         [file] = cache.iterdir()
-        whole = json.loads(file.read_text())
-        file.write_text(json.dumps({**whole, **changed}))
+        content = json.loads(file.read_text())
+        file.write_text(json.dumps({**content, **changed}))
         index = new_index(cache, site)
-        assert [found.name for found in index.plugins()] == ["one"]
+        assert [plugin.name for plugin in index.plugins()] == ["one"]
         assert index.outcomes() == {}
         index.remember({index.plugins()[0].key: LoadResult("loaded")})
         assert new_index(cache, site).outcomes()
-        for name in set(whole) - {"scanned", "outcomes"}:
-            assert json.loads(file.read_text())[name] == whole[name]
+        for name in set(content) - {"scanned", "outcomes"}:
+            assert json.loads(file.read_text())[name] == content[name]
 
     def test_an_index_that_lacks_a_part_is_made_again(self, site: Path, cache: Path) -> None:
         make_distribution(site, "one")
         look(cache, site)
         [file] = cache.iterdir()
-        whole = json.loads(file.read_text())
-        for name in whole:
-            file.write_text(json.dumps({key: each for key, each in whole.items() if key != name}))
+        content = json.loads(file.read_text())
+        for name in content:
+            file.write_text(json.dumps({key: each for key, each in content.items() if key != name}))
             assert look(cache, site) == ["one 1.0"]
 
     def test_a_read_only_cache_costs_time_only(self, site: Path, tmp_path: Path) -> None:
@@ -309,14 +309,14 @@ class TestOutcomes:
     def test_outcomes_are_kept_for_the_build_they_are_of(self, site: Path, cache: Path) -> None:
         make_distribution(site, "one")
         index = new_index(cache, site)
-        [found] = index.plugins()
+        [plugin] = index.plugins()
         outcome = LoadResult("broken", "why", "how", {"models": ["m"]}, [("do", "help", "x:y")])
-        index.remember({found.key: outcome})
-        assert new_index(cache, site).outcomes()[found.key].reason == "why"
+        index.remember({plugin.key: outcome})
+        assert new_index(cache, site).outcomes()[plugin.key].reason == "why"
         make_distribution(site, "one", files={"one.py": "x = 2"})
         changed = new_index(cache, site)
-        [found] = changed.plugins()
-        assert found.key not in changed.outcomes()
+        [plugin] = changed.plugins()
+        assert plugin.key not in changed.outcomes()
 
     def test_outcomes_survive_other_installs_and_go_later(self, site: Path, cache: Path) -> None:
         info = make_distribution(site, "one")

@@ -25,10 +25,10 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def place(tmp_path: Path, **said: Any) -> PythonEnvironment:
+def place(tmp_path: Path, **options: Any) -> PythonEnvironment:
     folder = tmp_path / "my-host"
     folder.mkdir(exist_ok=True)
-    return PythonEnvironment(str(folder / "bin" / "python"), str(folder), **said)
+    return PythonEnvironment(str(folder / "bin" / "python"), str(folder), **options)
 
 
 def commands(here: PythonEnvironment) -> list[list[str]]:
@@ -129,7 +129,7 @@ class TestManaged:
     """pipx and uv tool keep a list of what is installed: the user runs their command."""
 
     @pytest.mark.parametrize(
-        ("file", "action", "wanted", "editable", "command"),
+        ("file", "action", "expected", "editable", "command"),
         [
             ("pipx_metadata.json", "install", ["a", "b==1"], [],
              "pipx inject my-host --pip-args=--pre a b==1"),
@@ -152,15 +152,15 @@ class TestManaged:
         ],
     )  # fmt: skip
     def test_the_hint_is_its_command(
-        self, tmp_path: Path, file: str, action: Any, wanted: list[str], editable: list[str],
+        self, tmp_path: Path, file: str, action: Any, expected: list[str], editable: list[str],
         command: str,
     ) -> None:  # fmt: skip
         here = place(tmp_path)
         (Path(here.prefix) / file).write_text(_RECEIPT if file.endswith("toml") else "{}")
         with pytest.raises(ConfigurationError, match=r"(pipx|uv tool) manages '.*/my-host'") as c:
-            installer_command(here, action, wanted, editable, ["--pre"])
-        found = c.value.hint.removeprefix("run: ")
-        assert shlex.split(found) == shlex.split(command)
+            installer_command(here, action, expected, editable, ["--pre"])
+        hint = c.value.hint.removeprefix("run: ")
+        assert shlex.split(hint) == shlex.split(command)
 
     def test_a_host_in_development_stays_editable(self, tmp_path: Path) -> None:
         here = place(tmp_path)

@@ -53,19 +53,19 @@ def hooked(hook: Callable[..., Any], **options: Any) -> InlinePlugin:
     return plugin
 
 
-class Hearing(InlinePlugin):
-    """Hears all of it: what was told, in its order, with what of it a test looks at."""
+class Recorder(InlinePlugin):
+    """Records the events that observers receive, in order, with the fields that tests check."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(**declared)
-        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.notes: list[tuple[str, dict[str, Any]]] = []
         self.ended = threading.Event()  # a request has
 
     def of(self, what: str) -> list[dict[str, Any]]:
-        return [news for name, news in self.heard if name == what]
+        return [news for name, news in self.notes if name == what]
 
     def note(self, what: str, **about: Any) -> None:
-        self.heard.append((what, about))
+        self.notes.append((what, about))
 
     @hookimpl
     def genai_on_turn_start(self, id: str, feature: str, conversation: str, model: str) -> None:
@@ -112,27 +112,27 @@ class Hearing(InlinePlugin):
 
 
 @pytest.fixture
-def hearing() -> Hearing:
-    return Hearing()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def host(make_host: MakeHost, hearing: Hearing) -> Host:
-    return make_host(hearing=hearing)
+def host(make_host: MakeHost, recorder: Recorder) -> Host:
+    return make_host(hearing=recorder)
 
 
-def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, hearing: Hearing) -> None:
+def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, recorder: Recorder) -> None:
     host.open("chat", "mock").say("hi")
-    assert [name for name, _ in hearing.heard] == [
+    assert [name for name, _ in recorder.notes] == [
         "turn start",
         "call start",
         "call end",
         "turn end",
     ]
-    [start], [end] = hearing.of("turn start"), hearing.of("turn end")
+    [start], [end] = recorder.of("turn start"), recorder.of("turn end")
     assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
     assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
-    [begun], [ended] = hearing.of("call start"), hearing.of("call end")
+    [begun], [ended] = recorder.of("call start"), recorder.of("call end")
     assert begun["parent"] == start["id"] != begun["id"] == ended["id"]
     assert begun["route"] == RouteInfo("mock", "mock", "plain")
     assert isinstance(begun["call"], ChatCall)
@@ -141,91 +141,91 @@ def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, hearing: Hear
     assert ended["seconds"] >= 0
 
 
-def test_each_call_has_an_id_of_its_own(host: Host, hearing: Hearing) -> None:
+def test_each_call_has_an_id_of_its_own(host: Host, recorder: Recorder) -> None:
     conversation = host.open("chat", "mock")
     for _ in range(3):
         conversation.say("hi")
-    assert len({each["id"] for each in hearing.of("call start")}) == 3
+    assert len({each["id"] for each in recorder.of("call start")}) == 3
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, RateLimited), (401, AuthenticationFailed)])
-def test_a_failure_is_told(host: Host, hearing: Hearing, status: int, kind: Any) -> None:
+def test_a_failure_is_told(host: Host, recorder: Recorder, status: int, kind: Any) -> None:
     host.instances.add("script", "mock", {"replies": [{"status": status}]})
     with pytest.raises(kind) as caught:
         host.open("chat", provider="script").say("hi")
-    [call], [turn] = hearing.of("call end"), hearing.of("turn end")
+    [call], [turn] = recorder.of("call end"), recorder.of("turn end")
     assert isinstance(call["error"], kind)
     assert call["result"] is None
     assert turn["error"] is caught.value
     assert turn["answer"] is None
 
 
-def test_what_is_abandoned_is_told_as_cancelled(host: Host, hearing: Hearing) -> None:
+def test_what_is_abandoned_is_told_as_cancelled(host: Host, recorder: Recorder) -> None:
     stream = host.open("chat", "mock").stream("a b c")
     next(stream)
     stream.close()
     for what in ("call end", "turn end"):
-        assert hearing.of(what)[0]["error"] == Cancelled("abandoned")
+        assert recorder.of(what)[0]["error"] == Cancelled("abandoned")
 
 
 def test_hook_receives_only_its_arguments(make_host: MakeHost) -> None:
-    heard: list[float] = []
+    durations: list[float] = []
 
     def genai_on_call_end(seconds: float) -> None:
-        heard.append(seconds)
+        durations.append(seconds)
 
     make_host(curt=hooked(genai_on_call_end)).open("chat", "mock").say("hi")
-    assert len(heard) == 1
+    assert len(durations) == 1
 
 
-def plain(name: str, heard: list[str], **options: Any) -> InlinePlugin:
+def plain(name: str, log: list[str], **options: Any) -> InlinePlugin:
     """Writes down when it is called, in a list that several share."""
 
     def genai_on_call_start() -> None:
-        heard.append(name)
+        log.append(name)
 
     return hooked(genai_on_call_start, **options)
 
 
-def wrapper(name: str, heard: list[str]) -> InlinePlugin:
+def wrapper(name: str, log: list[str]) -> InlinePlugin:
     def genai_on_call_start(id: str) -> Generator[None, Any, Any]:
-        heard.append(f"before {name}")
+        log.append(f"before {name}")
         result = yield
-        heard.append(f"after {name} {bool(id)}")
+        log.append(f"after {name} {bool(id)}")
         return result
 
     return hooked(genai_on_call_start, wrapper=True)
 
 
-def old_wrapper(name: str, heard: list[str]) -> InlinePlugin:
+def old_wrapper(name: str, log: list[str]) -> InlinePlugin:
     def genai_on_call_start() -> Generator[None, Any, None]:
-        heard.append(f"before {name}")
+        log.append(f"before {name}")
         outcome = yield
-        heard.append(f"after {name} {outcome.get_result()}")
+        log.append(f"after {name} {outcome.get_result()}")
 
     return hooked(genai_on_call_start, hookwrapper=True)
 
 
 def test_observers_run_as_pluggy_runs_hooks(make_host: MakeHost) -> None:
-    heard: list[str] = []
+    log: list[str] = []
     plugins = {
-        "first": plain("first", heard, tryfirst=True),
-        "b": plain("b", heard),
-        "old": old_wrapper("old", heard),
-        "last": plain("last", heard, trylast=True),
-        "a": plain("a", heard),
-        "w": wrapper("w", heard),
+        "first": plain("first", log, tryfirst=True),
+        "b": plain("b", log),
+        "old": old_wrapper("old", log),
+        "last": plain("last", log, trylast=True),
+        "a": plain("a", log),
+        "w": wrapper("w", log),
     }
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     for name, plugin in plugins.items():
         manager.register(plugin, name)
     manager.hook.genai_on_call_start(id="x", parent="", operation="chat", route=None, call=None)
-    by_pluggy = [*heard]
-    heard.clear()
+    by_pluggy = [*log]
+    log.clear()
     make_host(**plugins).open("chat", "mock").say("hi")
-    assert heard == by_pluggy
-    assert heard == [
+    assert log == by_pluggy
+    assert log == [
         "before w", "before old", "first", "a", "b", "last", "after old []", "after w True",
     ]  # fmt: skip
 
@@ -283,10 +283,10 @@ def test_one_that_breaks_breaks_neither_the_call_nor_other_observers(
 ) -> None:
     broken: Any = InlinePlugin()
     broken.genai_on_call_start = hookimpl(**options)(hook)
-    heard: list[str] = []
-    host = make_host(one=plain("one", heard), broken=broken, two=wrapper("two", heard))
+    log: list[str] = []
+    host = make_host(one=plain("one", log), broken=broken, two=wrapper("two", log))
     assert host.open("chat", "mock").say("hi").text == "hi"
-    assert heard == ["before two", "one", "after two True"]
+    assert log == ["before two", "one", "after two True"]
     assert "plugin broken raised in genai_on_call_start" in caplog.text
 
 
@@ -298,19 +298,19 @@ def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: MakeHost) 
         yield from All([Prompt([turn.message]) for _ in range(4)])
         return Answer("done")
 
-    hearing = Hearing(features=[Feature("many", NoSettings, respond, roles={"main": "chat"})])
-    host = make_host(hearing=hearing)
+    recorder = Recorder(features=[Feature("many", NoSettings, respond, roles={"main": "chat"})])
+    host = make_host(hearing=recorder)
     host.open("many", "mock").say("hi")
     host.open("many", "mock").say("hi")
-    turns = [each["id"] for each in hearing.of("turn start")]
+    turns = [each["id"] for each in recorder.of("turn start")]
     assert len(set(turns)) == 2
-    parents = [each["parent"] for each in hearing.of("call start")]
+    parents = [each["parent"] for each in recorder.of("call start")]
     assert sorted(parents) == sorted(turns * 4)
 
 
-def test_a_call_outside_of_turns_has_no_parent(host: Host, hearing: Hearing) -> None:
+def test_a_call_outside_of_turns_has_no_parent(host: Host, recorder: Recorder) -> None:
     list(host.prompt(Prompt([Message("user", "hi")]), model="mock"))
-    assert [each["parent"] for each in hearing.of("call start")] == [""]
+    assert [each["parent"] for each in recorder.of("call start")] == [""]
 
 
 @pytest.mark.part
@@ -329,8 +329,8 @@ def test_added_headers_are_sent(make_host: MakeHost, monkeypatch: pytest.MonkeyP
     import genai_vendor_openai
 
     adding = Adding()
-    said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
-    with FakeService([json_reply(said)]) as service:
+    body = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
+    with FakeService([json_reply(body)]) as service:
         instance = provider_config("openai", base_url=f"{service.url}/v1")
         config = Config(providers={"openai": instance})
         host = make_host(config=config, openai=genai_vendor_openai, adding=adding)
@@ -360,7 +360,7 @@ OF_A = {"x-who": "a", "x-a": 1}
 
 
 def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None:
-    around = gives(lambda given: [{"x-around": len(given)}, *given])
+    around = gives(lambda reactions: [{"x-around": len(reactions)}, *reactions])
     host = make_host(a=adds(OF_A), b=adds({"x-who": "b", "x-b": 1}), around=around)
     assert host.observers.headers("x", ROUTE) == {
         "x-who": "b",
@@ -371,7 +371,7 @@ def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None
 
 
 @pytest.mark.parametrize(
-    ("odd", "headers", "told"),
+    ("odd", "headers", "message"),
     [
         (adds(7), {"x-who": "a", "x-a": "1"}, "plugin odd raised in genai_call_headers"),
         (gives(lambda _: 7), {}, "genai_call_headers returned a int"),
@@ -380,18 +380,18 @@ def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None
     ids=["one", "all", "pairs"],
 )
 def test_headers_that_are_none_are_logged_without_what_they_hold(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture, odd: Any, headers: Any, told: str
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture, odd: Any, headers: Any, message: str
 ) -> None:
     assert make_host(a=adds(OF_A), odd=odd).observers.headers("x", ROUTE) == headers
-    assert told in caplog.text
+    assert message in caplog.text
     assert "canary-8f10" not in caplog.text
 
 
-def test_the_time_to_the_first_piece_is_told(host: Host, hearing: Hearing) -> None:
+def test_the_time_to_the_first_piece_is_told(host: Host, recorder: Recorder) -> None:
     host.open("chat", "mock").say("hi")
     list(host.open("chat", "mock").stream("hi there"))
-    whole, streamed = hearing.of("call end")
-    assert whole["first"] is None
+    unstreamed, streamed = recorder.of("call end")
+    assert unstreamed["first"] is None
     assert streamed["first"] >= 0
 
 
@@ -405,28 +405,28 @@ def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
         inside.append(AMBIENT.get())
         return text.upper()
 
-    hearing = Hearing(tools=[tool(look)])
-    host = make_host(hearing=hearing)
+    recorder = Recorder(tools=[tool(look)])
+    host = make_host(hearing=recorder)
     assert host.call_tool("look", {"text": "a"}).text == "A"
     assert host.call_tool("nothing").error
-    [start], [end] = hearing.of("tool start"), hearing.of("tool end")
+    [start], [end] = recorder.of("tool start"), recorder.of("tool end")
     assert (start["name"], start["parent"]) == ("look", "")
     assert (end["id"], end["output"].text) == (start["id"], "A")
     assert inside == [start["id"]]
 
 
 @pytest.mark.part
-def test_a_request_is_told_in_the_thread_that_answers_it(host: Host, hearing: Hearing) -> None:
+def test_a_request_is_told_in_the_thread_that_answers_it(host: Host, recorder: Recorder) -> None:
     with served(host) as server:
         body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
         assert requests.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
-        assert hearing.ended.wait(10)
-        hearing.ended.clear()
+        assert recorder.ended.wait(10)
+        recorder.ended.clear()
         assert requests.get(f"{server.url}/nothing").status_code == 404
-        assert hearing.ended.wait(10)
-    names = [name for name, _ in hearing.heard]
+        assert recorder.ended.wait(10)
+    names = [name for name, _ in recorder.notes]
     assert names[:4] == ["request start", "call start", "call end", "request end"]
-    begun, ended = hearing.of("request start"), hearing.of("request end")
+    begun, ended = recorder.of("request start"), recorder.of("request end")
     assert [(each["path"], each["route"]) for each in begun] == [
         ("/v1/chat/completions", "/v1/chat/completions"),
         ("/nothing", ""),
@@ -436,11 +436,11 @@ def test_a_request_is_told_in_the_thread_that_answers_it(host: Host, hearing: He
     assert begun[0]["thread"] == ended[0]["thread"]
 
 
-def test_the_end_of_the_host_is_told_once(host: Host, hearing: Hearing) -> None:
+def test_the_end_of_the_host_is_told_once(host: Host, recorder: Recorder) -> None:
     host.open("chat", "mock").say("hi")
     host.close()
     host.close()
-    assert len(hearing.of("close")) == 1
+    assert len(recorder.of("close")) == 1
 
 
 def test_no_ids_without_observers(make_host: MakeHost) -> None:
@@ -454,7 +454,7 @@ class Hanging(InlinePlugin):
     def __init__(self) -> None:
         super().__init__()
         self.hangs, self.go_on = threading.Event(), threading.Event()
-        self.heard: list[str] = []
+        self.ids: list[str] = []
 
     def hang(self) -> None:
         if not self.go_on.is_set():
@@ -463,7 +463,7 @@ class Hanging(InlinePlugin):
 
     @hookimpl
     def genai_on_turn_end(self, id: str) -> None:
-        self.heard.append(id)
+        self.ids.append(id)
 
 
 class InStart(Hanging):
@@ -520,12 +520,12 @@ def test_a_hook_that_hangs_is_named_and_its_plugin_is_left_out_until_it_returns(
         assert f"plugin slow has not returned from {hook} for 10 seconds" in warning
         assert host.open("chat", "remote/m").say("hi").text == "hello"
         assert not stuck.done()
-        assert slow.heard == []
+        assert slow.ids == []
         slow.go_on.set()
         assert stuck.result(30).text == "hello"
-        assert len(slow.heard) == 1
+        assert len(slow.ids) == 1
         host.open("chat", "remote/m").say("hi")
-        assert len(slow.heard) == 2
+        assert len(slow.ids) == 2
         assert f"plugin slow has returned from {hook}" in caplog.text
 
 

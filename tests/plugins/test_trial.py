@@ -64,7 +64,7 @@ def index(site: Path) -> PluginIndex:
 
 def forget(site: Path, name: str) -> None:
     there = index(site)
-    there.forget(found for found in there.plugins() if found.name == name)
+    there.forget(plugin for plugin in there.plugins() if plugin.name == name)
 
 
 def load(site: Path) -> Plugins:
@@ -79,9 +79,9 @@ def outcomes(plugins: Plugins) -> dict[str, str]:
 @pytest.mark.process
 class TestTrial:
     def faults(self, site: Path, seconds: float = 20) -> dict[str, str]:
-        found = index(site).plugins()
-        faults = try_plugins(found, seconds)
-        return {each.name: faults[each.key].reason for each in found if each.key in faults}
+        plugins = index(site).plugins()
+        faults = try_plugins(plugins, seconds)
+        return {each.name: faults[each.key].reason for each in plugins if each.key in faults}
 
     @pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
     def test_what_ends_the_process_is_named_and_the_others_pass(self, site: Path) -> None:
@@ -195,8 +195,8 @@ class TestWithoutProcesses:
         calls = []
 
         def run(plugins: list[InstalledPlugin]) -> dict[str, LoadResult]:
-            calls.append([found.name for found in plugins])
-            return {found.key: _BAD for found in plugins if found.name.startswith("bad")}
+            calls.append([plugin.name for plugin in plugins])
+            return {plugin.key: _BAD for plugin in plugins if plugin.name.startswith("bad")}
 
         monkeypatch.setattr(trial, "try_plugins", run)
         return calls
@@ -230,7 +230,7 @@ class TestWithoutProcesses:
         with pytest.raises(KeyboardInterrupt):
             load(site)
         there = index(site)
-        [bad] = [found for found in there.plugins() if found.name == "bad"]
+        [bad] = [plugin for plugin in there.plugins() if plugin.name == "bad"]
         assert there.outcomes()[bad.key].is_left_out
 
     def test_without_a_cache_nothing_is_tried_unless_it_is_asked_for(
@@ -285,7 +285,7 @@ class TestMarks:
         """What is loaded has passed before."""
         install(site, one=GOOD, two=GOOD)
         there = index(site)
-        there.remember({found.key: LoadResult("loaded") for found in there.plugins()})
+        there.remember({plugin.key: LoadResult("loaded") for plugin in there.plugins()})
 
     def marks(self, site: Path) -> list[Path]:
         return sorted((site.parent / "index" / "loading").glob("*"))

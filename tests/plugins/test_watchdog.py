@@ -90,11 +90,11 @@ class Slow(InlinePlugin):
     def respond(self, turn: Turn[Any]) -> FeatureSteps:
         self.called("respond")
         try:
-            found = yield Prompt([Message("user", "hi")], stream=True)
+            completion = yield Prompt([Message("user", "hi")], stream=True)
             self.called("after a step")
         finally:
             self.called("finally")
-        return Answer(found.text)
+        return Answer(completion.text)
 
     @hookimpl
     def genai_on_close(self) -> None:
@@ -240,7 +240,7 @@ def test_hanging_code(make_host: MakeHost, caplog: pytest.LogCaptureFixture, whe
                 return "".join(each.data.text for each in events if each.kind == "delta")
             return conversation.say("hi").text
 
-        asked = pool.submit(ask)
+        future = pool.submit(ask)
         assert slow.hangs.wait(30)
         clock.wait_for_alarm_in(HANGS)
         clock.advance(HANGS)
@@ -248,7 +248,7 @@ def test_hanging_code(make_host: MakeHost, caplog: pytest.LogCaptureFixture, whe
         what = f"{method} of {WHERE[where]}"
         assert f"plugin slow has not returned from {what} for 10 seconds" in caplog.text
         slow.go_on.set()
-        assert asked.result(30) == "hello"
+        assert future.result(30) == "hello"
         assert f"plugin slow has returned from {what} after 10 seconds" in caplog.text
     clock.advance(HANGS)
     assert clock.due_in() == []
@@ -262,7 +262,7 @@ def test_a_provider_may_wait_until_its_call_is_cancelled(
     with ThreadPoolExecutor(1) as pool:
         conversation = watched_host(make_host, slow, clock).open("slow-feature", "slow-model")
         ask = conversation.say if where == "send" else lambda text: list(conversation.stream(text))
-        asked = pool.submit(ask, "hi")
+        future = pool.submit(ask, "hi")
         assert slow.hangs.wait(30)
         clock.wait_for_alarm_in(HANGS)
         clock.advance(HANGS)
@@ -275,19 +275,19 @@ def test_a_provider_may_wait_until_its_call_is_cancelled(
         assert f"plugin slow has not returned from {what}" in caplog.text
         slow.go_on.set()
         with pytest.raises(Cancelled):
-            asked.result(30)
+            future.result(30)
 
 
 def test_a_provider_that_is_being_opened_does_not_keep_the_host_open(make_host: MakeHost) -> None:
     slow = Slow("open")
     with ThreadPoolExecutor(1) as pool:
         host = make_host(slow=slow)
-        asked = pool.submit(lambda: host.instances["slow-provider"].provider)
+        future = pool.submit(lambda: host.instances["slow-provider"].provider)
         assert slow.hangs.wait(30)
         host.close()
         slow.go_on.set()
         with pytest.raises(ProviderRemoved):
-            asked.result(30)
+            future.result(30)
 
 
 CLOSES: dict[str, tuple[str, Callable[[Host], object]]] = {
@@ -433,7 +433,7 @@ def test_code_that_two_threads_find_hanging_is_logged_once(
 
     monkeypatch.setattr(watching, "_lock", Lock())
     found = Found(watching, "provider", "slow", "close", "", None)
-    monkeypatch.setattr(watching, "watch", lambda *given, **named: found)
+    monkeypatch.setattr(watching, "watch", lambda *args, **named: found)
     try:
         watching.run("provider", "slow", "close", lambda: go_on.wait(60))
         other.join(30)

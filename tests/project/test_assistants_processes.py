@@ -35,9 +35,9 @@ AT_ONCE = 16  # of one process
 
 def behind(received: Received) -> Reply:
     """It says again what was said last, once the test lets it."""
-    asked = received.json()
-    said = asked["messages"][-1]["content"]
-    answer = chat(f"you said {said}", streamed=asked.get("stream", False))
+    request = received.json()
+    text = request["messages"][-1]["content"]
+    answer = chat(f"you said {text}", streamed=request.get("stream", False))
     return Reply([HOLD, *answer.steps], answer.keep)
 
 
@@ -96,9 +96,9 @@ def test_50_runs_end_once_though_a_worker_is_killed(service: FakeService) -> Non
         ended = [second.ended(run) for run in runs]
         assert [run["status"] for run in ended] == ["completed"] * RUNS
         for number, run in enumerate(ended):
-            said = f"number {number}"
+            text = f"number {number}"
             texts = second.texts(run["thread_id"])
-            assert texts == [("user", said), ("assistant", f"you said {said}")]
+            assert texts == [("user", text), ("assistant", f"you said {text}")]
             assert len(second.steps(run)) == 1
             assert run["usage"]["total_tokens"] == 13
         # but for those whose answers died with it, nobody was asked twice

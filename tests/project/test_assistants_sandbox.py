@@ -49,10 +49,10 @@ socket.create_connection(("127.0.0.1", 80))
 
 
 def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyodide: Path) -> None:
-    def answer(heard: RecordedPrompt) -> Any:
-        if outputs_in(heard):
+    def answer(prompt: RecordedPrompt) -> Any:
+        if outputs_in(prompt):
             return says("It is in sandbox:/mnt/data/sum.txt.")
-        code = {"add": PLOT, "again": AGAIN, "out": OUT}[heard.text]
+        code = {"add": PLOT, "again": AGAIN, "out": OUT}[prompt.text]
         return calls(("c1", "code_interpreter", {"input": code}))
 
     tools = {"sandbox": tools_config(folder=str(pyodide))}
@@ -68,8 +68,8 @@ def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyo
     assert logs["logs"].startswith("6")
     content = api.ask("GET", f"/files/{image['image']['file_id']}/content").content
     assert content.startswith(b"\x89PNG")
-    [said] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
-    [path] = said["content"][0]["text"]["annotations"]
+    [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
+    [path] = message["content"][0]["text"]["annotations"]
     assert api.ask("GET", f"/files/{path['file_path']['file_id']}/content").content == b"6"
 
     said_more = [{"role": "user", "content": "again"}]

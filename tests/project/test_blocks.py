@@ -33,11 +33,11 @@ def played_vendors() -> FakeService:
     return FakeService(answer=_answer)
 
 
-def _answer(asked: Received) -> Reply:
-    path = asked.path.partition("?")[0]
-    if asked.method == "GET":
+def _answer(request: Received) -> Reply:
+    path = request.path.partition("?")[0]
+    if request.method == "GET":
         return json_reply({"data": [], "models": []})
-    body = asked.json()
+    body = request.json()
     streamed = bool(body.get("stream", path.startswith("/api/"))) or "tream" in path
     if path.endswith("/count_tokens"):
         return json_reply({"input_tokens": 14})
@@ -86,14 +86,14 @@ def test_commands_exist_and_their_options_parse(document: str) -> None:
 
 
 def _parse(block: Block, words: list[str]) -> None:
-    known = dict(commands())
+    all_commands = dict(commands())
     parent = click.Context(cli, info_name="genai-host", **cli.context_settings)
     while words and words[0].startswith("-"):
         words.pop(0)
-    if not words or words[0] not in known:
+    if not words or words[0] not in all_commands:
         return  # a question, or a command of a plugin: those are run
     name = words.pop(0)
-    command = known[name]
+    command = all_commands[name]
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     try:
@@ -112,9 +112,9 @@ def test_programs_are_in_order(document: str) -> None:
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
-    left = [each for document in documents() for each in _code(document) if _is_left(each)]
-    assert len(left) <= NOT_RUN, [each.place for each in left]
-    assert all(len(each.comments["not run"]) > 10 for each in left)
+    unclosed = [each for document in documents() for each in _code(document) if _is_left(each)]
+    assert len(unclosed) <= NOT_RUN, [each.place for each in unclosed]
+    assert all(len(each.comments["not run"]) > 10 for each in unclosed)
 
 
 def _is_left(block: Block) -> bool:

@@ -36,12 +36,12 @@ def _imports(file: Path) -> Iterator[tuple[str, str]]:
     """Each import from the host: the module, and the name or an empty string."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            found = [(node.module or "", each.name) for each in node.names]
+            imports = [(node.module or "", each.name) for each in node.names]
         elif isinstance(node, ast.Import):
-            found = [(each.name, "") for each in node.names]
+            imports = [(each.name, "") for each in node.names]
         else:
             continue
-        yield from (each for each in found if each[0].split(".")[0] == "genai_host")
+        yield from (each for each in imports if each[0].split(".")[0] == "genai_host")
 
 
 def test_bundled_plugins_import_only_what_is_exported() -> None:

@@ -145,17 +145,17 @@ class TestTogether:
         assert ended == ["lost", "lost"]
 
 
-def cell(**given: Any) -> Cell:
-    return Cell(LOAD, evolve(Deployment(3, workers=2), **given), COSTS)
+def cell(**options: Any) -> Cell:
+    return Cell(LOAD, evolve(Deployment(3, workers=2), **options), COSTS)
 
 
 class TestACell:
     def test_ends_each_conversation(self) -> None:
-        whole = cell()
-        whole.run(5.0, 20.0)
-        whole.finish()
-        assert whole.begun == whole.ended > 100
-        assert (whole.lost, whole.cut) == (0, 0)
+        simulation = cell()
+        simulation.run(5.0, 20.0)
+        simulation.finish()
+        assert simulation.begun == simulation.ended > 100
+        assert (simulation.lost, simulation.cut) == (0, 0)
 
     @pytest.mark.parametrize("misfortune", ["silent", "refuses", "rolls", "primary"])
     def test_ends_each_conversation_or_counts_it_lost(self, misfortune: str) -> None:
@@ -175,14 +175,14 @@ class TestACell:
 
     def test_has_streams_open_and_busy_cores_as_little_says(self) -> None:
         load = evolve(LOAD, conversations=20.0)
-        whole = Cell(load, Deployment(3), COSTS)
-        whole.run(15.0, 20.0)
-        streams = whole.streams.utilisation * whole.streams.places
+        simulation = Cell(load, Deployment(3), COSTS)
+        simulation.run(15.0, 20.0)
+        streams = simulation.streams.utilisation * simulation.streams.places
         expected = 20.0 * load.turns * load.mean_stream
         assert streams == pytest.approx(expected, rel=0.08)
         turn = COSTS.turn_cpu + COSTS.piece_cpu * load.mean_tokens
         expected = 20.0 * (COSTS.open_cpu + load.turns * turn)
-        busy = sum(worker.core.utilisation for worker in whole.workers)
+        busy = sum(worker.core.utilisation for worker in simulation.workers)
         assert busy == pytest.approx(expected, rel=0.1)
 
     def test_adds_more_where_more_come(self) -> None:
@@ -223,18 +223,18 @@ class TestThePlan:
         assert first[len(first) * 99 // 100] < 0.05
 
     def test_counts_streams_as_little_does(self) -> None:
-        told = Plan(self.MEASURED, seconds=2.0, bound=0.05).whole(40.0, 4)
-        assert told["turns a second"] == 160
-        assert told["streams open"] == pytest.approx(160 * Load(1.0).mean_stream)
-        assert told["hosts of 8 cores"] == 8
+        plan = Plan(self.MEASURED, seconds=2.0, bound=0.05).whole(40.0, 4)
+        assert plan["turns a second"] == 160
+        assert plan["streams open"] == pytest.approx(160 * Load(1.0).mean_stream)
+        assert plan["hosts of 8 cores"] == 8
 
     def test_has_proxies_for_each_piece_that_they_pass_on(self) -> None:
         load, costs = Load(1000.0), Costs.of(self.MEASURED)
         busy = 4000 * (costs.proxy_cpu + costs.proxy_piece * load.mean_tokens)
-        told = Plan(self.MEASURED, seconds=2.0, bound=0.05).whole(1000.0, 100)
-        assert told["cores of proxies that are busy"] == pytest.approx(busy)
-        assert told["proxies of 8 cores"] * 8 * 0.6 >= busy
-        assert told["proxies of 8 cores"] * 25_000 >= told["streams open"]
+        plan = Plan(self.MEASURED, seconds=2.0, bound=0.05).whole(1000.0, 100)
+        assert plan["cores of proxies that are busy"] == pytest.approx(busy)
+        assert plan["proxies of 8 cores"] * 8 * 0.6 >= busy
+        assert plan["proxies of 8 cores"] * 25_000 >= plan["streams open"]
 
     @pytest.mark.parametrize("kind", ["gateway", "turns"])
     def test_is_not_far_from_what_was_measured(self, kind: str) -> None:

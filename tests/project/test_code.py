@@ -65,7 +65,7 @@ def test_no_function_takes_more_than_7_arguments_by_position() -> None:
 
 def test_item_2_no_name_in_the_host_is_that_of_a_vendor() -> None:
     vendors = ("anthropic", "azure", "bedrock", "claude", "gemini", "ollama", "openai", "vertex")
-    found = []
+    problems = []
     for file in sorted((ROOT / "genai_host").rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
         with file.open("rb") as source:
@@ -76,14 +76,14 @@ def test_item_2_no_name_in_the_host_is_that_of_a_vendor() -> None:
             }
         wrong = sorted(name for name in names if any(each in name.lower() for each in vendors))
         if wrong:
-            found.append((path, wrong))
-    assert not found
+            problems.append((path, wrong))
+    assert not problems
 
 
 def test_the_host_reads_the_time_from_a_clock() -> None:
     names = {"monotonic", "perf_counter", "sleep", "time"}
     reading = {f"time.{name}" for name in names}
-    found = set()
+    problems = set()
     for file in (ROOT / "genai_host").rglob("*.py"):
         path = file.relative_to(ROOT).as_posix()
         text = file.read_text(encoding="utf-8")
@@ -94,8 +94,8 @@ def test_the_host_reads_the_time_from_a_clock() -> None:
                 and node.attr in names
                 and ast.unparse(node) in reading
             ):
-                found.add(path)
-    assert found == REAL_TIME.keys()
+                problems.add(path)
+    assert problems == REAL_TIME.keys()
 
 
 @pytest.mark.parametrize(

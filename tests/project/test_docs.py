@@ -114,8 +114,8 @@ TESTING = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 
 def example(name: str) -> str:
     """The block of code of docs/testing.md whose first line names it."""
-    [found] = [each.text for each in blocks("docs/testing.md", "python") if each.file == name]
-    return found
+    [text] = [each.text for each in blocks("docs/testing.md", "python") if each.file == name]
+    return text
 
 
 @pytest.mark.process

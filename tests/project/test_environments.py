@@ -185,8 +185,8 @@ def read_only(*folders: Path) -> tuple[str, ...]:
     """Runs a command where no file can be written, root's neither, nor in these folders."""
     script = "mount --make-rprivate / && for each in / {folders}; do mount --bind $each $each && "
     script += 'mount -o remount,ro,bind $each || exit; done; cd / && exec "$@"'
-    given = " ".join(shlex.quote(str(folder)) for folder in folders)
-    before = ("unshare", "--mount", "sh", "-c", script.replace("{folders}", given), "sh")
+    arguments = " ".join(shlex.quote(str(folder)) for folder in folders)
+    before = ("unshare", "--mount", "sh", "-c", script.replace("{folders}", arguments), "sh")
     return _possible(before, "nothing can be mounted here: unshare --mount")
 
 
@@ -327,8 +327,8 @@ def test_item_8_a_server_in_a_pod(home: Path, workers: str) -> None:
                 session.trust_env = False
                 assert session.get(f"{address}/health", timeout=60).json() == {"status": "ok"}
                 body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
-                asked = session.post(f"{address}/v1/chat/completions", json=body, timeout=60)
-                assert asked.json()["choices"][0]["message"]["content"] == "hi"
+                response = session.post(f"{address}/v1/chat/completions", json=body, timeout=60)
+                assert response.json()["choices"][0]["message"]["content"] == "hi"
                 ready = session.get(f"{address}/ready", timeout=60)
                 assert ready.json()["status"] in ("ready", "starting")
                 assert ready.ok == (ready.json()["status"] == "ready")

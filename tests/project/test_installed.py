@@ -116,16 +116,16 @@ class TestWheels:
             if name != "genai-host":
                 assert urls["Source"].endswith(f"/tree/main/plugins/{name}")
                 assert urls["Changelog"].endswith(f"/blob/main/plugins/{name}/CHANGELOG.md")
-                found = map(Requirement, metadata.get_all("Requires-Dist", []))
-                [host] = [each for each in found if each.name == "genai-host"]
+                requirements = map(Requirement, metadata.get_all("Requires-Dist", []))
+                [host] = [each for each in requirements if each.name == "genai-host"]
                 assert {each.operator for each in host.specifier} == {">=", "<"}, name
                 assert host.specifier.contains(__version__), name
 
     def test_item_10_links_of_readmes_are_absolute(self, wheels: dict[str, Path]) -> None:
         for name, wheel in wheels.items():
             text = str(metadata_of(wheel).get_payload())
-            found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", text, re.MULTILINE)
-            links = [link for pair in found for link in pair if link]
+            matches = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", text, re.MULTILINE)
+            links = [link for pair in matches for link in pair if link]
             assert [each for each in links if not re.match("https?://|#", each)] == [], name
             ours = re.findall(r"/genai-host/(?:(?:blob|tree)/)?main/([^\s)#]+)", "\n".join(links))
             assert [path for path in ours if not (ROOT / path).exists()] == [], name
@@ -133,10 +133,10 @@ class TestWheels:
     def test_installed_plugins_are_found_and_answer(self, environment: Any) -> None:
         done = environment.run("ask", "--provider", "mock", "hi")
         assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
-        found = rows(environment, "plugins")
-        assert {row["status"] for row in found.values()} == {"loaded"}
-        assert set(found) == {"chat", "dialects", "mock", "models-open", "wire-openai"}
-        assert all(len(row["record"]) == 64 for row in found.values())
+        plugins = rows(environment, "plugins")
+        assert {row["status"] for row in plugins.values()} == {"loaded"}
+        assert set(plugins) == {"chat", "dialects", "mock", "models-open", "wire-openai"}
+        assert all(len(row["record"]) == 64 for row in plugins.values())
 
     def test_item_29_5_a_call_imports_no_other_plugin(self, environment: Any) -> None:
         """The first start after an install loads all plugins, to know what they declare."""
@@ -248,9 +248,9 @@ class TestBroken:
     def test_check_and_show_name_each_with_reason_and_fix(self, broken: Any) -> None:
         done = broken.run("plugins", "check", "--json")
         assert done.returncode == 1
-        found = [row for row in json.loads(done.stdout) if row["status"] == "broken"]
-        assert len(found) == len(BROKEN)
-        assert all(row["reason"] and row["fix"] and row["distribution"] for row in found)
+        broken_rows = [row for row in json.loads(done.stdout) if row["status"] == "broken"]
+        assert len(broken_rows) == len(BROKEN)
+        assert all(row["reason"] and row["fix"] and row["distribution"] for row in broken_rows)
         shown = broken.run("plugins", "show", "zz-exception")
         assert shown.returncode == 0
         assert "RuntimeError: oh" in shown.stdout

@@ -24,9 +24,9 @@ PLUGINS = (
 
 @pytest.fixture
 def installed(wheels: dict[str, Path], tmp_path: Path) -> Environment:
-    made = make_environment(tmp_path / "venv", tmp_path / "home")
-    made.install(*(str(wheels[name]) for name in ("genai-host", *PLUGINS)))
-    return made
+    environment = make_environment(tmp_path / "venv", tmp_path / "home")
+    environment.install(*(str(wheels[name]) for name in ("genai-host", *PLUGINS)))
+    return environment
 
 
 def test_it_searches_a_folder_and_cites_it(installed: Environment, tmp_path: Path) -> None:
@@ -43,12 +43,12 @@ def test_it_searches_a_folder_and_cites_it(installed: Environment, tmp_path: Pat
     }
 
     installed.run("config", "set", f"tools.corpus.folder={notes}", check=True)
-    made = installed.run("corpus", "index", "--json", check=True)
-    assert json.loads(made.stdout)["passages"] == 1
-    asked = ["ask", "--feature", "research", "-p", "mock"]
-    given = ["moderate=true", "answer_with_search=false", 'additional_searches=["rivers"]']
-    options = [each for setting in given for each in ("--setting", setting)]
-    done = installed.run(*asked, *options, "Where do rivers run to?", check=True)
+    indexed = installed.run("corpus", "index", "--json", check=True)
+    assert json.loads(indexed.stdout)["passages"] == 1
+    command = ["ask", "--feature", "research", "-p", "mock"]
+    settings = ["moderate=true", "answer_with_search=false", 'additional_searches=["rivers"]']
+    options = [each for setting in settings for each in ("--setting", setting)]
+    done = installed.run(*command, *options, "Where do rivers run to?", check=True)
     assert "Rivers run to the sea." in done.stdout, "the mock says what it hears"
     assert (notes / "rivers.md").as_uri() in done.stdout
 

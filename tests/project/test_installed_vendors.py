@@ -51,8 +51,8 @@ Install = Callable[..., Environment]
 def bare(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the host and the chat: no vendor, and no model."""
     folder = tmp_path_factory.mktemp("bare") / "venv"
-    made = make_environment(folder, folder)
-    made.install(str(wheels["genai-host"]), str(wheels["genai-feature-chat"]))
+    environment = make_environment(folder, folder)
+    environment.install(str(wheels["genai-host"]), str(wheels["genai-feature-chat"]))
     return folder
 
 
@@ -68,9 +68,9 @@ def install(
     before = set(installed.site.iterdir())
 
     def add(*names: str) -> Environment:
-        wanted = [each for name in names for each in (name, *NEEDS.get(name, ()))]
-        if wanted:
-            installed.install(*(str(wheels[each]) for each in wanted))
+        distributions = [each for name in names for each in (name, *NEEDS.get(name, ()))]
+        if distributions:
+            installed.install(*(str(wheels[each]) for each in distributions))
         return installed
 
     yield add
@@ -82,8 +82,8 @@ def rows(environment: Environment, *command: str, **variables: str) -> list[dict
     """What a command lists, without a word beside it."""
     done = environment.run(*command, "--json", environment=variables)
     assert (done.returncode, done.stderr) == (0, "")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
 
 
 def refused(environment: Environment, *command: str) -> str:
@@ -145,10 +145,10 @@ class TestNone:
         environment = install("genai-vendor-mock")
         assert environment.run("ask", "-p", "mock", "hello you", check=True).stdout
         environment.uninstall("genai-vendor-mock")
-        [kept] = rows(environment, "conversations", "list")
-        assert "hello you" in environment.run("conversations", "show", kept["id"]).stdout
-        said = refused(environment, "ask", "--continue", "and now?")
-        assert "genai-host install genai-vendor-mock" in said
+        [conversation] = rows(environment, "conversations", "list")
+        assert "hello you" in environment.run("conversations", "show", conversation["id"]).stdout
+        output = refused(environment, "ask", "--continue", "and now?")
+        assert "genai-host install genai-vendor-mock" in output
         install("genai-vendor-mock")
         assert environment.run("ask", "--continue", "and now?").stdout == "and now?\n"
 
@@ -212,12 +212,12 @@ class TestOpenModels:
         alone = install("genai-models-open")
         assert LLAMA in {each["name"] for each in rows(alone, "models", "--all")}
         assert ANY_VENDOR in refused(alone, "ask", "-m", LLAMA, "hi")
-        said = refused(alone, "ask", "-m", f"{LLAMA}@ollama", "hi")
-        assert "genai-host install genai-vendor-ollama" in said
+        output = refused(alone, "ask", "-m", f"{LLAMA}@ollama", "hi")
+        assert "genai-host install genai-vendor-ollama" in output
 
     @pytest.mark.parametrize("declared", [True, False])
     def test_models_that_run(self, install: Install, service: FakeService, declared: bool) -> None:
-        found = install("genai-vendor-ollama", *["genai-models-open"] * declared)
+        output = install("genai-vendor-ollama", *["genai-models-open"] * declared)
         service.replies = [ollama_service.chat("fine")]
-        answered(found, LLAMA, {"NO_PROXY": "*", "OLLAMA_HOST": service.url})
+        answered(output, LLAMA, {"NO_PROXY": "*", "OLLAMA_HOST": service.url})
         assert [each.path for each in service.requests] == ["/api/chat"]

@@ -185,11 +185,11 @@ class TestInstalling:
     def test_item_1_failure_of_pip(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        said = "ERROR: Could not install: [Errno 28] No space left on device\n"
+        error = "ERROR: Could not install: [Errno 28] No space left on device\n"
         with pytest.raises(SystemExit):
-            make._install(self.pip(tmp_path, said, 1), ["x"])
+            make._install(self.pip(tmp_path, error, 1), ["x"])
         err = capsys.readouterr().err
-        assert err.startswith(said)
+        assert err.startswith(error)
         assert "error: pip could not install what is needed\n" in err
 
     def test_item_1_a_clone_of_another_user_is_told(

@@ -181,5 +181,5 @@ def g():
     def test_item_5_the_tests_of_a_line(self, line: int, tests: list[str]) -> None:
         durations = {each: 1.0 for ran in self.LINES.values() for each in ran}
         reached = mutate.Reached({"genai_host/store/x.py": self.LINES}, durations)
-        found = reached.tests_of(Path("genai_host/store/x.py"), self.SOURCE, line)
-        assert list(found) == [f"tests/{each}" for each in tests]
+        names = reached.tests_of(Path("genai_host/store/x.py"), self.SOURCE, line)
+        assert list(names) == [f"tests/{each}" for each in tests]

@@ -34,16 +34,16 @@ def _requirements(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
 
 def _needed(name: str, extra: str) -> set[str]:
     """All distributions that one requires with an extra, as far as our files say it."""
-    found = set[str]()
-    left = [(name, frozenset({extra}))]
-    while left:
-        each = left.pop()
+    names = set[str]()
+    pending = [(name, frozenset({extra}))]
+    while pending:
+        each = pending.pop()
         for required in _requirements(*each):
             further = (required.name, frozenset(required.extras))
-            if required.name in _OURS and (required.name not in found or further[1]):
-                left.append(further)
-            found.add(required.name)
-    return found | {name}
+            if required.name in _OURS and (required.name not in names or further[1]):
+                pending.append(further)
+            names.add(required.name)
+    return names | {name}
 
 
 def _imported(file: Path) -> Iterator[str]:

@@ -142,11 +142,11 @@ def http_document() -> str:
     others = [each for each in own_routes() if (each.method, each.path) not in native]
     lines += _table(("method", "path"), ((each.method, f"`{each.path}`") for each in others))
     with Host(config=Config()) as host:
-        found = [
+        names = [
             (each.method, f"`{each.path}`", host.registry.owner("HTTP route", each.key))
             for _, each in sorted(host.registry.http_routes.items())
         ]
-    lines += ["", "## Plugins", "", *_table(("method", "path", "plugin"), found)]
+    lines += ["", "## Plugins", "", *_table(("method", "path", "plugin"), names)]
     return _joined(lines)
 
 
@@ -284,22 +284,22 @@ def _methods(thing: Any) -> Iterator[tuple[str, Any]]:
 def _signature(thing: Any) -> str:
     """The signature of a callable, alike on every Python."""
     try:
-        found = inspect.signature(thing)
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return "(...)"
     parameters: list[str] = []
-    for name, each in found.parameters.items():
+    for name, each in signature.parameters.items():
         stars = _STARS.get(each.kind, "")
-        if each.kind is each.KEYWORD_ONLY and not any(told[0] == "*" for told in parameters):
+        if each.kind is each.KEYWORD_ONLY and not any(text[0] == "*" for text in parameters):
             parameters.append("*")
         kind = _annotation(each.annotation)
-        told = f"{stars}{name}: {kind}" if kind else f"{stars}{name}"
+        text = f"{stars}{name}: {kind}" if kind else f"{stars}{name}"
         if each.default is not each.empty:
-            told += f" = {_default(each.default)}" if kind else f"={_default(each.default)}"
-        parameters.append(told)
+            text += f" = {_default(each.default)}" if kind else f"={_default(each.default)}"
+        parameters.append(text)
     if parameters == ["*args", "**kwargs"]:  # a protocol: it is not made
         return ""
-    result = _annotation(found.return_annotation)
+    result = _annotation(signature.return_annotation)
     end = f" -> {result}" if result and not isinstance(thing, type) else ""
     line = f"({', '.join(parameters)}){end}"
     if len(line) < _WIDTH:

@@ -69,11 +69,11 @@ def edited(source: str, edit: str) -> str:
     """A source with other definitions in place of its own of the same names."""
     lines = source.splitlines()
     changed = dict(_definitions(edit))
-    found = dict(_definitions(source))
-    assert changed.keys() <= found.keys()
-    for name in reversed(found):
+    definitions = dict(_definitions(source))
+    assert changed.keys() <= definitions.keys()
+    for name in reversed(definitions):
         if name in changed:
-            first, last = found[name]
+            first, last = definitions[name]
             begin, end = changed[name]
             lines[first:last] = edit.splitlines()[begin:end]
     return "\n".join(lines) + "\n"
@@ -126,8 +126,8 @@ class TestWalks:
     """In an environment in which the wheels of the host are installed."""
 
     def test_the_first_vendor(self, environment: Environment, tmp_path: Path) -> None:
-        said = "Because air scatters blue light more than red."
-        message = {"role": "assistant", "content": said}
+        text = "Because air scatters blue light more than red."
+        message = {"role": "assistant", "content": text}
         reply = json_reply({"choices": [{"message": message, "finish_reason": "stop"}]})
         with FakeService([reply]) as service:
             _configure(environment.home, "acme", f"{service.url}/api/v2")

@@ -54,30 +54,30 @@ class Web:
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    made = Web()
+    web = Web()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            made.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
-            status, headers, body = made.pages.get(self.path, (404, {"Content-Length": "0"}, b""))
+            web.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+            status, headers, body = web.pages.get(self.path, (404, {"Content-Length": "0"}, b""))
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
             try:
                 self.wfile.write(body)
-                made.sent.put(True)
+                web.sent.put(True)
             except ConnectionError:
-                made.sent.put(False)
+                web.sent.put(False)
 
         def log_message(self, *_: Any) -> None:
             """It goes without saying."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made.address = f"http://127.0.0.1:{server.server_port}"
+        web.address = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield made
+        yield web
         server.shutdown()
         thread.join()
 
@@ -132,7 +132,7 @@ def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, pa
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said", "part"),
+    ("data", "name", "media_type", "part"),
     [
         (b"hi", "", "", Text("hi")),
         (b"hi", "", "text/html; charset=utf-8", Text("hi")),
@@ -145,8 +145,8 @@ def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, pa
         (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
     ],
 )
-def test_content_and_name_come_first(data: bytes, name: str, said: str, part: Part) -> None:
-    assert part_of(data, name, said) == part
+def test_content_and_name_come_first(data: bytes, name: str, media_type: str, part: Part) -> None:
+    assert part_of(data, name, media_type) == part
 
 
 def test_what_is_given_twice_is_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +163,8 @@ def test_what_is_given_twice_is_sent_once(tmp_path: Path, monkeypatch: pytest.Mo
         return Path(name).read_bytes()
 
     monkeypatch.setattr(attachments, "read_file", read_file)
-    given = ["b.txt", "a.txt", "./a.txt", "link.txt", str(tmp_path / "a.txt"), "sub/a.txt"]
-    assert attachments.attachments(given) == [Text("b.txt:\n\nhi"), Text("a.txt:\n\nhi")]
+    names = ["b.txt", "a.txt", "./a.txt", "link.txt", str(tmp_path / "a.txt"), "sub/a.txt"]
+    assert attachments.attachments(names) == [Text("b.txt:\n\nhi"), Text("a.txt:\n\nhi")]
     assert read == ["b.txt", "a.txt", "sub/a.txt"]
 
 
@@ -278,11 +278,11 @@ def test_a_pipe_may_have_no_more_either(tmp_path: Path) -> None:
 
 
 def test_an_address_is_fetched_now(web: Web) -> None:
-    said = {"Content_Type": "text/plain; charset=utf-8"}
+    text_headers = {"Content_Type": "text/plain; charset=utf-8"}
     pages: list[tuple[str, bytes, dict[str, str], Part]] = [
-        ("/notes/a%20b.txt?x=1", b"hi", said, Text("a b.txt:\n\nhi")),
-        ("/", b"hi", said, Text("hi")),
-        ("/pic", PNG, said, Image(PNG, "image/png")),
+        ("/notes/a%20b.txt?x=1", b"hi", text_headers, Text("a b.txt:\n\nhi")),
+        ("/", b"hi", text_headers, Text("hi")),
+        ("/pic", PNG, text_headers, Image(PNG, "image/png")),
         ("/x", b"\xff", {"Content_Type": "image/avif"}, Image(b"\xff", "image/avif")),
         ("/none", b"\xff", {}, File(b"\xff", "application/octet-stream", "none")),
     ]
@@ -359,9 +359,9 @@ def _all_said(error: BaseException) -> str:
 
 def test_a_redirect_may_not_lead_from_https_to_http() -> None:
     def reply(url: str, target: str) -> requests.Response:
-        made = requests.Response()
-        made.url, made.status_code, made.headers["Location"] = url, 302, target
-        return made
+        response = requests.Response()
+        response.url, response.status_code, response.headers["Location"] = url, 302, target
+        return response
 
     for target in ("http://example.org/b?sig=canary", "HTTP://example.org/b"):
         with pytest.raises(
@@ -461,7 +461,7 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("proxy", "kind", "told"),
+    ("proxy", "kind", "message"),
     [
         (
             "http://me:canary@127.0.0.1:9",
@@ -472,10 +472,10 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
     ],
 )
 def test_a_proxy_that_fails_is_not_told_as_the_address(
-    monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[GenaiError], told: str
+    monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[GenaiError], message: str
 ) -> None:
     monkeypatch.setenv("http_proxy", proxy)
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=message) as caught:
         attachment("http://example.invalid/a")
     assert "canary" not in str(caught.value)
 

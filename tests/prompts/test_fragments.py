@@ -86,10 +86,10 @@ class TestAddresses:
     def test_text_is_fetched_now(
         self, service: FakeService, media_type: str, data: bytes, text: str
     ) -> None:
-        said = {"Content-Type": media_type} if media_type else None
-        service.replies.append(reply(data, headers=said))
-        found = fragment(f"{service.url}/a/b.txt?sig=canary")
-        assert found == f"{service.url}/a/b.txt:\n\n{text}"
+        headers = {"Content-Type": media_type} if media_type else None
+        service.replies.append(reply(data, headers=headers))
+        result = fragment(f"{service.url}/a/b.txt?sig=canary")
+        assert result == f"{service.url}/a/b.txt:\n\n{text}"
 
     @pytest.mark.parametrize(
         ("media_type", "data"),
@@ -136,8 +136,8 @@ def test_each_is_read_once_and_given_once(here: Path, service: FakeService) -> N
     os.symlink("a.txt", here / "c.txt")
     service.replies.append(reply(b"w"))
     address = f"{service.url}/w"
-    given = ["b.txt", "a.txt", address, "./a.txt", "c.txt", address, "b.txt"]
-    assert read_fragments(given) == ["b.txt:\n\nb", "a.txt:\n\na", f"{address}:\n\nw"]
+    names = ["b.txt", "a.txt", address, "./a.txt", "c.txt", address, "b.txt"]
+    assert read_fragments(names) == ["b.txt:\n\nb", "a.txt:\n\na", f"{address}:\n\nw"]
     assert len(service.requests) == 1
 
 

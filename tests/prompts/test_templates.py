@@ -296,8 +296,8 @@ class TestSaving:
         schema=some.none() | some.dictionaries(some.text(max_size=5), _json, max_size=3),
         parameters=some.dictionaries(some.text(max_size=5), _json, max_size=3),
     )
-    def test_whatever_it_says_can_be_read_again(self, folder: Path, **said: Any) -> None:
-        template = Template(**{**said, "fragments": tuple(said["fragments"])})
+    def test_whatever_it_says_can_be_read_again(self, folder: Path, **fields: Any) -> None:
+        template = Template(**{**fields, "fragments": tuple(fields["fragments"])})
         file = save_template("mine", template)
         try:
             assert read_template("mine") == template._replace(file=file)

@@ -330,16 +330,16 @@ class TestWhileRunning:
     def test_what_is_being_disabled(self, answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """While its provider is closed, which may take long."""
         host = answering()
-        found: list[str] = []
+        messages: list[str] = []
 
         def close() -> None:
             with pytest.raises(ProviderRemoved) as caught:
                 host.instances["answering"]
-            found.append(str(caught.value))
+            messages.append(str(caught.value))
 
         monkeypatch.setattr(host.instances["answering"].provider, "close", close)
         host.instances.disable("answering")
-        assert found == ["provider 'answering' was disabled"]
+        assert messages == ["provider 'answering' was disabled"]
 
 
 class Watching(InlinePlugin):
@@ -347,14 +347,14 @@ class Watching(InlinePlugin):
 
     def __init__(self, *, breaks: bool = False) -> None:
         super().__init__()
-        self.heard: list[Any] = []
+        self.events: list[Any] = []
         self._breaks = breaks
 
     @hookimpl
     def genai_on_change(self, kind: str, name: str, added: bool) -> None:
         if self._breaks:
             raise RuntimeError("broken observer")
-        self.heard.append((kind, name, added))
+        self.events.append((kind, name, added))
 
 
 class TestObservers:
@@ -365,7 +365,7 @@ class TestObservers:
         for change in ("disable", "enable", "enable", "remove"):
             getattr(host.instances, change)("more")
         added = [True, False, True, False]
-        assert watching.heard == [("provider", "more", each) for each in added]
+        assert watching.events == [("provider", "more", each) for each in added]
 
     def test_failing_observer_is_logged(
         self, answering: Any, caplog: pytest.LogCaptureFixture
@@ -373,5 +373,5 @@ class TestObservers:
         broken, watching = Watching(breaks=True), Watching()
         host = answering(broken=broken, watching=watching)
         host.instances.add("more", "answering")
-        assert watching.heard == [("provider", "more", True)]
+        assert watching.events == [("provider", "more", True)]
         assert "plugin broken raised in genai_on_change" in caplog.text

@@ -196,7 +196,7 @@ def test_a_success_in_between_counts_anew(breaker: CircuitBreakers) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (ServiceUnavailable("cannot connect to http://x"), "cannot connect to http://x"),
         (ServiceUnavailable("upstream: the prompt was ...", status=503), "HTTP status 503"),
@@ -205,7 +205,7 @@ def test_a_success_in_between_counts_anew(breaker: CircuitBreakers) -> None:
     ids=["not reached", "refused", "cut"],
 )
 def test_it_says_what_failed_and_when_to_come_again_but_quotes_no_reply(
-    breaker: CircuitBreakers, clock: ManualClock, error: GenaiError, told: str
+    breaker: CircuitBreakers, clock: ManualClock, error: GenaiError, message: str
 ) -> None:
     for _ in range(3):
         call(breaker, error)
@@ -213,7 +213,7 @@ def test_it_says_what_failed_and_when_to_come_again_but_quotes_no_reply(
     with pytest.raises(CircuitOpen) as caught, breaker.attempt("m"):
         pass
     assert caught.value.retry_after == pytest.approx(20)
-    assert str(caught.value).endswith(f"after 3 failures in a row, the last: {told}")
+    assert str(caught.value).endswith(f"after 3 failures in a row, the last: {message}")
 
 
 def test_after_a_while_one_call_is_let_in(breaker: CircuitBreakers, clock: ManualClock) -> None:

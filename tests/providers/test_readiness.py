@@ -54,8 +54,8 @@ def probed(make_host: MakeHost) -> MakeProbed:
         types = [ProviderType(name, NoSettings, opener(probes[name])) for name in probes]
         model = Model("m", ["plain"], at=dict.fromkeys(probes, "m"))
         plugin = InlinePlugin(providers=types, models=[model])
-        given = {} if clock is None else {"clock": clock}
-        return make_host(probed=plugin, mock=None, **given)
+        options = {} if clock is None else {"clock": clock}
+        return make_host(probed=plugin, mock=None, **options)
 
     return make
 
@@ -112,9 +112,9 @@ class TestStates:
             clock.advance(5)
 
         threading.Thread(target=pass_time, daemon=True).start()
-        found = states(host)
+        statuses = states(host)
         until_end.set()
-        assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 5 s"))
+        assert statuses == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 5 s"))
 
     def test_a_hanging_provider_delays_only_the_first_caller(self, probed: MakeProbed) -> None:
         clock, until_end, again = ManualClock(), threading.Event(), threading.Event()

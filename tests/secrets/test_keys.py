@@ -61,7 +61,7 @@ def ring() -> Ring:
     return Ring()
 
 
-def found(keys: SecretStore, name: str = "mine", setting: Setting = KEY) -> tuple[str, str] | None:
+def find(keys: SecretStore, name: str = "mine", setting: Setting = KEY) -> tuple[str, str] | None:
     key = keys.find(name, setting, kind="usual")
     return None if key is None else (key.secret.reveal(), key.source)
 
@@ -74,23 +74,23 @@ class TestOrder:
         file = f"the file {paths.keys_file()}"
         for name in ("usual", "mine"):
             assert SecretStore(environ={}).set(name, "api_key", Secret("filed")) == file
-        assert found(keys) == ("filed", file)
+        assert find(keys) == ("filed", file)
         for name in ("usual", "mine"):
             assert keys.set(name, "api_key", Secret("ringed")) == "the keyring"
         assert "ringed" not in Path(keys.path).read_text()
         assert "filed" not in Path(keys.path).read_text()
         own = "the environment variable GENAI_HOST_PROVIDERS__USUAL__API_KEY"
-        assert found(keys, "usual") == ("own", own)
+        assert find(keys, "usual") == ("own", own)
         del environ["GENAI_HOST_PROVIDERS__USUAL__API_KEY"]
-        assert found(keys, "usual") == ("usual", "the environment variable USUAL_KEY")
-        assert found(keys) == ("ringed", "the keyring")
+        assert find(keys, "usual") == ("usual", "the environment variable USUAL_KEY")
+        assert find(keys) == ("ringed", "the keyring")
         del environ["USUAL_KEY"]
-        assert found(keys, "usual") == ("ringed", "the keyring")
+        assert find(keys, "usual") == ("ringed", "the keyring")
 
     def test_the_variable_of_an_instance_is_its_own(self) -> None:
         keys = SecretStore(environ={"GENAI_HOST_PROVIDERS__MY_GATE__API_KEY": "x"})
-        assert found(keys, "my-gate")
-        assert found(keys, "my") is found(keys, "gate") is None
+        assert find(keys, "my-gate")
+        assert find(keys, "my") is find(keys, "gate") is None
         assert not os.path.exists(paths.keys_file())
 
     def test_each_home_has_a_keyring_of_its_own(
@@ -108,17 +108,17 @@ class TestReferences:
         file.write_text("filed\n")
         ring.held["work", "gate"] = "ringed"
         keys = SecretStore(ring=KeyRing(ring), environ={"MINE": "x", "USUAL_KEY": "usual"})
-        for given, secret, source in (
+        for setting, secret, source in (
             ({"env": "MINE"}, "x", "the environment variable MINE"),
             ({"file": str(file)}, "filed", f"the file {file}"),
             ({"keyring": "work/gate"}, "ringed", "the keyring, as work/gate"),
         ):
-            key = keys.find("usual", KEY, kind="usual", given=given)
+            key = keys.find("usual", KEY, kind="usual", given=setting)
             assert key is not None
             assert (key.secret.reveal(), key.source) == (secret, f"{source}, as configured")
 
     @pytest.mark.parametrize(
-        ("given", "says"),
+        ("value", "says"),
         [
             (CANARY, "must not be in the configuration"),
             ({}, "must refer to a secret"),
@@ -130,12 +130,12 @@ class TestReferences:
             ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
         ],
     )
-    def test_one_to_nothing_is_an_error(self, ring: Ring, given: object, says: str) -> None:
+    def test_one_to_nothing_is_an_error(self, ring: Ring, value: object, says: str) -> None:
         keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
         with pytest.raises(ConfigurationError, match=says) as caught:
-            keys.find("usual", KEY, kind="usual", given=given)
+            keys.find("usual", KEY, kind="usual", given=value)
         assert CANARY not in shown(caught.value)
-        if given == CANARY:
+        if value == CANARY:
             assert caught.value.hint.endswith("genai-host keys set usual --secret api_key")
 
 
@@ -154,12 +154,12 @@ class TestFile:
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
     def test_one_that_others_can_read_is_refused(self, keys: SecretStore, mode: int) -> None:
         os.chmod(keys.path, mode)
-        for use in (found, lambda keys: keys.set("mine", "api_key", Secret("x")), SecretStore.kept):
+        for use in (find, lambda keys: keys.set("mine", "api_key", Secret("x")), SecretStore.kept):
             with pytest.raises(ConfigurationError, match="other users can read it") as caught:
                 use(keys)
             assert caught.value.hint == f"chmod 600 {keys.path}"
         os.chmod(keys.path, 0o600)
-        assert found(keys) == (CANARY, f"the file {keys.path}")
+        assert find(keys) == (CANARY, f"the file {keys.path}")
 
     @pytest.mark.parametrize(
         "content",
@@ -182,7 +182,7 @@ class TestFile:
     def test_damaged_file_is_not_changed(self, keys: SecretStore, content: bytes) -> None:
         Path(keys.path).write_bytes(content)
         for use in (
-            found,
+            find,
             lambda keys: keys.set("mine", "api_key", Secret("x")),
             lambda keys: keys.remove("mine"),
             SecretStore.kept,
@@ -203,7 +203,7 @@ class TestFile:
             with pytest.raises(ConfigurationError, match="No space") as caught:
                 keys.set("mine", "api_key", other)
         assert CANARY[::-1] not in shown(caught.value)
-        assert found(keys) == (CANARY, f"the file {keys.path}")
+        assert find(keys) == (CANARY, f"the file {keys.path}")
         assert not list(Path(keys.path).parent.glob("*.new"))
 
     def test_what_is_removed_is_gone(self, keys: SecretStore) -> None:
@@ -239,7 +239,7 @@ class TestKeyring:
         keys.set("mine", "api_key", Secret(CANARY))
         ring.breaks = True
         for use in (
-            found,
+            find,
             lambda keys: keys.set("mine", "api_key", Secret(CANARY)),
             lambda keys: keys.remove("mine"),
         ):
@@ -249,7 +249,7 @@ class TestKeyring:
                 use(keys)
             assert CANARY not in shown(caught.value)
         ring.breaks = False
-        assert found(keys) == (CANARY, "the keyring")
+        assert find(keys) == (CANARY, "the keyring")
 
     def test_what_is_removed_is_gone(self, ring: Ring) -> None:
         keys = SecretStore(ring=KeyRing(ring), environ={})
@@ -263,7 +263,7 @@ class TestKeyring:
         keys.set("mine", "api_key", Secret("x"))
         ring.held.clear()
         with pytest.raises(ConfigurationError, match="no longer has api_key of mine"):
-            found(keys)
+            find(keys)
 
     def test_without_one_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "no usable keyring backend on this machine" in SecretStore().lack()
