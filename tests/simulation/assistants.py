@@ -59,7 +59,7 @@ class Acknowledged:
     threads: dict[str, str] = field(factory=dict)
     deleting: set[str] = field(factory=set)
     deleted: set[str] = field(factory=set)
-    said: dict[str, str] = field(factory=dict)
+    messages: dict[str, str] = field(factory=dict)
     runs: dict[str, str] = field(factory=dict)
     ended: dict[str, str] = field(factory=dict)
     cancelled: set[str] = field(factory=set)
@@ -135,8 +135,8 @@ class AssistantsClient:
 
     def _thread(self, operation: Operation, process: Process) -> None:
         names, messages = self._messages(operation, operation.rng.choice((0, 1, 2)))
-        made = self.ask("threads.create", process, {"messages": messages})
-        self._add_thread(made["id"], names)
+        thread = self.ask("threads.create", process, {"messages": messages})
+        self._add_thread(thread["id"], names)
 
     def _message(self, operation: Operation, process: Process) -> None:
         thread = self._picked_thread(operation)
@@ -145,7 +145,7 @@ class AssistantsClient:
             return
         [name], [message] = self._messages(operation, 1)
         self.ask("threads.add_message", process, message, thread=thread)
-        self._known.said[name] = thread
+        self._known.messages[name] = thread
 
     def _run(self, operation: Operation, process: Process) -> None:
         thread = self._picked_thread(operation)
@@ -179,9 +179,9 @@ class AssistantsClient:
         outputs = {call["id"]: f"{name} {call['id']}" for call in calls}
         for id, output in outputs.items():
             known.offered.setdefault(id, set()).add(output)
-        told = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
+        tool_outputs = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
         place = {"thread": run["thread_id"], "run": run["id"]}
-        self.ask("runs.submit", process, {"tool_outputs": told}, **place)
+        self.ask("runs.submit", process, {"tool_outputs": tool_outputs}, **place)
         for id, output in outputs.items():
             if id in known.taken:
                 raise Broken("tool output", f"{id} was submitted twice")
@@ -211,8 +211,8 @@ class AssistantsClient:
         known = self._known.assistants
         if self._owner not in known:
             tools = [{"type": "function", "function": {"name": name}} for name in _FUNCTIONS]
-            made = self.ask("assistants.create", process, {"model": "sim", "tools": tools})
-            known[self._owner] = made["id"]
+            reply = self.ask("assistants.create", process, {"model": "sim", "tools": tools})
+            known[self._owner] = reply["id"]
         return known[self._owner]
 
     def _messages(self, operation: Operation, count: int) -> tuple[list[str], list[Any]]:
@@ -220,29 +220,29 @@ class AssistantsClient:
         names, messages = [], []
         for _ in range(count):
             rounds = operation.rng.choice((0, 1, 1, 2))
-            asked = [
+            calls = [
                 ",".join(operation.rng.choices(_FUNCTIONS, k=1 + n % 2)) for n in range(rounds)
             ]
             names.append(f"t{self._simulation.new_name()[1:]}")
-            messages.append({"role": "user", "content": "|".join((names[-1], *asked))})
+            messages.append({"role": "user", "content": "|".join((names[-1], *calls))})
         self._simulation.log(f"  {operation.name} sends {names}")
         return names, messages
 
     def _add_thread(self, id: str, names: Sequence[str]) -> None:
         self._known.threads[id] = self._owner
-        self._known.said.update(dict.fromkeys(names, id))
+        self._known.messages.update(dict.fromkeys(names, id))
 
     def _add_run(self, run: Mapping[str, Any], names: Sequence[str]) -> None:
         self._simulation.turns += 1
         self._known.runs[run["id"]] = run["thread_id"]
-        self._known.said.update(dict.fromkeys(names, run["thread_id"]))
+        self._known.messages.update(dict.fromkeys(names, run["thread_id"]))
 
     def _picked_thread(self, operation: Operation) -> str:
         """Return one of the last threads that may still exist."""
         known = self._known
         mine = [id for id, owner in known.threads.items() if owner == self._owner]
-        left = [id for id in mine if id not in known.deleted][-3:]
-        operation.used = operation.rng.choice(left) if left else ""
+        remaining = [id for id in mine if id not in known.deleted][-3:]
+        operation.used = operation.rng.choice(remaining) if remaining else ""
         return operation.used
 
     def _picked_run(self, operation: Operation) -> dict[str, str] | None:
@@ -335,7 +335,7 @@ class AssistantsChecks:
         for name, threads in found.items():
             if len(threads) > 1:
                 sim.fail("said twice", f"{name} is in {threads}")
-        for name, thread in known.said.items():
+        for name, thread in known.messages.items():
             if thread not in known.deleting and found.get(name) != [thread]:
                 sim.fail("lost", f"{name} of {thread} is in {found.get(name)}")
         for id, run in _documents(sim.file, "run/%").items():
@@ -347,9 +347,9 @@ class AssistantsChecks:
         """Nothing is left of the threads whose deletion was acknowledged."""
         sql = "SELECT collection, id FROM documents WHERE instr(collection || id, ?) > 0"
         for thread in self._known.deleted:
-            left = oracle.query(self._sim.file, sql, thread)
-            if left:
-                self._sim.fail("deleted", f"{left} of {thread}")
+            remaining = oracle.query(self._sim.file, sql, thread)
+            if remaining:
+                self._sim.fail("deleted", f"{remaining} of {thread}")
 
     def _check_event_logs(self) -> None:
         """Only runs that can continue have an event log."""
@@ -368,8 +368,8 @@ class AssistantsChecks:
                 with suppress(ValidationError):  # it expires
                     client.ask("runs.cancel", process, thread=thread, run=run["id"])
         number = self._sim.new_name()[1:]
-        said = [{"role": "user", "content": f"t{number}|look"}]
-        body = {"assistant_id": client.assistant(process), "additional_messages": said}
+        messages = [{"role": "user", "content": f"t{number}|look"}]
+        body = {"assistant_id": client.assistant(process), "additional_messages": messages}
         run = client.ask("runs.create", process, body, thread=thread)
         for _ in range(600):
             if run["status"] in _ENDED:
@@ -387,8 +387,8 @@ class AssistantsChecks:
 def _documents(file: str, kind: str) -> dict[str, Any]:
     """Return the documents of a kind by id, oldest first."""
     sql = "SELECT id, value FROM documents WHERE collection LIKE ? ORDER BY number"
-    found = oracle.query(file, sql, f"assistants/{kind}")
-    return {id: json.loads(value) for id, value in found}
+    rows = oracle.query(file, sql, f"assistants/{kind}")
+    return {id: json.loads(value) for id, value in rows}
 
 
 def _name(text: str) -> str:

@@ -108,23 +108,23 @@ class FinalChecks:
     def _check_usable(self, process: Process, owner: str, id: str) -> None:
         """A conversation can be continued and reopened."""
         host, store = process.host, process.store.for_owner(owner)
-        talk = host.conversation(id, owner=owner, turn_limits=LIMITS)
-        if talk.status not in ("idle", "paused", "pending"):
-            raise Broken("status", f"{id} is {talk.status}")
+        conversation = host.conversation(id, owner=owner, turn_limits=LIMITS)
+        if conversation.status not in ("idle", "paused", "pending"):
+            raise Broken("status", f"{id} is {conversation.status}")
         if store.summary(id).status == "running":
             raise Broken("status", f"{id} is listed as running, without a process")
-        settle(talk, lambda waiting: decide(self._sim.world, waiting, True))
+        settle(conversation, lambda waiting: decide(self._sim.world, waiting, True))
         name = self._sim.new_name()
         self._sim.attempts[name] += 1
-        answer = talk.say(f"{name}|mail" if talk.feature.name == "agent" else name)
+        answer = conversation.say(f"{name}|mail" if conversation.feature.name == "agent" else name)
         if answer.text != f"a{name[1:]}":
             raise Broken("answer", f"{answer.text!r} to {name}")
         rows = self._sim.check_rows(id)
-        said = [each.text for each in talk.history if each.role == "user"]
-        if said != oracle.said_in(rows):
-            raise Broken("history", f"{id}: {said}, not {oracle.said_in(rows)}")
+        texts = [each.text for each in conversation.history if each.role == "user"]
+        if texts != oracle.user_texts(rows):
+            raise Broken("history", f"{id}: {texts}, not {oracle.user_texts(rows)}")
         again = host.conversation(id, owner=owner)
-        if again.history != talk.history or again.state != talk.state:
+        if again.history != conversation.history or again.state != conversation.state:
             raise Broken("reopened", id)
 
     def _check_copies(self, process: Process, owner: str, id: str) -> None:
@@ -173,11 +173,11 @@ class FinalChecks:
         total = self._sim.gone[owner]
         for _, copied, rows in self._sim.all_rows((owner, f"assistants/{owner}")).values():
             total = total.plus(oracle.sums_of(rows, copied))
-        found = oracle.Sums()
+        sums = oracle.Sums()
         for row in totals:
-            found = oracle.Sums(row.calls, row.input_tokens + row.output_tokens, row.cost.dollars)
-        if not found.equals(total):
-            raise Broken("usage", f"{owner}: {found}, not {total}")
+            sums = oracle.Sums(row.calls, row.input_tokens + row.output_tokens, row.cost.dollars)
+        if not sums.equals(total):
+            raise Broken("usage", f"{owner}: {sums}, not {total}")
 
     def _check_imports(self, process: Process) -> None:
         """Conversations from mutated exports can be listed, exported and deleted."""

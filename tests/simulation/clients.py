@@ -259,8 +259,8 @@ class Client:
         """Return the name of a new message, and its text."""
         rng, name = operation.rng, self._simulation.new_name()
         rounds = rng.choice((0, 1, 1, 2)) if talk.feature.name == "agent" else 0
-        asked = [",".join(rng.choices(TOOLS, k=rng.choice((1, 1, 2)))) for _ in range(rounds)]
-        return name, "|".join((name, *asked))
+        calls = [",".join(rng.choices(TOOLS, k=rng.choice((1, 1, 2)))) for _ in range(rounds)]
+        return name, "|".join((name, *calls))
 
     def _resume(self, operation: Operation, process: Process) -> None:
         talk = self._picked(operation, process)
@@ -382,8 +382,8 @@ class Client:
     def _look(self, operation: Operation, process: Process) -> None:
         sim, store = self._simulation, process.host.store_for(self._owner)
         listed = {each.id for each in store.conversations(limit=None)}
-        found = store.search("u1 OR u2", limit=5) + store.search("u*", limit=50)
-        for each in listed | {hit.conversation for hit in found}:
+        hits = store.search("u1 OR u2", limit=5) + store.search("u*", limit=50)
+        for each in listed | {hit.conversation for hit in hits}:
             if sim.owners.get(each, self._owner) != self._owner:
                 raise Broken("owners", f"{self._owner} sees {each}")
         for row in store.usage(by=("day", "user", "model")):

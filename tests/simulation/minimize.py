@@ -64,10 +64,10 @@ def minimized(plan: Plan, kind: str, seconds: float, server: str = "") -> Plan:
     names = [f"c{client}.{n}" for client in range(plan.clients) for n in range(plan.operations)]
     size = len(names) // 2
     while size and time.monotonic() < until:
-        left = [name for name in names if name not in plan.skip]
+        remaining = [name for name in names if name not in plan.skip]
         has_changed = False
-        for start in range(0, len(left), size):
-            candidate = evolve(plan, skip=plan.skip | set(left[start : start + size]))
+        for start in range(0, len(remaining), size):
+            candidate = evolve(plan, skip=plan.skip | set(remaining[start : start + size]))
             if fails(candidate):
                 plan, has_changed = candidate, True
         if size == 1 and not has_changed:

@@ -58,9 +58,9 @@ def _change_entries(data: dict[str, Any], rng: random.Random) -> None:
 
 def _containers(value: Any) -> list[Any]:
     """Return all objects and lists in a value."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     if isinstance(value, (dict, list)):
-        found.append(value)
+        nodes.append(value)
         for each in value.values() if isinstance(value, dict) else value:
-            found += _containers(each)
-    return found
+            nodes += _containers(each)
+    return nodes

@@ -117,8 +117,8 @@ class NativeClient:
 
     def _post_conversation(self, operation: Operation, process: Process) -> None:
         feature = operation.rng.choice(("agent", "chat"))
-        made = self.ask(process, "POST", "conversations", {"feature": feature, "model": "sim"})
-        self._simulation.owners[made["id"]] = self._owner
+        reply = self.ask(process, "POST", "conversations", {"feature": feature, "model": "sim"})
+        self._simulation.owners[reply["id"]] = self._owner
 
     def _post_turn(self, operation: Operation, process: Process) -> None:
         id = self._picked(operation)
@@ -230,9 +230,9 @@ class NativeClient:
 
     def _delete_job(self, operation: Operation, process: Process) -> None:
         mine = [id for id, user in self._known.users.items() if user == self._owner]
-        left = [id for id in mine if id not in self._known.removing]
-        if left:
-            id = operation.rng.choice(left)
+        remaining = [id for id in mine if id not in self._known.removing]
+        if remaining:
+            id = operation.rng.choice(remaining)
             self._known.removing.add(id)
             self.ask(process, "DELETE", f"jobs/{id}")
 
@@ -240,8 +240,8 @@ class NativeClient:
         """Return the name of a new message, and its text; a chat ignores what follows the name."""
         rng, name = operation.rng, self._simulation.new_name()
         rounds = rng.choice((0, 1))
-        asked = [",".join(rng.choices(TOOLS, k=rng.choice((1, 2)))) for _ in range(rounds)]
-        return name, "|".join((name, *asked))
+        calls = [",".join(rng.choices(TOOLS, k=rng.choice((1, 2)))) for _ in range(rounds)]
+        return name, "|".join((name, *calls))
 
     def _picked(self, operation: Operation) -> str:
         mine = sorted(id for id, owner in self._simulation.owners.items() if owner == self._owner)

@@ -60,9 +60,9 @@ def rows_of(file: str, id: str) -> list[Row]:
     return [Row(*each) for each in query(file, sql, id)]
 
 
-def said_in(rows: Sequence[Row]) -> list[str]:
+def user_texts(rows: Sequence[Row]) -> list[str]:
     """Return the user's messages of the turns that are in the history, oldest first."""
-    said: list[str] = []
+    texts: list[str] = []
     text, again = "", False
     for row in rows:
         form = row.form
@@ -70,11 +70,11 @@ def said_in(rows: Sequence[Row]) -> list[str]:
             text, again = text_of(form["message"]), bool(form.get("again"))
         elif row.kind == "turn_ended" and form.get("answer") is not None:
             if again:
-                said.pop()
-            said.append(text)
+                texts.pop()
+            texts.append(text)
         elif row.kind == "rewound":
-            del said[form["turns"] :]
-    return said
+            del texts[form["turns"] :]
+    return texts
 
 
 def wrong_order(rows: Sequence[Row]) -> str:
@@ -175,18 +175,18 @@ def orphans(file: str) -> dict[str, int]:
 
 def decisions(rows: Sequence[Row]) -> dict[str, bool]:
     """Return the user's decisions about calls that need approval, by the keys of the calls."""
-    said: dict[str, bool] = {}
-    asked: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    decided: dict[str, bool] = {}
+    requests: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         if row.kind not in ("step_started", "step_ended"):
             continue
         form = row.form
         place = (row.turn, *form["path"])
         if row.kind == "step_started" and form.get("asks"):
-            asked[place] = form["asks"]["payload"]["calls"]
-        elif row.kind == "step_ended" and place in asked and "error" not in form:
-            given = form.get("result")
-            for call in asked[place]:
-                is_allowed = isinstance(given, dict) and given.get(call["id"]) is True
-                said[call["arguments"]["key"]] = given is True or is_allowed
-    return said
+            requests[place] = form["asks"]["payload"]["calls"]
+        elif row.kind == "step_ended" and place in requests and "error" not in form:
+            result = form.get("result")
+            for call in requests[place]:
+                is_allowed = isinstance(result, dict) and result.get(call["id"]) is True
+                decided[call["arguments"]["key"]] = result is True or is_allowed
+    return decided

@@ -85,18 +85,18 @@ class Connection(psycopg.Connection[Any]):
 class Cursor(psycopg.Cursor[Any]):
     """The cursor of such a connection."""
 
-    def execute(self, query: Any, *given: Any, **named: Any) -> Any:
+    def execute(self, query: Any, *args: Any, **named: Any) -> Any:
         connection: Any = self.connection
         run = super().execute
         sql = query if isinstance(query, str) else query.decode()
-        return guarded(connection.process, sql, lambda: run(query, *given, **named), _failed)
+        return guarded(connection.process, sql, lambda: run(query, *args, **named), _failed)
 
 
 def connect(process: Any, address: str) -> Connection:
     """Open a connection of a process."""
-    made = Connection.connect(address, cursor_factory=Cursor, options=_OPTIONS)
-    made.process = process
-    return made
+    connection = Connection.connect(address, cursor_factory=Cursor, options=_OPTIONS)
+    connection.process = process
+    return connection
 
 
 def _failed(fault: str) -> Exception:

@@ -80,20 +80,20 @@ class Process:
         """Open a connection; a replacement for `sqlite3.connect`."""
         if not self.is_alive:
             raise Killed
-        made = sqlite3.connect(name, **options, factory=Connection)
-        assert isinstance(made, Connection)
-        made.process = self
-        self.connections.append(made)
-        return made
+        connection = sqlite3.connect(name, **options, factory=Connection)
+        assert isinstance(connection, Connection)
+        connection.process = self
+        self.connections.append(connection)
+        return connection
 
     def connect_server(self) -> Any:
         """Open a connection to PostgreSQL."""
         if not self.is_alive:
             raise Killed
-        made = postgresql.connect(self, self._address)
-        self.connections.append(made)
-        self._pids.append(made.info.backend_pid)
-        return made
+        connection = postgresql.connect(self, self._address)
+        self.connections.append(connection)
+        self._pids.append(connection.info.backend_pid)
+        return connection
 
     def kill(self) -> None:
         """Kill the process, as `kill -9` does."""
@@ -175,11 +175,11 @@ class PausingStore(Store):
         return PausingLedger(self._database, self._schedule, self._simulation)
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
-        found = super().documents(collection, conversation=conversation)
+        documents = super().documents(collection, conversation=conversation)
         if not collection.endswith("/workers"):  # a lock is held while these are written
-            found.__class__ = PausingDocuments
-            vars(found)["schedule"] = self._schedule
-        return found
+            documents.__class__ = PausingDocuments
+            vars(documents)["schedule"] = self._schedule
+        return documents
 
     def delete(self, id: str) -> None:
         if self._owner not in RUN_OWNERS:
@@ -193,9 +193,9 @@ class PausingStore(Store):
         return super()._create(entries, known, id)
 
     def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
-        made = PausingRecord(self, self._writer, id, number, codec, self._now)
-        made.schedule, made.simulation = self._schedule, self._simulation
-        return made
+        record = PausingRecord(self, self._writer, id, number, codec, self._now)
+        record.schedule, record.simulation = self._schedule, self._simulation
+        return record
 
 
 class PausingRecord(StoredRecord):

@@ -314,7 +314,7 @@ def installed(schedule: Schedule) -> Iterator[None]:
     replaced = {
         "new_event": partial(Event, schedule),
         "new_lock": partial(Lock, schedule),
-        "new_thread": lambda name, work, *given: Thread(schedule, name, partial(work, *given)),
+        "new_thread": lambda name, work, *args: Thread(schedule, name, partial(work, *args)),
         "new_pool": partial(Pool, schedule),
     }
     before = {name: getattr(concurrency, name) for name in replaced}

@@ -119,10 +119,10 @@ class Simulation:
             stack.enter_context(_random_numbers(self._ids))
             stack.enter_context(_engines(self.connecting))
             try:
-                left = [f"c{number}" for number in range(self.plan.clients)]
-                for number, name in enumerate(list(left)):
-                    self.schedule.spawn(f"client {name}", partial(self._client, number, left))
-                self.schedule.spawn("end", lambda: self._end(left))
+                clients = [f"c{number}" for number in range(self.plan.clients)]
+                for number, name in enumerate(list(clients)):
+                    self.schedule.spawn(f"client {name}", partial(self._client, number, clients))
+                self.schedule.spawn("end", lambda: self._end(clients))
                 self._scheduled()
                 self.schedule.spawn("check", partial(self.guarded, "check", FinalChecks(self).run))
                 self._scheduled()
@@ -130,15 +130,15 @@ class Simulation:
                 shutil.rmtree(self.folder, ignore_errors=True)
         return self.failures
 
-    def _client(self, number: int, left: list[str]) -> None:
+    def _client(self, number: int, clients: list[str]) -> None:
         try:
             self.guarded("client", Client(self, number).run)
         finally:
-            left.remove(f"c{number}")
+            clients.remove(f"c{number}")
 
-    def _end(self, left: list[str]) -> None:
+    def _end(self, clients: list[str]) -> None:
         """End all processes when the clients have ended."""
-        self.schedule.until(lambda: not left)
+        self.schedule.until(lambda: not clients)
         task = self.schedule.current
         assert task is not None
         for process in self._processes.values():
@@ -158,12 +158,12 @@ class Simulation:
 
     def process(self, slot: int) -> Process:
         """Return the process in a slot: the running one, or a new one."""
-        found = self._processes.get(slot)
-        if found is None or not found.is_alive:
+        current = self._processes.get(slot)
+        if current is None or not current.is_alive:
             self._lives[slot] += 1
-            found = self.new_process(f"p{slot}.{self._lives[slot]}", self._fault)
-            self._processes[slot] = found
-        return found
+            current = self.new_process(f"p{slot}.{self._lives[slot]}", self._fault)
+            self._processes[slot] = current
+        return current
 
     def new_process(
         self, name: str, fault: Callable[[str], str], has_budgets: bool | None = None
@@ -286,17 +286,17 @@ class Simulation:
         if talk is None or not talk.id or talk.record_error is not None:
             return
         rows = oracle.rows_of(self.file, talk.id)
-        *before, said = [text_of(each) for each in messages if each["role"] == "user"]
+        *before, newest = [text_of(each) for each in messages if each["role"] == "user"]
         mine = [
             n
             for n, row in enumerate(rows)
-            if row.kind == "turn_started" and text_of(row.form["message"]) == said
+            if row.kind == "turn_started" and text_of(row.form["message"]) == newest
         ]
         if not mine:
             if talk.id in self.owners and rows:
-                raise Broken("messages", f"{said} is not recorded")
+                raise Broken("messages", f"{newest} is not recorded")
             return
-        expected = oracle.said_in(rows[: mine[-1]])
+        expected = oracle.user_texts(rows[: mine[-1]])
         if rows[mine[-1]].form.get("again"):
             expected = expected[:-1]
         if expected != before:
@@ -352,8 +352,8 @@ class Simulation:
             return {}
         places = ", ".join("?" * len(owners))
         sql = f"SELECT id, owner, copied FROM conversations WHERE owner IN ({places}) ORDER BY id"
-        found = oracle.query(self.file, sql, *owners)
-        return {id: (owner, copied, oracle.rows_of(self.file, id)) for id, owner, copied in found}
+        rows = oracle.query(self.file, sql, *owners)
+        return {id: (owner, copied, oracle.rows_of(self.file, id)) for id, owner, copied in rows}
 
     @contextmanager
     def removing(self, owners: Sequence[str] = OWNERS) -> Iterator[None]:

@@ -123,8 +123,8 @@ class TestOracle:
         assert wrong_order([self.OPENED, *rows]) == wrong
 
     def test_messages(self) -> None:
-        said = {"role": "user", "content": "hi"}
-        assert wrong_messages([said]) == ""
-        assert wrong_messages([said, said]) == "two messages of user in a row"
+        message = {"role": "user", "content": "hi"}
+        assert wrong_messages([message]) == ""
+        assert wrong_messages([message, message]) == "two messages of user in a row"
         called = {"role": "assistant", "tool_calls": [{"id": "c"}]}
-        assert wrong_messages([said, called]) == "the last message is of assistant"
+        assert wrong_messages([message, called]) == "the last message is of assistant"

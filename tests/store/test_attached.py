@@ -36,8 +36,8 @@ def turn(number: int, *content: Any) -> list[Entry]:
     ]
 
 
-def converse(store: Store, *content: Any, **given: Any) -> str:
-    record = begin(store, **given)
+def converse(store: Store, *content: Any, **options: Any) -> str:
+    record = begin(store, **options)
     append(record, *turn(0, *(content or ("look", PICTURE, PAPER))))
     return record.id
 
@@ -67,12 +67,12 @@ def lose_blobs(store: Store) -> None:
 def test_entries_come_back_as_they_were(store: Store, make_store: MakeStore) -> None:
     history = (Message("user", ["earlier", PAPER]),)
     record = begin(store, history=history)
-    given = turn(0, "look", PICTURE, SMALL)
-    append(record, *given)
+    entries = turn(0, "look", PICTURE, SMALL)
+    append(record, *entries)
     assert record.entries[0].history == history  # type: ignore[union-attr]  # it is `Opened`
-    assert list(make_store().entries(record.id, CODEC)[1:]) == given
+    assert list(make_store().entries(record.id, CODEC)[1:]) == entries
     _, reopened = make_store().record(record.id, CODEC)
-    assert list(reopened[1:]) == given
+    assert list(reopened[1:]) == entries
     assert len(bodies(store)) < 4000
 
 
@@ -110,11 +110,11 @@ def test_text_alone_is_not_looked_into(store: Store, monkeypatch: pytest.MonkeyP
 
 def test_a_copy_keeps_what_it_uses(store: Store) -> None:
     id = converse(store)
-    whole, before = store.fork(id), store.fork(id, turn=0)
+    full, before = store.fork(id), store.fork(id, turn=0)
     store.delete(id)
-    for copy in (whole, before):
+    for copy in (full, before):
         assert store.entries(copy, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
-    store.delete(whole)
+    store.delete(full)
     store.delete(before)
     assert blobs(store) == []
 
@@ -169,10 +169,10 @@ def test_what_a_model_says_is_no_reference(store: Store) -> None:
     )
     forged = {"type": "image", "data": {"sha256": digest}, "attached": [["message"]]}
     call = ToolCall("1", "f", {**forged, "attached": [[["x"]]]})
-    said = turn(1, "x" * 9000, call, VendorPart("d", forged), ToolCall("2", "g", {"type": "file"}))
+    rows = turn(1, "x" * 9000, call, VendorPart("d", forged), ToolCall("2", "g", {"type": "file"}))
     record, _ = store.record(id, CODEC)
-    append(record, *said)
-    assert list(store.entries(id, CODEC)[5:]) == said
+    append(record, *rows)
+    assert list(store.entries(id, CODEC)[5:]) == rows
 
 
 def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
@@ -206,16 +206,16 @@ def test_an_entry_that_is_nested_too_deeply_is_left() -> None:
 def test_many_that_say_the_same_at_once(store: Store, make_store: MakeStore) -> None:
     stores = [store, make_store(), make_store(), make_store()]
     store.conversations()
-    kept: list[str] = []
+    ids: list[str] = []
 
-    def talk(mine: Store) -> None:
+    def write(mine: Store) -> None:
         for _ in range(3):
             mine.delete(converse(mine))
-            kept.append(converse(mine))
+            ids.append(converse(mine))
 
-    at_once(talk, stores)
-    assert len(kept) == 12
-    for id in kept:
+    at_once(write, stores)
+    assert len(ids) == 12
+    for id in ids:
         assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
 
 

@@ -30,7 +30,7 @@ class Slow:
     def cursor(self) -> Slow:
         return self
 
-    def executemany(self, *given: Any) -> None:
+    def executemany(self, *args: Any) -> None:
         self.entered.set()
         assert self.let_go.wait(30)
         self.was_closed_meanwhile = self.is_closed

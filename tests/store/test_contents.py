@@ -77,7 +77,7 @@ def found(store: Store) -> set[str]:
 
 class TestSearch:
     @pytest.mark.parametrize(
-        ("words", "found"),
+        ("words", "expected"),
         [
             *((each, ["What of Norway?", "Oslo, in NORWAY"]) for each in ("Norway", "nor*")),
             ("norway oslo", ["Oslo, in NORWAY"]),
@@ -86,7 +86,7 @@ class TestSearch:
             *((each, []) for each in ("NEAR(oslo norway)", "oslo AND", "* ' \\ & | ! <-> :*")),
         ],
     )
-    def test_messages_with_all_words(self, store: Store, words: str, found: list[str]) -> None:
+    def test_messages_with_all_words(self, store: Store, words: str, expected: list[str]) -> None:
         id = converse(
             store,
             ("What of Norway?", "Oslo, in NORWAY"),
@@ -94,11 +94,11 @@ class TestSearch:
             history=(Message("user", "said earlier"),),
         )
         hits = store.search(words)
-        assert sorted(hit.text for hit in hits) == sorted(found)
+        assert sorted(hit.text for hit in hits) == sorted(expected)
         assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
 
     @pytest.mark.parametrize(
-        ("words", "found"),
+        ("words", "expected"),
         [
             *((each, ["日本語の本"]) for each in ("日本", "日", "本語", "日本 の本")),
             ("京都", ["東京都", "東京と京都"]),
@@ -112,7 +112,7 @@ class TestSearch:
             *((each, []) for each in ("日本本", "pyth", "%", "หนังสือ", "हिन्द", "a")),
         ],
     )
-    def test_words_of_other_scripts(self, store: Store, words: str, found: list[str]) -> None:
+    def test_words_of_other_scripts(self, store: Store, words: str, expected: list[str]) -> None:
         converse(
             store,
             ("日本語の本", "東京都"),
@@ -121,7 +121,7 @@ class TestSearch:
             ("École, cafe\u0301", "한국어를 배우다"),
             ("a_b", "x"),
         )
-        assert sorted(hit.text for hit in store.search(words)) == sorted(found)
+        assert sorted(hit.text for hit in store.search(words)) == sorted(expected)
 
     def test_a_message_of_any_length_is_found_by_how_it_begins(self, store: Store) -> None:
         text = "first " + " ".join(f"word{n}" for n in range(120_000)) + "語" * 400_000
@@ -170,9 +170,9 @@ class TestSearch:
     @pytest.mark.parametrize("amid", [False, True])
     def test_who_looks_has_no_turn_read_again(self, store: Store, amid: bool) -> None:
         """Else a list that is shown while a conversation grows costs its square."""
-        asked: list[str] = []
+        queries: list[str] = []
         event.listen(
-            store._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+            store._database.engine, "before_cursor_execute", lambda *args: queries.append(args[2])
         )
         record = begin(store)
         for number in range(3):
@@ -184,7 +184,7 @@ class TestSearch:
             if amid:
                 assert len(store.search(f"word{number}")) == 1
         assert len(store.search("word*")) == 3
-        assert not [each for each in asked if "entries.kind IN" in each]
+        assert not [each for each in queries if "entries.kind IN" in each]
 
     def test_later_found_deleted_not_found(self, store: Store, make_store: MakeStore) -> None:
         converse(store, ("one", "two"))
@@ -218,8 +218,8 @@ class TestFork:
         id = converse(store, ("one", "a"), ("two", "b"))
         record, _ = store.record(id, CODEC)
         record.append(Rewound(0, 0))
-        found = {number: texts(store, store.fork(id, turn=number)) for number in (0, 1, None)}
-        assert found == {0: ["one", "a"], 1: ["one", "a", "two", "b"], None: []}
+        by_turn = {number: texts(store, store.fork(id, turn=number)) for number in (0, 1, None)}
+        assert by_turn == {0: ["one", "a"], 1: ["one", "a", "two", "b"], None: []}
         with pytest.raises(NotFound, match="no turn 2"):
             store.fork(id, turn=2)
 
@@ -244,7 +244,7 @@ class TestExport:
             assert other.export(loaded)["entries"] == data["entries"]
 
     @pytest.mark.parametrize(
-        ("change", "told"),
+        ("change", "message"),
         [
             (lambda entries: entries.extend(entries[1:5]), "number of a turn is less than 1"),
             (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
@@ -281,12 +281,12 @@ class TestExport:
         ],
     )
     def test_what_is_no_conversation_is_refused(
-        self, tmp_path: Path, change: Any, told: str
+        self, tmp_path: Path, change: Any, message: str
     ) -> None:
         data = copy.deepcopy(EXPORTED)
         change(data["entries"])
         with Store(tmp_path / "x.db") as store:
-            with pytest.raises(ValidationError, match=told):
+            with pytest.raises(ValidationError, match=message):
                 store.import_conversation(data, CODEC)
             loaded = store.import_conversation(EXPORTED, CODEC)
             assert [(each.id, each.status) for each in store.conversations()] == [(loaded, "idle")]
@@ -367,10 +367,10 @@ class TestRetention:
         store.delete(id)
         with store._database.reading() as connection:
             for table in ("entries", "messages", "tries", "documents"):
-                found = connection.exec_driver_sql(
+                rows = connection.exec_driver_sql(
                     f"SELECT count(*) FROM {table} WHERE conversation = '{id}'"
                 )
-                assert found.scalar() == 0, table
+                assert rows.scalar() == 0, table
         with pytest.raises(NotFound):
             store.blobs().get(alone)
         assert b"".join(store.blobs().get(shared)) == b"shared"
@@ -385,8 +385,8 @@ class TestDocuments:
             with pytest.raises(Conflict):
                 documents.put("x", {}, expect=wrong)
         assert documents.put("x", {"a": 3}) == 3
-        found = documents.get("x")
-        assert (found.id, found.version, found.value) == ("x", 3, {"a": 3})
+        document = documents.get("x")
+        assert (document.id, document.version, document.value) == ("x", 3, {"a": 3})
         assert documents.delete("x")
         assert not documents.delete("x")
         with pytest.raises(NotFound):
@@ -398,7 +398,7 @@ class TestDocuments:
 
         def count(_: int) -> None:
             for _ in range(5):
-                documents.change("x", lambda found: ({"count": found["count"] + 1}, None))
+                documents.change("x", lambda document: ({"count": document["count"] + 1}, None))
 
         at_once(count, range(4))
         assert documents.get("x").value == {"count": 20}
@@ -406,28 +406,28 @@ class TestDocuments:
     def test_one_is_changed_again_if_another_was_faster(self, store: Store) -> None:
         documents = store.documents("notes")
         with pytest.raises(NotFound):
-            documents.change("x", lambda found: ({}, None))
+            documents.change("x", lambda document: ({}, None))
         documents.put("x", {"a": 1})
         seen = []
 
-        def make(found: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-            seen.append(found["a"])
+        def make(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+            seen.append(document["a"])
             if len(seen) < 3:
-                documents.put("x", {"a": found["a"] + 1})
-            return {"b": found["a"]}, "result"
+                documents.put("x", {"a": document["a"] + 1})
+            return {"b": document["a"]}, "result"
 
         assert documents.change("x", make) == "result"
         assert (seen, documents.get("x").value) == ([1, 2, 3], {"b": 3})
 
-        def leave(found: Mapping[str, Any]) -> tuple[None, str]:
-            seen.append(found["b"])
+        def leave(document: Mapping[str, Any]) -> tuple[None, str]:
+            seen.append(document["b"])
             return None, "result"
 
         assert documents.change("x", leave) == "result"
         assert seen == [1, 2, 3, 3]
         assert documents.get("x").version == 4
         with pytest.raises(Conflict):
-            documents.change("x", lambda found: ({}, documents.put("x", {})))
+            documents.change("x", lambda document: ({}, documents.put("x", {})))
 
     def test_they_are_listed_in_pages(self, store: Store) -> None:
         documents = store.documents("notes")
@@ -454,7 +454,7 @@ class TestDocuments:
         assert not documents.delete(id)
 
     @pytest.mark.parametrize(
-        ("where", "found"),
+        ("where", "expected"),
         [
             *(({"a": each}, ["int", "float", "both"]) for each in (1, 1.0)),
             ({"a": None}, ["null", "none", "list"]),
@@ -470,7 +470,7 @@ class TestDocuments:
         ids=repr,
     )
     def test_those_that_have_a_value_are_found_in_either_database(
-        self, store: Store, where: dict[str, Any], found: list[str]
+        self, store: Store, where: dict[str, Any], expected: list[str]
     ) -> None:
         documents = store.documents("notes")
         values: dict[str, dict[str, Any]] = {
@@ -495,7 +495,7 @@ class TestDocuments:
         for id, value in values.items():
             documents.put(id, value)
         listed = documents.list(where=where, newest_first=False)
-        assert [each.id for each in listed] == found
+        assert [each.id for each in listed] == expected
 
     def test_the_database_filters(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         documents = store.documents("notes")
@@ -511,7 +511,7 @@ class TestDocuments:
         event.listen(
             store._database.engine,
             "before_cursor_execute",
-            lambda *given: options.append(given[4].execution_options.get("stream_results")),
+            lambda *args: options.append(args[4].execution_options.get("stream_results")),
         )
         monkeypatch.setattr("genai_host.store.documents._document", counted)
         assert [each.id for each in documents.list(where={"number": 7})] == ["n7"]
@@ -580,8 +580,8 @@ class TestBlobs:
             blobs.get(other)
         assert b"".join(blobs.get(id)) == data
         with store._database.reading() as connection:
-            found = connection.exec_driver_sql("SELECT DISTINCT digest FROM blob_pieces")
-            assert found.scalars().all() == [id]
+            rows = connection.exec_driver_sql("SELECT DISTINCT digest FROM blob_pieces")
+            assert rows.scalars().all() == [id]
         assert not Path(f"{store.location}.blobs").exists()
 
     def test_what_nobody_uses_is_removed(self, store: Store) -> None:

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as
 
 def is_whole(file: Path) -> bool:
     with closing(sqlite3.connect(file)) as connection:
-        (said,) = connection.execute("PRAGMA integrity_check").fetchone()
-        return bool(said == "ok" and not connection.execute("PRAGMA foreign_key_check").fetchall())
+        (text,) = connection.execute("PRAGMA integrity_check").fetchone()
+        return bool(text == "ok" and not connection.execute("PRAGMA foreign_key_check").fetchall())
 
 
 class Nursery:
@@ -41,11 +41,11 @@ class Nursery:
     def start(self, work: str, file: Path, log: Path) -> int:
         """Its process id."""
         self._write(json.dumps([work, str(file), str(log)]))
-        process = self.hear()
+        process = self.receive()
         assert isinstance(process, int)
         return process
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """What it tells next, or how it ended."""
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
@@ -65,9 +65,9 @@ class Nursery:
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.close()
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
 
 
 @pytest.mark.process
@@ -79,14 +79,14 @@ def test_kill_between_any_two_steps_of_a_5_step_feature_then_resume_gives_the_sa
     """And no unrepeatable step is done twice: one that was under way ends as interrupted."""
     file, log = tmp_path / "x.db", tmp_path / "log"
     process = nursery.start("say", file, log)
-    while (reached := nursery.hear()) != [step, point]:
+    while (reached := nursery.receive()) != [step, point]:
         assert isinstance(reached, list), f"it is past that: {reached}"
         nursery.go_on()
     os.kill(process, signal.SIGKILL)  # it waits there
-    assert nursery.hear() == {"ended": -signal.SIGKILL}
+    assert nursery.receive() == {"ended": -signal.SIGKILL}
     nursery.start("resume", file, log)
-    came = nursery.hear()
-    assert nursery.hear() == {"ended": 0}
+    came = nursery.receive()
+    assert nursery.receive() == {"ended": 0}
 
     begun, done, known = (stepping.POINTS.index(point) >= n for n in (1, 2, 3))
     expected = dict.fromkeys(stepping.STEPS, 1)
@@ -133,10 +133,10 @@ with Store({str(file)!r}, patience=60.0) as store, host_of_steps(store) as host:
     assert [process.returncode for process in processes] == [0] * 16, ended
     assert is_whole(file)
     with Store(file) as store:
-        found = store.conversations(limit=None)
-        assert {each.id for each in found} == {output.strip() for output, _ in ended}
-        assert [each.status for each in found] == ["idle"] * 16
-        assert [each.turns for each in found] == [1] * 16
+        conversations = store.conversations(limit=None)
+        assert {each.id for each in conversations} == {output.strip() for output, _ in ended}
+        assert [each.status for each in conversations] == ["idle"] * 16
+        assert [each.turns for each in conversations] == [1] * 16
 
 
 @pytest.mark.smoke

@@ -176,8 +176,8 @@ def test_a_file_that_is_no_store_is_never_changed(tmp_path: Path, kind: str) -> 
     if kind == "text":
         file.write_bytes(b"Dear friend, " * 1000)
     elif kind == "cut":
-        with Store(file) as made:
-            begin(made)
+        with Store(file) as opened:
+            begin(opened)
         file.write_bytes(file.read_bytes()[:5000])
     else:
         with closing(sqlite3.connect(file)) as connection, connection:
@@ -220,18 +220,18 @@ class TestMigrations:
     @pytest.mark.parametrize("place", ["postgresql"], indirect=True)  # SQLite reads a snapshot
     @pytest.mark.parametrize("query", [1, 2])  # they ask which tables there are
     def test_another_process_may_create_it_meanwhile(self, place: str, query: int) -> None:
-        asked: list[str] = []
+        queries: list[str] = []
 
         def create(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-            asked.append(statement)
-            if len(asked) == query:
+            queries.append(statement)
+            if len(queries) == query:
                 with Store(place) as another:
                     begin(another)
 
         with closing(Database(place, 5.0)) as database:
             event.listen(database.engine, "after_cursor_execute", create)
             bring_up_to_date(database)
-        assert len(asked) >= query
+        assert len(queries) >= query
         with Store(place) as store:
             assert len(store.conversations()) == 1
 
@@ -281,18 +281,18 @@ def test_the_key_is_nowhere_in_the_files(
     with Store(tmp_path / "kept" / "x.db") as store:
         host = make_host(store=store, secretive=secretive)
         host.open("secretive", "mock").say("hi")
-        given = host.open("secretive", "mock", settings={"token": Secret(CANARY)})
-        given.configure(token=Secret(CANARY))
-        given.say("hi")
-        assert given.record_error is None
-        assert host.conversation(given.id).say("there").text == "there"
+        conversation = host.open("secretive", "mock", settings={"token": Secret(CANARY)})
+        conversation.configure(token=Secret(CANARY))
+        conversation.say("hi")
+        assert conversation.record_error is None
+        assert host.conversation(conversation.id).say("there").text == "there"
         host.instances.add("script", "mock", {"replies": [{"status": 401}]})
         with pytest.raises(AuthenticationFailed):
             host.open("secretive", provider="script").say("hi")
         assert len(store.conversations()) == 3
-        kept = [file.read_bytes() for file in (tmp_path / "kept").rglob("*") if file.is_file()]
-    assert any(b"secretive" in each for each in kept)
-    assert not any(CANARY.encode() in each for each in kept)
+        files = [file.read_bytes() for file in (tmp_path / "kept").rglob("*") if file.is_file()]
+    assert any(b"secretive" in each for each in files)
+    assert not any(CANARY.encode() in each for each in files)
 
 
 def test_ten_thousand_messages_are_opened_by_one_query(make_host: MakeHost, tmp_path: Path) -> None:
@@ -301,15 +301,15 @@ def test_ten_thousand_messages_are_opened_by_one_query(make_host: MakeHost, tmp_
     with Store(tmp_path / "x.db") as store:
         host = make_host(store=store)
         id = host.open("chat", "mock", history=history, settings={"keep_history": False}).id
-        asked: list[str] = []
+        queries: list[str] = []
         event.listen(
-            store._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+            store._database.engine, "before_cursor_execute", lambda *args: queries.append(args[2])
         )
         conversation = host.conversation(id)
         assert len(conversation.history) == 10_000
-        opening = [each for each in asked if "entries" in each and each.startswith("SELECT")]
+        opening = [each for each in queries if "entries" in each and each.startswith("SELECT")]
         assert len(opening) <= 2
-        asked.clear()
+        queries.clear()
         sizes = []
         for _ in range(5):
             conversation.say("more")
@@ -317,7 +317,7 @@ def test_ten_thousand_messages_are_opened_by_one_query(make_host: MakeHost, tmp_
                 sizes.append(
                     connection.execute("SELECT sum(length(body)) FROM entries").fetchone()[0]
                 )
-        assert asked == []
+        assert queries == []
         grown = {after - earlier for earlier, after in pairwise(sizes)}
         assert max(grown) < 3000
 
@@ -338,8 +338,8 @@ def test_an_unusable_connection_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "x.db").write_bytes(b"this is no database, whoever looks at it" * 99)
     opened: list[sqlite3.Connection] = []
 
-    def connect(*given: Any, **more: Any) -> sqlite3.Connection:
-        opened.append(sqlite3.Connection(*given, **more))
+    def connect(*args: Any, **more: Any) -> sqlite3.Connection:
+        opened.append(sqlite3.Connection(*args, **more))
         return opened[-1]
 
     monkeypatch.setattr("genai_host.store.database.sqlite3.connect", connect)

@@ -46,9 +46,9 @@ def damage(file: str) -> None:
 
 def checked(terminal: Terminal) -> dict[str, Any]:
     checks = json.loads(terminal("doctor", "--json")[1])
-    [found] = [check for check in checks if check["what"] == "store"]
-    assert isinstance(found, dict)
-    return found
+    [store_check] = [check for check in checks if check["what"] == "store"]
+    assert isinstance(store_check, dict)
+    return store_check
 
 
 def health_of(store: Store) -> StoreHealth:
@@ -119,7 +119,7 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
     ids=["none", "healthy", "oldest", "newer", "damaged"],
 )
 def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth | None) -> None:
-    asked: dict[str, list[Any]] = {
+    by_query: dict[str, list[Any]] = {
         "SELECT tablename": ["meta", "conversations", "other"],
         "SELECT value": [str(VERSION)],
         "SELECT pg_total_relation_size('meta') + pg_total_relation_size('conversations')": [7],
@@ -129,8 +129,8 @@ def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth 
     }
 
     def ask(query: str) -> list[Any]:
-        [found] = [answer for start, answer in asked.items() if query.startswith(start)]
-        return found
+        [result] = [answer for start, answer in by_query.items() if query.startswith(start)]
+        return result
 
     assert _examine_on_postgresql(Database("postgresql://host/db", 1.0), ask) == health
 
@@ -179,8 +179,8 @@ class TestRepair:
 
             def state() -> tuple[Any, ...]:
                 summary = evolve(store.summary(record.id), entries=0, updated=0.0, status="idle")
-                found = [*store.search("word"), *store.search("before")]
-                return summary, store.attempts(record.id), sorted(found, key=repr), store.usage()
+                hits = [*store.search("word"), *store.search("before")]
+                return summary, store.attempts(record.id), sorted(hits, key=repr), store.usage()
 
             before = state()
             record.append(StepEnded(1, (0,), {**call, "cost": 7.0}))
@@ -292,8 +292,8 @@ class TestDoctor:
     def test_where_there_is_none_none_is_made(self, terminal: Terminal) -> None:
         with Store() as usual:
             place = usual.location
-        found = checked(terminal)
-        assert found == {
+        checks = checked(terminal)
+        assert checks == {
             "what": "store",
             "status": "ok",
             "found": f"{place}: none yet",
@@ -326,14 +326,14 @@ class TestDoctor:
     def test_one_that_is_not_in_order_has_a_fix(self, terminal: Terminal) -> None:
         with Store() as usual:
             write_much(usual)
-        found = checked(terminal)
-        assert (found["status"], found["conversations"], found["version"]) == ("ok", 50, VERSION)
-        assert found["bytes"] > 1000
+        checks = checked(terminal)
+        assert (checks["status"], checks["conversations"], checks["version"]) == ("ok", 50, VERSION)
+        assert checks["bytes"] > 1000
         assert f"version {VERSION}, in order" in terminal("doctor")[1]
         damage(usual.location)
-        found = checked(terminal)
-        assert found["status"] == "failed"
-        assert ".recover" in found["fix"]
+        checks = checked(terminal)
+        assert checks["status"] == "failed"
+        assert ".recover" in checks["fix"]
         assert terminal("doctor")[0] == 1
         Path(usual.location).write_bytes(NO_DATABASE)
         assert checked(terminal)["status"] == "failed"

@@ -60,7 +60,7 @@ def spoil(store: Store, id: str) -> int:
         )
         rows = rows_of(connection, id)
         fresh = {"entries": 0, "title": "", "turns": 0, "status": "idle", "models": "{}"}
-        made = 0
+        count = 0
         seen: set[tuple[str, Any]] = set()
         for row in rows:
             body = json.loads(row["body"])
@@ -71,15 +71,15 @@ def spoil(store: Store, id: str) -> int:
             for changed in readable(variants(body, 1)):
                 if not isinstance(changed, dict):  # an entry is an object, as it is written
                     continue
-                made += 1
-                name, text = f"{made:018d}", json.dumps(changed)
+                count += 1
+                name, text = f"{count:018d}", json.dumps(changed)
                 mine = [
                     {**each, "conversation": name, **({"body": text} if each is row else {})}
                     for each in rows
                 ]
                 connection.execute(insert(conversations), {**first, **fresh, "id": name})
                 connection.execute(insert(entries), mine)
-    return made
+    return count
 
 
 def test_item_a_no_value_of_an_entry_spoils(make_host: MakeHost, make_store: MakeStore) -> None:

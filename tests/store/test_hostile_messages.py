@@ -79,7 +79,7 @@ _NAMES = [json.loads(each) for each in HOSTILE if each.startswith('"')]
 def host(make_host: MakeHost, make_store: MakeStore) -> Host:
     budgets = BudgetsConfig(total=BudgetConfig(day_tokens=10**15))
     config = Config(models={"chat": "fake"}, budgets=budgets)
-    return make_host(store=make_store(), fake=FakeModel(lambda heard: "found"), config=config)
+    return make_host(store=make_store(), fake=FakeModel(lambda prompt: "found"), config=config)
 
 
 def test_item_a_no_value_of_a_request_spoils(host: Host, make_store: MakeStore) -> None:

@@ -80,8 +80,8 @@ def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Stor
     for cost in (0.5, 0.0, None):
         failures = [Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", cost=each) for each in costs]
         call(store, {"route": ROUTE, "cost": cost}, *failures)
-    found = sorted((each.cost for each in store.conversations()), key=astuple)
-    assert found == [Cost(0.25, 1, 2), Cost(0.25, 2, 1), Cost(0.75, 2, 1)]
+    stored = sorted((each.cost for each in store.conversations()), key=astuple)
+    assert stored == [Cost(0.25, 1, 2), Cost(0.25, 2, 1), Cost(0.75, 2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Stor
 def test_the_fields_of_a_result_may_be_missing(
     store: Store, fields: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
-    [found] = call(store, {"route": ROUTE, **fields})
-    assert (found.seconds, found.input_tokens, found.cost) == expected
+    [row] = call(store, {"route": ROUTE, **fields})
+    assert (row.seconds, row.input_tokens, row.cost) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_an_entry_with_an_invalid_call_is_skipped_and_other_results_are_no_calls
     store: Store, caplog: pytest.LogCaptureFixture, result: Any, logged: int
 ) -> None:
     assert call(store, result) == []
-    found = [each.startswith("cannot read entry 3 of ") for each in caplog.messages]
-    assert found == [True] * logged
+    starts = [each.startswith("cannot read entry 3 of ") for each in caplog.messages]
+    assert starts == [True] * logged
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_an_entry_with_an_invalid_call_is_skipped_and_other_results_are_no_calls
 )
 def test_a_status_has_three_digits(store: Store, status: Any, stored: int | None) -> None:
     failure = Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", status)
-    [found] = call(store, None, failure)
-    assert found.http_status == stored
+    [row] = call(store, None, failure)
+    assert row.http_status == stored
 
 
 def turns(number: int) -> list[Entry]:
@@ -139,8 +139,8 @@ def turns(number: int) -> list[Entry]:
 def test_parts_are_indexed(store: Store, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr("genai_host.store.indexer._AT_ONCE", number)
     append(record := begin(store), *turns(3))
-    found = store.summary(record.id)
-    assert (found.turns, found.entries, found.status, found.title) == (3, 7, "idle", "word0")
+    row = store.summary(record.id)
+    assert (row.turns, row.entries, row.status, row.title) == (3, 7, "idle", "word0")
     assert [match.turn for match in store.search("said")] == [2, 1, 0]
 
 

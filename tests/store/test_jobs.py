@@ -88,15 +88,15 @@ class Held:
 
 
 def take(queue: JobQueue, most: int = 5) -> list[Job]:
-    taken = [queue.take(each) for each in queue.free()[:most]]
-    return [job for job in taken if job is not None]
+    results = [queue.take(each) for each in queue.free()[:most]]
+    return [job for job in results if job is not None]
 
 
 def jobs(number: int, first: int = 0) -> list[Job]:
     return [Job(f"j{each}", "work", "", {}) for each in range(first, first + number)]
 
 
-def fail(*given: Any, **more: Any) -> Any:
+def fail(*args: Any, **more: Any) -> Any:
     raise StoreError("the store is away")
 
 
@@ -131,8 +131,8 @@ class TestLeases:
         clock.advance(LEASE - 1)
         assert take(other) == []
         clock.advance(1)
-        [taken] = take(other)
-        assert (taken.id, taken.tries) == (JOB.id, 2)
+        [job] = take(other)
+        assert (job.id, job.tries) == (JOB.id, 2)
         assert one.mine() == {}
 
     def test_a_renewed_lease_holds(
@@ -166,12 +166,12 @@ class TestLeases:
         clock.advance(-1)
         assert len(other.free()) == 1
         clock.advance(-86400)
-        [taken] = take(other)
-        other.give_back(taken.id, counts=True, seconds=5.0)
+        [job] = take(other)
+        other.give_back(job.id, counts=True, seconds=5.0)
         assert take(other) == []
         clock.advance(-86400)
-        [taken] = take(other)
-        assert (taken.id, taken.tries) == (JOB.id, 3)
+        [job] = take(other)
+        assert (job.id, job.tries) == (JOB.id, 3)
 
     @pytest.mark.parametrize("threads", [1, 4])
     def test_one_write_renews_the_lease_of_all_jobs(
@@ -183,11 +183,11 @@ class TestLeases:
         has_begun, may_end = threading.Event(), threading.Event()
         put = Documents.put
 
-        def write(self: Documents, id: str, *given: Any, **named: Any) -> int:
+        def write(self: Documents, id: str, *args: Any, **named: Any) -> int:
             writes.append(id)
             has_begun.set()
             assert may_end.wait(30)
-            return put(self, id, *given, **named)
+            return put(self, id, *args, **named)
 
         if threads == 1:
             for job in jobs(16):
@@ -209,9 +209,9 @@ class TestLeases:
             one.add(job, taken=False)
         put = Documents.put
 
-        def slow(self: Documents, *given: Any, **named: Any) -> int:
+        def slow(self: Documents, *args: Any, **named: Any) -> int:
             clock.advance(2.0)
-            return put(self, *given, **named)
+            return put(self, *args, **named)
 
         monkeypatch.setattr(Documents, "put", slow)
         assert len(take(one, 16)) == 16
@@ -335,9 +335,9 @@ class TestWorker:
     ) -> None:
         take_now = one.take
 
-        def take_late(found: Any) -> Job | None:
-            other.take(found)
-            return take_now(found)
+        def take_late(result: Any) -> Job | None:
+            other.take(result)
+            return take_now(result)
 
         for job in jobs(10):
             other.add(job, taken=False)
@@ -449,10 +449,10 @@ class TestWorker:
     ) -> None:
         free = one.free
 
-        def submit_amid(*given: Any) -> Any:
-            found = free(*given)
+        def submit_amid(*args: Any) -> Any:
+            jobs_found = free(*args)
             worker.submit(JOB)
-            return found
+            return jobs_found
 
         monkeypatch.setattr(one, "free", submit_amid)
         worker._take()
@@ -603,7 +603,7 @@ class TestWorker:
         beats = threading.Semaphore(0)
         fails = iter([True, True, True, False, True, True])
 
-        def look(*given: Any) -> list[Job]:
+        def look(*args: Any) -> list[Job]:
             beats.release()
             worker._wake.set()
             if next(fails, True):

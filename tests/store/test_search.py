@@ -46,7 +46,7 @@ def test_a_query_is_parsed(query: str, words: list[SearchWord]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "found"),
+    ("query", "text", "expected"),
     [
         ("oslo", "In OSLO, Oslogate", ["OSLO"]),
         ("osl*", "In OSLO, Oslogate", ["OSLO", "Oslogate"]),
@@ -59,8 +59,8 @@ def test_a_query_is_parsed(query: str, words: list[SearchWord]) -> None:
         ("", "x", []),
     ],
 )
-def test_a_pattern_finds_the_words_in_a_text(query: str, text: str, found: list[str]) -> None:
-    assert pattern_for(query).findall(text) == found
+def test_a_pattern_finds_the_words_in_a_text(query: str, text: str, expected: list[str]) -> None:
+    assert pattern_for(query).findall(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,10 @@ from genai_host_testing.suites.base import in_background
 class TestRecord:
     def test_it_reads_what_was_appended(self, store: Store, make_store: MakeStore) -> None:
         record = begin(store, models={"main": "mock"}, history=(Message("user", "ä\0😀"),))
-        given = turn(0, "q\ud800")
-        append(record, *given)
+        entries = turn(0, "q\ud800")
+        append(record, *entries)
         assert record.number == 5
-        assert list(record.entries[1:]) == given
+        assert list(record.entries[1:]) == entries
         assert make_store().entries(record.id, CODEC) == record.entries
 
     def test_another_process_goes_on(self, store: Store, make_store: MakeStore) -> None:
@@ -70,8 +70,8 @@ class TestRecord:
         reader = make_store()
         adds = [theirs]
 
-        def add(*given: Any) -> None:
-            if " entries" in given[2] and adds:
+        def add(*args: Any) -> None:
+            if " entries" in args[2] and adds:
                 append(adds.pop(), *turn(0))
 
         sqlalchemy.event.listen(reader._database.engine, "after_cursor_execute", add)
@@ -241,13 +241,13 @@ class TestList:
         store = make_store(now=lambda: float(next(times)))
         record = begin(store, models={"main": "mock@m"})
         append(record, *turn(0, "What  is\nthis? " + "x" * 200))
-        (found,) = store.conversations()
-        assert (found.id, found.feature, found.models) == (record.id, "chat", {"main": "mock@m"})
-        assert found.title == ("What is this? " + "x" * 200)[:80]
-        assert (found.turns, found.entries, found.status) == (1, 5, "idle")
-        assert 100 <= found.created < found.updated < 110
-        assert store.summary(record.id) == found
-        assert (found.cost, found.forked_from) == (Cost(), "")
+        (row,) = store.conversations()
+        assert (row.id, row.feature, row.models) == (record.id, "chat", {"main": "mock@m"})
+        assert row.title == ("What is this? " + "x" * 200)[:80]
+        assert (row.turns, row.entries, row.status) == (1, 5, "idle")
+        assert 100 <= row.created < row.updated < 110
+        assert store.summary(record.id) == row
+        assert (row.cost, row.forked_from) == (Cost(), "")
 
     def test_the_last_that_was_gone_on_with_comes_first(self, make_store: MakeStore) -> None:
         times = iter(range(100, 200))
@@ -263,8 +263,8 @@ class TestList:
         for number in range(21):
             append(begin(store), *turn(0, "word")[:2])
             store.documents("notes").put(str(number), {})
-        found = store.conversations(), store.search("word"), store.documents("notes").list()
-        assert [len(each) for each in found] == [20, 20, 20]
+        results = store.conversations(), store.search("word"), store.documents("notes").list()
+        assert [len(each) for each in results] == [20, 20, 20]
         assert [len(store.conversations(limit=each)) for each in (21, None)] == [21, 21]
 
     def test_a_name_stands_for_the_title(self, store: Store) -> None:
@@ -337,11 +337,11 @@ def test_a_closed_store_stays_closed(make_store: MakeStore, make_host: MakeHost)
 
 def test_each_connection_has_the_settings(tmp_path: Path) -> None:
     with closing(Database(str(tmp_path / "x.db"), 1.0).connect()) as connection:
-        found = {
+        statuses = {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("foreign_keys", "synchronous", "wal_autocheckpoint")
         }
-    assert found == {"foreign_keys": 1, "synchronous": 1, "wal_autocheckpoint": 10_000}
+    assert statuses == {"foreign_keys": 1, "synchronous": 1, "wal_autocheckpoint": 10_000}
 
 
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
@@ -396,9 +396,9 @@ def test_writes_wait_for_the_lock_when_they_begin(tmp_path: Path, prefix: str) -
     statements: list[str] = []
     timeouts: set[float] = set()
 
-    def connect(*given: Any, **more: Any) -> sqlite3.Connection:
+    def connect(*args: Any, **more: Any) -> sqlite3.Connection:
         timeouts.add(more["timeout"])
-        connection: sqlite3.Connection = sqlite3.connect(*given, **more)
+        connection: sqlite3.Connection = sqlite3.connect(*args, **more)
         connection.set_trace_callback(statements.append)
         return connection
 
@@ -445,10 +445,10 @@ def test_waiting_threads_share_a_write(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_an_error_of_the_database_has_a_hint(error: Exception, message: str, hint: str) -> None:
-    found = Database("/x.db", 1.0).error(error)
-    assert (found.message, found.file) == (f"/x.db: {message}", "/x.db")
-    assert hint in found.hint
-    assert bool(hint) == bool(found.hint)
+    result = Database("/x.db", 1.0).error(error)
+    assert (result.message, result.file) == (f"/x.db: {message}", "/x.db")
+    assert hint in result.hint
+    assert bool(hint) == bool(result.hint)
 
 
 class _LimitExceeded(Exception):
@@ -477,7 +477,7 @@ def test_whether_data_or_the_database_is_at_fault(error: Exception, refuses: boo
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: Any, **more: Any) -> None:
+    def fail(*args: Any, **more: Any) -> None:
         raise ImportError("no module", name="psycopg")
 
     monkeypatch.setattr("genai_host.store.engines.create_engine", fail)

@@ -79,16 +79,16 @@ def unpaid() -> None:
 
 
 def paying_host(
-    make_host: MakeHost, store: Store, run: Callable[[], str] = pay, **given: Any
+    make_host: MakeHost, store: Store, run: Callable[[], str] = pay, **options: Any
 ) -> Host:
     """Its model wants a bill to be paid by a tool."""
 
-    def answer(heard: Any) -> str | Completion:
-        if heard.messages[-1].role == "tool":
-            return "paid" if "paid" in str(heard.messages[-1].content) else "not paid"
+    def answer(prompt: Any) -> str | Completion:
+        if prompt.messages[-1].role == "tool":
+            return "paid" if "paid" in str(prompt.messages[-1].content) else "not paid"
         return Completion(Message("assistant", [ToolCall("1", "pay", {})]), "tool_calls")
 
-    tool = Tool("pay", "pays", lambda arguments, _: run(), {"type": "object"}, **given)
+    tool = Tool("pay", "pays", lambda arguments, _: run(), {"type": "object"}, **options)
     tools = InlinePlugin(tools=[tool])
     return make_host(store=store, fake=FakeModel(answer), tools=tools, agent=genai_feature_agent)
 
@@ -203,10 +203,10 @@ class TestFunctions:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
             try:
-                said = yield from step
+                result = yield from step
             except GenaiError as error:
-                said = f"handled {error}"
-            return Answer(str(said))
+                result = f"handled {error}"
+            return Answer(str(result))
 
         feature = Feature("mine", NoSettings, respond, roles={})
         return make_host(store=store, mine=InlinePlugin(features=[feature])).open("mine")
@@ -355,20 +355,20 @@ def test_an_interrupted_list_leaves_no_lock(make_store: MakeStore, statement: st
     """Also while the error is kept, as interactive Python keeps the last one."""
     store, other = make_store(), make_store(patience=0.0)
     id = begin(store).id
-    asked: list[str] = []
+    statements: list[str] = []
 
-    def interrupt(*given: Any) -> None:
-        if given[2].startswith(statement) and statement not in asked:
-            asked.append(statement)
+    def interrupt(*args: Any) -> None:
+        if args[2].startswith(statement) and statement not in statements:
+            statements.append(statement)
             raise KeyboardInterrupt
 
     event.listen(store._database.engine, "after_cursor_execute", interrupt)
     gc.disable()
     try:
-        with pytest.raises(KeyboardInterrupt) as kept:
+        with pytest.raises(KeyboardInterrupt) as caught:
             store.conversations()
         other.rename(id, "a name")
-        assert kept.value is not None
+        assert caught.value is not None
     finally:
         gc.enable()
     assert [each.title for each in store.conversations()] == ["a name"]

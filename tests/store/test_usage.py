@@ -40,10 +40,10 @@ def failed(code: str = "unavailable", cost: float | None = 0.0) -> Attempt:
     return Attempt(RouteInfo("m", "p", "d"), NOON, 2.0, code, 503, Usage(), cost)
 
 
-def said(store: Store, *calls: Any, **given: Any) -> str:
+def add_turn(store: Store, *calls: Any, **options: Any) -> str:
     """A conversation of one turn with a step for each of these calls, the failed ones before
     the last of all."""
-    record = begin(store, **given)
+    record = begin(store, **options)
     started, *_, ended = turn(0, "a secret word", "b")
     append(record, started)
     tries = tuple(each for each in calls if isinstance(each, Attempt))
@@ -59,15 +59,15 @@ def at_noon(make_store: MakeStore) -> Store:
     return make_store(now=lambda: NOON)
 
 
-def calls(store: Store, *by: str, **given: Any) -> dict[tuple[str, ...], int]:
-    return {tuple(row.of.values()): row.calls for row in store.usage(by=by, **given)}
+def calls(store: Store, *by: str, **options: Any) -> dict[tuple[str, ...], int]:
+    return {tuple(row.of.values()): row.calls for row in store.usage(by=by, **options)}
 
 
 class TestUsage:
     def test_calls_are_summed_up(self, at_noon: Store) -> None:
         former = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
         second = {**answered(cost=None), "usage": former}  # as an earlier version wrote it
-        said(at_noon, answered(), second, failed(), failed("rate_limited"))
+        add_turn(at_noon, answered(), second, failed(), failed("rate_limited"))
         [row] = at_noon.usage()
         assert (row.calls, row.failed) == (4, {"rate_limited": 1, "unavailable": 1})
         assert (row.input_tokens, row.output_tokens) == (20, 10)
@@ -76,13 +76,13 @@ class TestUsage:
         assert (row.mean, row.slowest) == (1.0, 1.0)
 
     def test_results_of_no_model(self, at_noon: Store, caplog: pytest.LogCaptureFixture) -> None:
-        said(at_noon, "now", 5, ["x"], None, {}, {"route": "north"}, {"route": {}}, answered())
+        add_turn(at_noon, "now", 5, ["x"], None, {}, {"route": "north"}, {"route": {}}, answered())
         assert [row.calls for row in at_noon.usage()] == [1]
         assert not caplog.records
 
     def test_by_anything_that_tells_them_apart(self, at_noon: Store) -> None:
-        said(at_noon, answered("a"), answered("b"))
-        said(at_noon.for_owner("ann"), answered("a"), feature="agent")
+        add_turn(at_noon, answered("a"), answered("b"))
+        add_turn(at_noon.for_owner("ann"), answered("a"), feature="agent")
         assert calls(at_noon, "model") == {("a",): 2, ("b",): 1}
         assert calls(at_noon, "user", "model") == {("", "a"): 1, ("", "b"): 1, ("ann", "a"): 1}
         assert calls(at_noon, "feature", "provider") == {("agent", "p"): 1, ("chat", "p"): 2}
@@ -95,7 +95,7 @@ class TestUsage:
         now = NOON
         store = make_store(now=lambda: now)
         for _ in range(3):
-            said(store, answered())
+            add_turn(store, answered())
             now += DAY
         days = calls(store, "day", since="2030-01-02", until="2030-01-02")
         assert days == {("2030-01-02",): 1}
@@ -120,7 +120,7 @@ class TestUsage:
         mean: float,
         slowest: float,
     ) -> None:
-        said(at_noon, *(answered(seconds=each) for each in seconds))
+        add_turn(at_noon, *(answered(seconds=each) for each in seconds))
         [row] = at_noon.usage()
         assert (row.p50, row.p95) == pytest.approx((p50, p95), rel=0.1)
         assert row.mean == pytest.approx(mean)
@@ -135,7 +135,7 @@ class TestUsage:
         assert len(at_noon.usage(by=["model"], most=2000)) == 1001
 
     def test_failed_calls_say_nothing_of_how_long_answers_take(self, at_noon: Store) -> None:
-        said(at_noon, answered(seconds=1.0), *[failed()] * 5)
+        add_turn(at_noon, answered(seconds=1.0), *[failed()] * 5)
         [row] = at_noon.usage()
         assert (row.mean, row.slowest) == (1.0, 1.0)
         at_noon.add_usage(counted("u", "unavailable"))
@@ -143,14 +143,14 @@ class TestUsage:
         assert (alone.p50, alone.mean, alone.slowest) == (None, None, None)
 
     def test_what_a_deleted_conversation_cost_stays(self, at_noon: Store, place: str) -> None:
-        seen = said(at_noon, answered(), failed())
+        seen = add_turn(at_noon, answered(), failed())
         before = at_noon.usage(by=["model"])
         at_noon.delete(seen)
         assert at_noon.usage(by=["model"]) == before
-        at_noon.delete(said(at_noon, answered()))  # nobody has asked for anything since
+        at_noon.delete(add_turn(at_noon, answered()))  # nobody has asked for anything since
         assert at_noon.usage()[0].calls == 3
         assert at_noon.conversations() == []
-        said(at_noon, answered())
+        add_turn(at_noon, answered())
         assert at_noon.delete_expired(number=0) == 1
         assert at_noon.usage()[0].cost.dollars == 1.5
         database = Database(place, 5.0)
@@ -161,7 +161,7 @@ class TestUsage:
         assert "secret" not in str(rows)
 
     def test_a_copy_does_not_cost_again_but_what_is_said_in_it(self, at_noon: Store) -> None:
-        id = said(at_noon, answered())
+        id = add_turn(at_noon, answered())
         copy = at_noon.fork(id)
         data = at_noon.export(id)
         at_noon.delete(id)
@@ -172,7 +172,7 @@ class TestUsage:
         assert at_noon.usage()[0].calls == 2
 
     def test_what_plugins_keep_of_a_user_is_the_users(self, at_noon: Store) -> None:
-        said(at_noon.for_owner("assistants/ann"), answered())
+        add_turn(at_noon.for_owner("assistants/ann"), answered())
         assert calls(at_noon, "user") == {("ann",): 1}
 
     def test_calls_that_are_on_no_record_can_be_added(self, at_noon: Store) -> None:
@@ -278,7 +278,7 @@ class TestLedger:
 
 class TestVersion2:
     def test_a_migrated_call_has_any_count_of_tokens(self, at_noon: Store, place: str) -> None:
-        said(at_noon, answered())
+        add_turn(at_noon, answered())
         at_noon.close()
         database = Database(place, 5.0)
         with database.writing() as connection:
@@ -291,6 +291,6 @@ class TestVersion2:
         database.close()
         with Store(place) as now:
             used = {"input_tokens": 2**53 - 1, "output_tokens": 2**31}
-            id = said(now, {**answered(), "usage": used})
+            id = add_turn(now, {**answered(), "usage": used})
             assert now.usage()[0].input_tokens == pytest.approx(2**53 - 1 + 10)
             assert now.summary(id).status == "idle"

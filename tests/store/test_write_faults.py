@@ -59,8 +59,8 @@ class Run:
         host = self.make_host(store=store, fake=fake, tools=tools, agent=genai_feature_agent)
         return store, host.open("agent", "fake") if id is None else host.conversation(id)
 
-    def answer(self, heard: Any) -> str | Completion:
-        if heard.messages[-1].role == "tool":
+    def answer(self, prompt: Any) -> str | Completion:
+        if prompt.messages[-1].role == "tool":
             return "done"
         call = ToolCall(f"c{next(self.numbers)}", "pay", {"number": next(self.numbers)})
         return Completion(Message("assistant", [call]), "tool_calls")
