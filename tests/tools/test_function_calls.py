@@ -114,5 +114,5 @@ def test_the_score_counts_them() -> None:
     none = Played(CASE)
     cut = Played(CASE, error=LimitExceeded("no more", limit="round_trips"))
     twice = Played(CASE, [ToolCall("1", "far", RIGHT), ToolCall("2", "far", RIGHT)])
-    given = [none, cut, twice, played(RIGHT), played({"x": 3}), played({}, "near")]
-    assert Score.of(given) == Score(cases=6, called=4, chosen=2, right=1, answered=5)
+    results = [none, cut, twice, played(RIGHT), played({"x": 3}), played({}, "near")]
+    assert Score.of(results) == Score(cases=6, called=4, chosen=2, right=1, answered=5)

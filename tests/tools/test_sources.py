@@ -59,16 +59,16 @@ def source() -> Source:
 
 @pytest.fixture
 def make(make_host: MakeHost, clock: ManualClock) -> Make:
-    def made(*sources: ToolSource, **approvals: str) -> Host:
+    def make(*sources: ToolSource, **approvals: str) -> Host:
         plugin = InlinePlugin(tools=[tool("own")], tool_sources=sources)
         return make_host(plugin=plugin, clock=clock, config=Config(approvals=approvals))
 
-    return made
+    return make
 
 
 def offered(host: Host) -> dict[str, str]:
-    found = host.toolbox.offered({}, Cancellation())
-    return {each.name: each.approval for each in found}
+    tools = host.toolbox.offered({}, Cancellation())
+    return {each.name: each.approval for each in tools}
 
 
 def test_they_are_offered_beside_the_others(make: Make, source: Source) -> None:
@@ -92,12 +92,12 @@ def test_why_one_has_no_tools(make_host: MakeHost, reason: Any, message: str, is
         def unavailable_reason(self) -> str | None:
             if isinstance(reason, Exception):
                 raise reason
-            found: str | None = reason
-            return found
+            expected: str | None = reason
+            return expected
 
     source = Empty("shop")
-    given = ToolSet("shop", NoSettings, lambda settings: source) if is_set else source
-    host = make_host(plugin=InlinePlugin(tool_sources=[given]))
+    tools = ToolSet("shop", NoSettings, lambda settings: source) if is_set else source
+    host = make_host(plugin=InlinePlugin(tool_sources=[tools]))
     with pytest.raises(ConfigurationError, match=message):
         host.tool("shop__buy")
 
@@ -129,9 +129,9 @@ def test_the_user_says_whether_they_may_run(make: Make, source: Source) -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_longest_beginning_holds_wherever_it_stands(make: Make, backwards: bool) -> None:
-    said = [("*", "ask"), ("shop__*", "allow"), ("shop__wipe_*", "deny")]
+    rules = [("*", "ask"), ("shop__*", "allow"), ("shop__wipe_*", "deny")]
     shop = Source("shop", tool("look"), tool("wipe_all"))
-    host = make(shop, **dict(reversed(said) if backwards else said))
+    host = make(shop, **dict(reversed(rules) if backwards else rules))
     assert offered(host) == {"own": "ask", "shop__look": "allow"}
     assert "is denied" in host.call_tool("shop__wipe_all", approved=True).text
 
@@ -205,31 +205,31 @@ def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
 
 
 def test_one_that_hangs_is_given_up(make: Make, source: Source, clock: ManualClock) -> None:
-    told, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     def hang(limits: CancelToken) -> None:
         with limits.on_cancel(ended.set):
-            told.set()
+            started.set()
             ended.wait()
 
     source.look = hang
     asking = in_background(offered, make(source))
-    assert told.wait(30)
+    assert started.wait(30)
     clock.advance(30)
     assert asking.result(30) == {"own": "allow"}
     assert ended.wait(30)
 
 
 def test_who_asks_can_give_up(make: Make, source: Source) -> None:
-    told, until = threading.Event(), Cancellation()
+    started, until = threading.Event(), Cancellation()
 
     def hang(limits: CancelToken) -> None:
-        told.set()
+        started.set()
         threading.Event().wait(30)
 
     source.look = hang
     asking = in_background(make(source).toolbox.offered, {}, until)
-    assert told.wait(30)
+    assert started.wait(30)
     until.cancel()
     assert isinstance(asking.exception(30), Cancelled)
 

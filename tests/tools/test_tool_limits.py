@@ -66,14 +66,14 @@ def sources() -> list[Source]:
 
 @pytest.fixture
 def make(make_host: MakeHost, sources: list[Source]) -> Make:
-    def made(**given: object) -> Host:
+    def make(**options: object) -> Host:
         plugin = InlinePlugin(
             features=[FEATURE], tools=[tool("add"), tool("send")], tool_sources=sources
         )
         config = Config(approvals={"send": "deny"})
-        return make_host(plugin=plugin, config=config, **given)
+        return make_host(plugin=plugin, config=config, **options)
 
-    return made
+    return make
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_record_in_memory_has_it_as_well(make: Make) -> None:
     host = make()
     record = host.open("telling", tools=["add"]).record
     assert isinstance(record, InMemoryRecord)
-    whole = json.loads(json.dumps(record.to_json(host.codec)))
-    assert host.reopen(InMemoryRecord.from_json(whole, host.codec)).say("?").text == "add"
+    data = json.loads(json.dumps(record.to_json(host.codec)))
+    assert host.reopen(InMemoryRecord.from_json(data, host.codec)).say("?").text == "add"
 
 
 _SOURCE = """

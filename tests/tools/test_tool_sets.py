@@ -33,8 +33,8 @@ class Settings:
 
 def tools_of(settings: Settings) -> Iterable[Tool]:
     key = "none" if settings.key is None else settings.key.reveal()
-    said = f"{settings.folder} {settings.most} {key}"
-    yield Tool("look", "looks", lambda arguments, run: said)
+    text = f"{settings.folder} {settings.most} {key}"
+    yield Tool("look", "looks", lambda arguments, run: text)
 
 
 def tool(name: str) -> Tool:
@@ -56,11 +56,11 @@ def file(home: Path) -> Path:
 
 @pytest.fixture
 def make(make_host: MakeHost) -> Make:
-    def made(*sets: ToolSet[Any] | ToolSource, config: Config | None = None) -> Host:
+    def make(*sets: ToolSet[Any] | ToolSource, config: Config | None = None) -> Host:
         plugin = InlinePlugin(tools=[tool("own")], tool_sources=sets or [SHOP])
         return make_host(plugin=plugin, config=read_config() if config is None else config)
 
-    return made
+    return make
 
 
 def looked(host: Host) -> str:
@@ -99,7 +99,7 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told", "hint"),
+    ("text", "line", "message", "hint"),
     [
         (
             "[tools.shop]\nmost = 5\nfoldr = '/a'",
@@ -113,14 +113,14 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
 )
 def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
     make: Make, file: Path, caplog: pytest.LogCaptureFixture,
-    text: str, line: int, told: str, hint: str,
+    text: str, line: int, message: str, hint: str,
 ) -> None:  # fmt: skip
     file.write_text(text)
     host = make()
     with caplog.at_level(logging.WARNING):
         assert list(host.tools()) == ["own"]
     [warned] = [each.getMessage() for each in caplog.records]
-    assert f"{file}:{line}: tools.shop: {told}" in warned
+    assert f"{file}:{line}: tools.shop: {message}" in warned
     assert hint in warned
     assert "sesame" not in warned
     with pytest.raises(ConfigurationError) as caught:
@@ -263,15 +263,15 @@ class TestCommands:
         monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "9")
         err = terminal("config", "set", "tools.shop.most=5")[2]
         assert "GENAI_HOST_TOOLS__SHOP__MOST overrides it" in err
-        found = {row["key"]: row for row in json.loads(terminal("config", "show", "--json")[1])}
+        by_key = {row["key"]: row for row in json.loads(terminal("config", "show", "--json")[1])}
         variable = "the environment variable GENAI_HOST_TOOLS__SHOP__MOST"
-        assert found["tools.shop.most"]["source"] == variable
-        assert found["tools.shop.most"]["value"] == "9"
-        assert found["tools.shop.key"]["value"] == "***"
-        assert found["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
+        assert by_key["tools.shop.most"]["source"] == variable
+        assert by_key["tools.shop.most"]["value"] == "9"
+        assert by_key["tools.shop.key"]["value"] == "***"
+        assert by_key["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
 
     @pytest.mark.parametrize(
-        ("given", "told"),
+        ("value", "message"),
         [
             ("tools.shop.foldr=/a", "did you mean folder?"),
             ("tools.shop.most=many", "tools.shop.most: "),
@@ -281,11 +281,11 @@ class TestCommands:
         ],
     )
     def test_what_does_not_fit_is_refused(
-        self, terminal: Terminal, file: Path, given: str, told: str
+        self, terminal: Terminal, file: Path, value: str, message: str
     ) -> None:
-        code, _, err = terminal("config", "set", given)
+        code, _, err = terminal("config", "set", value)
         assert code == 1
-        assert told in err
+        assert message in err
         assert not file.exists()
 
     def test_an_absent_one_is_shown_without_values(self, terminal: Terminal, file: Path) -> None:

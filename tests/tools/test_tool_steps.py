@@ -113,8 +113,8 @@ def agent(turn: Turn[NoSettings]) -> FeatureSteps:
 def asking(*rounds: Sequence[ToolCall]) -> Callable[[RecordedPrompt], Any]:
     """A model that asks for some tools, round by round, and then repeats their outputs."""
 
-    def answer(heard: RecordedPrompt) -> Any:
-        since = [message for message in heard.messages if message.role == "tool"]
+    def answer(prompt: RecordedPrompt) -> Any:
+        since = [message for message in prompt.messages if message.role == "tool"]
         if len(since) < len(rounds):
             return Completion(Message("assistant", rounds[len(since)]), "tool_calls")
         results: Any = [part for message in since for part in message.content]
@@ -242,8 +242,8 @@ class TestSeen:
         with pytest.raises(TurnPaused):
             conversation.say("hi")
         answer = conversation.resume(True)
-        said = [{"type": "x", "say": each} for each in "aab"]
-        assert answer.reactions == (*said, {"type": "y"})
+        reactions = [{"type": "x", "say": each} for each in "aab"]
+        assert answer.reactions == (*reactions, {"type": "y"})
         assert answer.images == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
         form = json.loads(json.dumps(recorded(conversation).to_json(host.codec)))
         [*_, last] = InMemoryRecord.from_json(form, host.codec).entries
@@ -280,7 +280,7 @@ class TestEnding:
                 begun.set()
                 assert ended.wait(30)
 
-        def fail(heard: RecordedPrompt) -> str:
+        def fail(prompt: RecordedPrompt) -> str:
             assert begun.wait(30)
             raise ServiceUnavailable("as the test wants it", retryable=False)
 

@@ -105,13 +105,13 @@ class TestCalling:
             arguments["a"].append(1)
             run.context["b"].append(2)
 
-        given: Any = ({"a": []}, {"b": []})
-        assert called(box(named("t", spoil)), "t", *given) == ToolOutput()
-        assert given == ({"a": []}, {"b": []})
+        context: Any = ({"a": []}, {"b": []})
+        assert called(box(named("t", spoil)), "t", *context) == ToolOutput()
+        assert context == ({"a": []}, {"b": []})
 
     def test_the_output_is_as_it_will_be_on_record(self) -> None:
-        given = ToolOutput("x", reactions=[{"type": "m", "at": (1, 2)}], context={"c": (3,)})
-        output = called(box(named("t", lambda *_: given)))
+        result = ToolOutput("x", reactions=[{"type": "m", "at": (1, 2)}], context={"c": (3,)})
+        output = called(box(named("t", lambda *_: result)))
         assert output.reactions == ({"type": "m", "at": [1, 2]},)
         assert output.context == {"c": [3]}
 
@@ -162,7 +162,7 @@ class TestCalling:
         assert not caplog.records
 
     @pytest.mark.parametrize(
-        "given",
+        "value",
         [
             7,
             {"text": "x"},
@@ -175,8 +175,8 @@ class TestCalling:
         ],
         ids=range(8),
     )
-    def test_what_is_no_output_is_told(self, given: Any, caplog: pytest.LogCaptureFixture) -> None:
-        text = failure(called(box(named("t", lambda *_: given))))
+    def test_what_is_no_output_is_told(self, value: Any, caplog: pytest.LogCaptureFixture) -> None:
+        text = failure(called(box(named("t", lambda *_: value))))
         assert text.startswith("t failed: TypeError: invalid output: ")
         assert len(caplog.records) == 1
 
@@ -186,14 +186,14 @@ class TestReactions:
 
     SCHEMA = {"properties": {"url": {"type": "string"}}, "additionalProperties": False}
 
-    def output(self, *given: Mapping[str, Any], schema: Any = SCHEMA, **fields: Any) -> ToolOutput:
+    def output(self, *items: Mapping[str, Any], schema: Any = SCHEMA, **fields: Any) -> ToolOutput:
         kinds = {"go": ReactionType("go", schema), "stop": ReactionType("stop", ends=True)}
-        reacting = named("t", lambda *_: ToolOutput("done", reactions=given, **fields))
+        reacting = named("t", lambda *_: ToolOutput("done", reactions=items, **fields))
         return called(Toolbox({"t": reacting}, ManualClock(), Codec(), reactions=kinds))
 
     def test_one_that_has_its_form_passes_and_so_do_other_types(self) -> None:
-        given = ({"type": "go", "url": "/x"}, {"type": "new", "url": 7})
-        assert self.output(*given) == ToolOutput("done", reactions=given)
+        items = ({"type": "go", "url": "/x"}, {"type": "new", "url": 7})
+        assert self.output(*items) == ToolOutput("done", reactions=items)
 
     @pytest.mark.parametrize("wrong", [{"url": 7}, {"url": "/x", "more": 1}])
     def test_one_that_has_not_is_a_failure_that_names_the_tool(self, wrong: Any) -> None:
@@ -272,8 +272,8 @@ class TestCaps:
     @pytest.mark.parametrize("field", ["reactions", "context"])
     def test_too_much_data_is_a_failure(self, field: str) -> None:
         data = {"type": "m", "x": "x" * MOST_DATA}
-        given: Any = {field: [data] if field == "reactions" else data}
-        text = failure(called(box(named("t", lambda *_: ToolOutput(**given)))))
+        fields: Any = {field: [data] if field == "reactions" else data}
+        text = failure(called(box(named("t", lambda *_: ToolOutput(**fields)))))
         assert "its reactions and its context have" in text
 
 

@@ -31,12 +31,12 @@ Sold = Callable[..., Host]
 def sold(make_host: MakeHost, make_store: MakeStore) -> Iterator[Sold]:
     """Makes a host with these budgets, and a provider whose calls cost half a dollar each."""
     hosts: list[Host] = []
-    prices = SimpleNamespace(price=lambda seller, *asked: 0.5 if seller == "acme" else None)
+    prices = SimpleNamespace(price=lambda seller, *args: 0.5 if seller == "acme" else None)
 
-    def make(budgets: BudgetsConfig, **given: Any) -> Host:
+    def make(budgets: BudgetsConfig, **options: Any) -> Host:
         # a day does not end amid a test
-        given = {"store": make_store(), "clock": ManualClock(), **given}
-        host = make_host(config=Config(budgets=budgets), prices=prices, **given)
+        options = {"store": make_store(), "clock": ManualClock(), **options}
+        host = make_host(config=Config(budgets=budgets), prices=prices, **options)
         host.instances.add("sold", "mock", {"priced_as": "acme"})
         hosts.append(host)
         return host
@@ -46,8 +46,8 @@ def sold(make_host: MakeHost, make_store: MakeStore) -> Iterator[Sold]:
         host.close()
 
 
-def say(host: Host, **given: Any) -> None:
-    with host.open("chat", provider="sold", **given) as conversation:
+def say(host: Host, **options: Any) -> None:
+    with host.open("chat", provider="sold", **options) as conversation:
         conversation.say("hi")
 
 
@@ -85,7 +85,7 @@ def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "message"),
+    ("options", "name", "message"),
     [
         (
             ("ann", "day", "dollars", 0.5, 0.61234, 0),
@@ -105,9 +105,9 @@ def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) ->
     ],
 )
 def test_the_error_of_a_spent_budget_has_its_numbers(
-    given: tuple[str, Any, Any, float, float, int], name: str, message: str
+    options: tuple[str, Any, Any, float, float, int], name: str, message: str
 ) -> None:
-    budget = Budget(*given, NOW + timedelta(hours=1.5))
+    budget = Budget(*options, NOW + timedelta(hours=1.5))
     error = _exceeded(budget, NOW)
     assert error.message == f"{message}; resets at 2026-02-01 00:00 UTC"
     assert (error.budget, error.spent, error.most) == (name, budget.spent, budget.most)

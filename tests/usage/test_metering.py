@@ -27,11 +27,11 @@ from genai_host_testing import ManualClock
 NOON = 1_900_000_000.0  # 2030-03-17
 
 
-def recorded(**given: Any) -> UsageAggregate:
+def recorded(**options: Any) -> UsageAggregate:
     tally = UsageAggregate()
     call = {"model": "m", "provider": "p", "code": None, "started": NOON, "seconds": 1.0}
     tokens = {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "reasoning_tokens": 4}
-    tally.add("ann", "chat", {**call, **tokens, "cost": 0.5, **given})
+    tally.add("ann", "chat", {**call, **tokens, "cost": 0.5, **options})
     return tally
 
 

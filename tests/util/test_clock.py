@@ -23,9 +23,9 @@ LONG = 10.0  # what happens at once happens within it on any machine
 
 @pytest.fixture
 def clock() -> Iterator[SystemClock]:
-    made = SystemClock()
-    yield made
-    made.close()
+    clock = SystemClock()
+    yield clock
+    clock.close()
 
 
 @pytest.mark.skipif(not hasattr(real_time, "tzset"), reason="Windows has its own zone alone")
@@ -65,9 +65,9 @@ class Time:
 
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
-    made = Time()
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=made.monotonic))
-    return made
+    time = Time()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=time.monotonic))
+    return time
 
 
 def threads() -> list[threading.Thread]:
@@ -196,11 +196,11 @@ def test_an_alarm_may_be_released_while_another_is_set(clock: SystemClock) -> No
 
 def test_released_alarms_are_forgotten(clock: SystemClock) -> None:
     alarms = [clock.call_later(3600.0, lambda: None) for _ in range(1_000)]
-    kept = weakref.WeakSet(alarms)
+    references = weakref.WeakSet(alarms)
     while alarms:
         alarms.pop().release()
     gc.collect()
-    assert len(kept) < 200
+    assert len(references) < 200
     must_ring(clock)
 
 

@@ -29,9 +29,9 @@ class Collector:
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Collector:
-    made = Collector()
-    monkeypatch.setattr(interpreter, "gc", made)
-    return made
+    collector = Collector()
+    monkeypatch.setattr(interpreter, "gc", collector)
+    return collector
 
 
 def test_objects_of_the_start_are_not_searched(collector: Collector) -> None:

@@ -29,8 +29,8 @@ def test_all_files_can_be_kept_below_one_folder(home: Path) -> None:
 def test_every_path_is_absolute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENAI_HOST_HOME", "rel/x")
     assert paths.config_file() == str(folder / "rel" / "x" / "config" / "config.toml")
-    for found in (paths.cache_dir(), paths.data_dir("p"), paths.data_dir(""), paths.state_dir()):
-        assert found.startswith(f"{folder}{os.sep}")
+    for path in (paths.cache_dir(), paths.data_dir("p"), paths.data_dir(""), paths.state_dir()):
+        assert path.startswith(f"{folder}{os.sep}")
     monkeypatch.setenv("GENAI_HOST_CONFIG", "my.toml")
     assert paths.config_file() == str(folder / "my.toml")
 
@@ -55,8 +55,8 @@ def test_item_7_without_a_home_no_path_is_in_the_working_directory(
     if named is not None:
         monkeypatch.setenv("HOME", named)
     assert not paths.has_home()
-    for found in (paths.config_file(), paths.keys_file(), paths.cache_dir(), paths.state_dir()):
-        assert found.startswith("/dev/null/")
+    for path in (paths.config_file(), paths.keys_file(), paths.cache_dir(), paths.state_dir()):
+        assert path.startswith("/dev/null/")
     with Host(discovery=StaticPlugins({})) as host:
         assert host.config == Config()
     [record] = caplog.records
