@@ -48,7 +48,7 @@ def document(source: Any, **more: Any) -> Any:
     return {"type": "document", "source": source, **more}
 
 
-def said(role: str, *content: Any) -> Any:
+def message(role: str, *content: Any) -> Any:
     return {"role": role, "content": [text(each) if isinstance(each, str) else each
                                       for each in content]}  # fmt: skip
 
@@ -81,37 +81,37 @@ class TestRequests(ChatRequests):
         "messages of one role": (
             [user("hi"), user("you"), assistant(ToolCall("a", "look"), ToolCall("b", "look")),
              tool(ToolResult("a", content="a")), tool(ToolResult("b", content="b")), user("so?")],
-            [said("user", "hi", "you"),
-             said("assistant", tool_use("a", "look", {}), tool_use("b", "look", {})),
-             said("user", result("a", content="a"), result("b", content="b"), "so?")]),
+            [message("user", "hi", "you"),
+             message("assistant", tool_use("a", "look", {}), tool_use("b", "look", {})),
+             message("user", result("a", content="a"), result("b", content="b"), "so?")]),
         "a message before two of one role": (
             [user("hi"), assistant("hello"), user("a"), user("b")],
-            [HI, {"role": "assistant", "content": "hello"}, said("user", "a", "b")]),
+            [HI, {"role": "assistant", "content": "hello"}, message("user", "a", "b")]),
         **{f"a blank text {blank!r}": (
             [user("hi"), assistant(blank), user("so?", blank), system(blank)],
-            [said("user", "hi", "so?")]) for blank in ("", " \n")},
+            [message("user", "hi", "so?")]) for blank in ("", " \n")},
         **{f"a blank result {blank!r}": ([tool(ToolResult("a", content=blank))],
-                                         [said("user", result("a"))]) for blank in ("", " \n")},
+                                         [message("user", result("a"))]) for blank in ("", " \n")},
         "a tool": (
             [user("hi"),
              assistant("so:", ToolCall("1", "look", {"at": "é"}), ToolCall("2", "look")),
              tool(ToolResult("1", "look", "fine"),
                   ToolResult("2", "look", ("no", PNG), error=True))],
-            [HI, said("assistant", "so:", tool_use("1", "look", {"at": "é"}),
-                      tool_use("2", "look", {})),
-             said("user", result("1", content="fine"),
-                  result("2", is_error=True, content=[text("no"), IMAGE]))]),
+            [HI, message("assistant", "so:", tool_use("1", "look", {"at": "é"}),
+                         tool_use("2", "look", {})),
+             message("user", result("1", content="fine"),
+                     result("2", is_error=True, content=[text("no"), IMAGE]))]),
         "ids of others": (
             [assistant(ToolCall(OTHERS, "look")), tool(ToolResult(OTHERS, content="a"))],
-            [said("assistant", tool_use(FITTING, "look", {})),
-             said("user", result(FITTING, content="a"))]),
+            [message("assistant", tool_use(FITTING, "look", {})),
+             message("user", result(FITTING, content="a"))]),
         "arguments that are no object": (
             [assistant(ToolCall("1", "look", malformed='{"a"'))],
-            [said("assistant", tool_use("1", "look", {"INVALID_JSON": '{"a"'}))]),
+            [message("assistant", tool_use("1", "look", {"INVALID_JSON": '{"a"'}))]),
         "thoughts": (
             [assistant(Reasoning("hm"), VendorPart(NAME, thinking("hm")),
                        VendorPart(NAME, REDACTED), VendorPart("another", {}), "so"), user("hi")],
-            [said("assistant", thinking("hm"), REDACTED, "so"), HI]),
+            [message("assistant", thinking("hm"), REDACTED, "so"), HI]),
     }  # fmt: skip
     calls = {
         "nothing": (
@@ -186,7 +186,7 @@ class TestRequests(ChatRequests):
         assert self.body(system("Be brief."), user("hi"))["system"] == "Be brief."
         body = self.body(system("a", "b"), user("hi"), system("c"), user("so?"))
         assert body["system"] == [text(each) for each in "abc"]
-        assert body["messages"] == [said("user", "hi", "so?")]
+        assert body["messages"] == [message("user", "hi", "so?")]
 
     def test_the_cache_is_asked_for_block_by_block(self) -> None:
         body = self.body(

@@ -24,7 +24,7 @@ from genai_host.errors import (
     error_of_status,
 )
 from genai_host.serving import CompletionStream
-from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, said
+from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, answer
 
 NAME = "anthropic-messages"
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}
@@ -125,9 +125,9 @@ class TestReplies(ChatReplies):
     ]  # fmt: skip
     broken = ("error",)
     replies = {
-        name: (message(*wire, reason=""), said(*parts)) for name, wire, parts in PARTS
+        name: (message(*wire, reason=""), answer(*parts)) for name, wire, parts in PARTS
     } | {
-        name: (wire, said("a", usage=usage, vendor="end_turn")) for name, wire, usage in [
+        name: (wire, answer("a", usage=usage, vendor="end_turn")) for name, wire, usage in [
             ("text as content", {**message(), "content": "a"}, Usage()),
             ("usage", {**WHOLE, "usage": USAGE}, Usage(123, 7, 100, 5, 20)),
             ("usage by time", {**WHOLE, "usage": {**USAGE, "cache_creation": BY_TIME}},
@@ -140,8 +140,8 @@ class TestReplies(ChatReplies):
     } | {
         "calls": (message(text("a"), tool_use("toolu_1", "look", {"at": 1}),
                           tool_use("", "look", {})),
-                  said("a", FIRST, ToolCall("call_2", "look"), finish="tool_calls",
-                       vendor="end_turn")),
+                  answer("a", FIRST, ToolCall("call_2", "look"), finish="tool_calls",
+                         vendor="end_turn")),
     }  # fmt: skip
     streams = {
         "all kinds": (
@@ -165,31 +165,31 @@ class TestReplies(ChatReplies):
              Delta(extra={NAME: {"citation": CITED}}), Delta("b"),
              Delta(opaque=VendorPart(NAME, SEARCH)), Delta(tool_call=FIRST),
              Delta(tool_call=SECOND)],
-            said(Reasoning("hm"), VendorPart(NAME, thinking("hm")), Reasoning("so"),
-                 VendorPart(NAME, REDACTED), VendorPart(NAME, {"citations": [CITED]}), "ab",
-                 VendorPart(NAME, SEARCH), FIRST, SECOND,
-                 finish="tool_calls", usage=Usage(3, 9), vendor="tool_use")),
+            answer(Reasoning("hm"), VendorPart(NAME, thinking("hm")), Reasoning("so"),
+                   VendorPart(NAME, REDACTED), VendorPart(NAME, {"citations": [CITED]}), "ab",
+                   VendorPart(NAME, SEARCH), FIRST, SECOND,
+                   finish="tool_calls", usage=Usage(3, 9), vendor="tool_use")),
         "the reason as the end": ([*A, last("end_turn")], [Delta("a")],
-                                  said("a", vendor="end_turn")),
-        "the mark as the end": ([*A, STOP], [Delta("a")], said("a")),
-        "the mark of another format": ([*A, b"[DONE]"], [Delta("a")], said("a")),
+                                  answer("a", vendor="end_turn")),
+        "the mark as the end": ([*A, STOP], [Delta("a")], answer("a")),
+        "the mark of another format": ([*A, b"[DONE]"], [Delta("a")], answer("a")),
         "odd usage": ([*A, last("end_turn", []), STOP], [Delta("a")],
-                      said("a", vendor="end_turn")),
+                      answer("a", vendor="end_turn")),
         "blocks with one index": (
             [START, begins(0, text("")), piece(0, "text", text="a"), ends(0),
              begins(0, tool_use("toolu_1", "look", {})), given(0, '{"at": 1}'), ends(0),
              begins(0, tool_use("toolu_2", "look", {})), given(0, "{}"), ends(0), STOP],
             [Delta("a"), Delta(tool_call=FIRST), Delta(tool_call=SECOND)],
-            said("a", FIRST, SECOND, finish="tool_calls")),
+            answer("a", FIRST, SECOND, finish="tool_calls")),
         "a repeated end": (
             [START, *[begins(0, tool_use("toolu_2", "look", {}))] * 2, given(0, "{}"),
              *[ends(0), last("tool_use")] * 2, STOP],
-            [Delta(tool_call=SECOND)], said(SECOND, finish="tool_calls", vendor="tool_use")),
+            [Delta(tool_call=SECOND)], answer(SECOND, finish="tool_calls", vendor="tool_use")),
         "a refusal": ([*A, last("refusal"), STOP], [Delta("a")],
-                      said("a", finish="content_filter", vendor="refusal")),
+                      answer("a", finish="content_filter", vendor="refusal")),
         "a text without its start": (
             [START, piece(0, "text", text="a"), last("end_turn"), STOP],
-            [Delta("a")], said("a", vendor="end_turn")),
+            [Delta("a")], answer("a", vendor="end_turn")),
     }  # fmt: skip
     late_failures = [
         *((("error", json.dumps(failure(kind, "it\nis so")).encode()), raised,
@@ -281,12 +281,12 @@ def test_an_error_reply_is_told_by_its_status(kind: str) -> None:
 
 def test_a_whole_message_may_be_one_event() -> None:
     tested = TestReplies()
-    whole = message(
+    event = message(
         thinking("hm"), SEARCH, text("a", citations=[CITED]), text("b"),
         tool_use("toolu_1", "look", {"at": 1}), reason="tool_use", usage=USAGE, container={"id": 1},
     )  # fmt: skip
-    deltas, completion = tested.streamed([whole])
-    assert completion == tested.read(whole)
+    deltas, completion = tested.streamed([event])
+    assert completion == tested.read(event)
     assert deltas == [
         Delta(reasoning="hm"), Delta(opaque=VendorPart(NAME, thinking("hm"))),
         Delta(opaque=VendorPart(NAME, SEARCH)), Delta(extra={NAME: {"citation": CITED}}),
@@ -294,7 +294,7 @@ def test_a_whole_message_may_be_one_event() -> None:
     ]  # fmt: skip
     plain = {**WHOLE, "content": "a"}
     assert tested.streamed([plain]) == ([Delta("a")], tested.read(plain))
-    again = [*A, begins(1, tool_use("toolu_1", "look", {})), whole]
+    again = [*A, begins(1, tool_use("toolu_1", "look", {})), event]
     assert tested.streamed(again)[1] == completion  # it replaces what came before
     with pytest.raises(GenerationError, match="the model gave no answer"):
         tested.streamed([message() | {"content": None}])
@@ -335,7 +335,7 @@ def test_unknown_fields_of_the_last_event_stay_where_they_are() -> None:
     end = written(completion, [Delta("a")])[-2]
     assert end["context_management"] == {"applied_edits": []}
     assert end["delta"] == {**delta, "stop_sequence": None, "stop_details": None}
-    whole = MessageWriter("m", shows_thoughts=False).whole(completion)
-    assert (whole["context_management"], whole["container"], whole["new"]) == (
+    body = MessageWriter("m", shows_thoughts=False).whole(completion)
+    assert (body["context_management"], body["container"], body["new"]) == (
         {"applied_edits": []}, {"id": "c"}, 1,
     )  # fmt: skip

@@ -82,16 +82,16 @@ CALLS: dict[str, Any] = {
 @pytest.mark.parametrize(
     "dialect", [each for each in ALL if each.operation != "count"], ids=lambda dialect: dialect.name
 )
-@pytest.mark.parametrize("told", TOLD, ids=str)
-def test_an_error_with_status_200_is_no_answer(dialect: Dialect[Any, Any], told: Any) -> None:
+@pytest.mark.parametrize("body", TOLD, ids=str)
+def test_an_error_with_status_200_is_no_answer(dialect: Dialect[Any, Any], body: Any) -> None:
     """But for counts: a reply without a number is malformed."""
     call = CALLS[dialect.operation]
     with pytest.raises(ProviderError, match="told you so"):
-        dialect.extract_result(call, ProviderReply(json.dumps(told).encode()))
+        dialect.extract_result(call, ProviderReply(json.dumps(body).encode()))
     decoder = dialect.decoder(call)
     if decoder is not None and dialect.name != "bedrock-converse":
         with pytest.raises(ProviderError, match="told you so"):
-            decoder.feed(StreamEvent(json.dumps(told).encode()))
+            decoder.feed(StreamEvent(json.dumps(body).encode()))
 
 
 @each_dialect
@@ -114,15 +114,15 @@ def test_a_page_of_another_server_says_where_to_look(dialect: Dialect[Any, Any])
 @each_dialect
 @pytest.mark.parametrize("form", ['[{"error": {"message": "%s"}}]', '{"detail": "%s"}', "%s"])
 def test_an_overflow_in_words_alone_is_one(dialect: Dialect[Any, Any], form: str) -> None:
-    said = "This model's maximum context length is 4096 tokens. However, you requested 5000"
-    error = dialect.map_error(ProviderReply((form % said).encode(), 400))
+    text = "This model's maximum context length is 4096 tokens. However, you requested 5000"
+    error = dialect.map_error(ProviderReply((form % text).encode(), 400))
     assert isinstance(error, ContextOverflow)
     assert error.hint
 
 
 @pytest.mark.parametrize("dialect", [OpenAIChat(), AnthropicMessages()])
 @pytest.mark.parametrize(
-    ("said", "option"),
+    ("text", "option"),
     [
         ("This model's maximum context length is 4096 tokens.", "--max-model-len"),
         ("request (9 tokens) exceeds the available context size (8 tokens)", "--ctx-size"),
@@ -130,9 +130,9 @@ def test_an_overflow_in_words_alone_is_one(dialect: Dialect[Any, Any], form: str
     ],
 )
 def test_an_overflow_names_the_option_of_the_server(
-    dialect: Dialect[Any, Any], said: str, option: str
+    dialect: Dialect[Any, Any], text: str, option: str
 ) -> None:
-    body = b'{"error": {"message": "%s"}}' % said.encode()
+    body = b'{"error": {"message": "%s"}}' % text.encode()
     error = dialect.map_error(ProviderReply(body, 400))
     assert error is not None
     assert option in error.hint

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from genai_host.api import Delta, Reasoning, ToolCall, Usage
 from genai_host.errors import GenaiError, IncompleteReply, ServiceUnavailable
-from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, event, said
+from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, answer, event
 from genai_host_testing.internal.garbage import NESTED, WEIRD
 
 DONE = b"[DONE]"
@@ -66,7 +66,7 @@ def odd_usage(details: Any) -> dict[str, Any]:
 ODD: list[Any] = [[], 0, "none", [{"cached_tokens": 1}]]
 A = delta({"content": "a"})
 WHOLE = choice({"content": "a", "tool_calls": [WIRE_LOOK]}, finish_reason="tool_calls")
-WHOLE_READ = said("a", LOOK, finish="tool_calls", vendor="tool_calls")
+WHOLE_READ = answer("a", LOOK, finish="tool_calls", vendor="tool_calls")
 FORMER = {"function_call": WIRE_LOOK["function"]}
 FORMER_LOOK = ToolCall("call_0", "look", {"at": "é"})
 NO_ID = {"function": {"name": "f", "arguments": "{}"}}
@@ -121,51 +121,52 @@ class TestReplies(ChatReplies):
     ]  # fmt: skip
     broken = ("error", "network_error", "ABORTED", "cancelled")
     replies = {
-        "no reason": (choice({"content": "hi"}), said("hi")),
-        "a number as reason": (choice({"content": "hi"}, finish_reason=5), said("hi")),
-        "nothing": (choice({"content": None}), said()),
-        "no content": (choice({}, finish_reason="length"), said(finish="length", vendor="length")),
+        "no reason": (choice({"content": "hi"}), answer("hi")),
+        "a number as reason": (choice({"content": "hi"}, finish_reason=5), answer("hi")),
+        "nothing": (choice({"content": None}), answer()),
+        "no content": (choice({}, finish_reason="length"),
+                       answer(finish="length", vendor="length")),
         "no text": (choice({"content": ""}, finish_reason="content_filter"),
-                    said(finish="content_filter", vendor="content_filter")),
-        "parts": (choice({"content": [{"type": "text", "text": "h"}, "i"]}), said("hi")),
+                    answer(finish="content_filter", vendor="content_filter")),
+        "parts": (choice({"content": [{"type": "text", "text": "h"}, "i"]}), answer("hi")),
         "parts with thoughts": (
             choice({"content": [THINKING, {"type": "reference", "reference_ids": [1]},
-                                {"type": "text", "text": "hi"}]}), said(Reasoning("hm"), "hi")),
-        "odd reasoning": (choice({"reasoning": {"a": 1}, "content": "hi"}), said("hi")),
+                                {"type": "text", "text": "hi"}]}), answer(Reasoning("hm"), "hi")),
+        "odd reasoning": (choice({"reasoning": {"a": 1}, "content": "hi"}), answer("hi")),
         "reasoning details": (
             choice({"reasoning_details": DETAILS, "content": "hi"}),
-            said(Reasoning("hm"), "hi",
-                 extra={"openai-chat": {"message": {"reasoning_details": DETAILS}}})),
+            answer(Reasoning("hm"), "hi",
+                   extra={"openai-chat": {"message": {"reasoning_details": DETAILS}}})),
         "reasoning content": (choice({"reasoning_content": "hm", "content": "hi"}),
-                              said(Reasoning("hm"), "hi")),
-        "reasoning": (choice({"reasoning": "hm"}), said(Reasoning("hm"))),
+                              answer(Reasoning("hm"), "hi")),
+        "reasoning": (choice({"reasoning": "hm"}), answer(Reasoning("hm"))),
         "refusal": (choice({"refusal": "no"}, finish_reason="stop"),
-                    said("no", finish="content_filter", vendor="stop")),
+                    answer("no", finish="content_filter", vendor="stop")),
         "refusal after text": (choice({"content": "So: ", "refusal": "no"}),
-                               said("So: no", finish="content_filter")),
+                               answer("So: no", finish="content_filter")),
         "call": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="stop"),
-                 said(LOOK, finish="tool_calls", vendor="stop")),
-        "custom call": (choice({"tool_calls": [CUSTOM]}), said(PATCH, finish="tool_calls")),
+                 answer(LOOK, finish="tool_calls", vendor="stop")),
+        "custom call": (choice({"tool_calls": [CUSTOM]}), answer(PATCH, finish="tool_calls")),
         **{f"custom call like {call}": (
-            choice({"tool_calls": [call]}), said(PATCH, finish="tool_calls"))
+            choice({"tool_calls": [call]}), answer(PATCH, finish="tool_calls"))
            for call in FLAT},
         "call with an empty custom": (choice({"tool_calls": [{**WIRE_LOOK, "custom": {}}]}),
-                                      said(LOOK, finish="tool_calls")),
+                                      answer(LOOK, finish="tool_calls")),
         "call at the limit": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="length"),
-                              said(LOOK, finish="length", vendor="length")),
+                              answer(LOOK, finish="length", vendor="length")),
         "reason of a call": (
             choice({"content": "a", "tool_calls": None}, finish_reason="function_call"),
-            said("a", finish="tool_calls", vendor="function_call")),
-        "former call": (choice(FORMER), said(FORMER_LOOK, finish="tool_calls")),
+            answer("a", finish="tool_calls", vendor="function_call")),
+        "former call": (choice(FORMER), answer(FORMER_LOOK, finish="tool_calls")),
         "calls without ids": (
             choice({"tool_calls": [NO_ID, NO_ID]}),
-            said(ToolCall("call_0", "f"), ToolCall("call_1", "f"), finish="tool_calls")),
+            answer(ToolCall("call_0", "f"), ToolCall("call_1", "f"), finish="tool_calls")),
         "usage": ({**choice({"content": "x"}), "usage": USAGE},
-                  said("x", usage=Usage(10, 5, 4, 2))),
-        "no usage": ({**choice({"content": "x"}), "usage": None}, said("x")),
+                  answer("x", usage=Usage(10, 5, 4, 2))),
+        "no usage": ({**choice({"content": "x"}), "usage": None}, answer("x")),
         **{f"odd details {each}": ({**choice({"content": "x"}), "usage": odd_usage(each)},
-                                   said("x", usage=Usage(3))) for each in ODD},
-        **{f"odd usage {each}": ({**choice({"content": "x"}), "usage": each}, said("x"))
+                                   answer("x", usage=Usage(3))) for each in ODD},
+        **{f"odd usage {each}": ({**choice({"content": "x"}), "usage": each}, answer("x"))
            for each in ODD},
     }  # fmt: skip
     streams = {
@@ -179,17 +180,17 @@ class TestReplies(ChatReplies):
              {"choices": [], "usage": {"prompt_tokens": 3}}, DONE],
             [Delta(reasoning="hm"), Delta("a"), Delta("b", "!"),
              Delta(tool_call=LOOK), Delta(tool_call=WAIT)],
-            said(Reasoning("hm!"), "ab", LOOK, WAIT, finish="tool_calls", usage=Usage(3),
-                 vendor="tool_calls")),
+            answer(Reasoning("hm!"), "ab", LOOK, WAIT, finish="tool_calls", usage=Usage(3),
+                   vendor="tool_calls")),
         "the reason as the end": (
             [A, ended("stop"), {"choices": [], "usage": {"prompt_tokens": 3}}],
-            [Delta("a")], said("a", usage=Usage(3), vendor="stop")),
+            [Delta("a")], answer("a", usage=Usage(3), vendor="stop")),
         "the mark as the end": ([delta({"content": "a"}, finish_reason=None), DONE],
-                                [Delta("a")], said("a")),
+                                [Delta("a")], answer("a")),
         "one event": ([delta({"role": "assistant"}), WHOLE, DONE],
                       [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
         "a text, and all in one event": ([A, choice({"content": "a"}), DONE],
-                                         [Delta("a")], said("a")),
+                                         [Delta("a")], answer("a")),
         "a text, and a call in one event": (
             [A, WHOLE, DONE], [Delta("a"), Delta(tool_call=LOOK)], WHOLE_READ),
         "a call, and a text in one event": (
@@ -203,68 +204,68 @@ class TestReplies(ChatReplies):
              choice({"reasoning": "hm", "content": "a", "tool_calls": [WIRE_LOOK, CUSTOM_2]}),
              ended("tool_calls"), DONE],
             [Delta("a", "hm"), Delta(tool_call=LOOK), Delta(tool_call=evolve(PATCH, id="2"))],
-            said(Reasoning("hm"), "a", LOOK, evolve(PATCH, id="2"), finish="tool_calls",
-                 vendor="tool_calls")),
+            answer(Reasoning("hm"), "a", LOOK, evolve(PATCH, id="2"), finish="tool_calls",
+                   vendor="tool_calls")),
         "calls, and others in one event": (
             [calling(index=0, **WIRE_LOOK), choice({"tool_calls": [CUSTOM_2]}), DONE],
             [Delta(tool_call=LOOK), Delta(tool_call=evolve(PATCH, id="2"))],
-            said(LOOK, evolve(PATCH, id="2"), finish="tool_calls")),
+            answer(LOOK, evolve(PATCH, id="2"), finish="tool_calls")),
         "a call without arguments, and with them in one event": (
             [calling(index=0, id="1", function={"name": "look"}), WHOLE, DONE], None, WHOLE_READ),
         **{f"all calls in one event, {ids}": (
             [*(calling(index=at, **each) for at, each in enumerate(chunks)),
              choice({"tool_calls": whole}), DONE],
-            None, said(*(ToolCall(id, "f") for id in found), finish="tool_calls"))
+            None, answer(*(ToolCall(id, "f") for id in found), finish="tool_calls"))
            for ids, chunks, whole, found in REPEATED},
         **{f"calls in several events, {name}": (
             [*(choice({"tool_calls": calls}) for calls in given), DONE],
-            None, said(*starmap(ToolCall, found), finish="tool_calls"))
+            None, answer(*starmap(ToolCall, found), finish="tool_calls"))
            for name, (given, found) in MESSAGES.items()},
         "unknown fields of a call in one event": (
             [calling(index=0, **named("f"), new=1),
              choice({"tool_calls": [named("f", id="a", new=2)]}), DONE],
-            None, said(ToolCall("a", "f", extra={"openai-chat": {"new": 2}}),
-                       finish="tool_calls")),
+            None, answer(ToolCall("a", "f", extra={"openai-chat": {"new": 2}}),
+                         finish="tool_calls")),
         "cut, then not": ([A, ended("length"), ended("stop"), DONE], [Delta("a")],
-                          said("a", finish="length", vendor="length")),
+                          answer("a", finish="length", vendor="length")),
         "not, then cut": ([A, ended("stop"), ended("length"), DONE], [Delta("a")],
-                          said("a", finish="length", vendor="length")),
+                          answer("a", finish="length", vendor="length")),
         "a repeated reason": (
             [calling(index=0, **WIRE_LOOK), ended("tool_calls")] * 2 + [DONE],
-            [Delta(tool_call=LOOK)], said(LOOK, finish="tool_calls", vendor="tool_calls")),
+            [Delta(tool_call=LOOK)], answer(LOOK, finish="tool_calls", vendor="tool_calls")),
         "thoughts among parts": ([delta({"content": [THINKING]}), A, DONE],
-                                 [Delta(reasoning="hm"), Delta("a")], said(Reasoning("hm"), "a")),
+                                 [Delta(reasoning="hm"), Delta("a")], answer(Reasoning("hm"), "a")),
         "refusal": ([delta({"refusal": "I "}), delta({"refusal": "won't."}), DONE],
-                    [Delta("I "), Delta("won't.")], said("I won't.", finish="content_filter")),
+                    [Delta("I "), Delta("won't.")], answer("I won't.", finish="content_filter")),
         **{f"calls with {index or 'no index'}": (
             [*(calling(**index, id=id, function={"name": id, "arguments": "{}"}) for id in "ab"),
              DONE],
             [Delta(tool_call=ToolCall(id, id)) for id in "ab"],
-            said(ToolCall("a", "a"), ToolCall("b", "b"), finish="tool_calls"))
+            answer(ToolCall("a", "a"), ToolCall("b", "b"), finish="tool_calls"))
            for index in ({}, {"index": None})},
         "a piece without index and id": (
             [calling(id="a", function={"name": "f", "arguments": '{"x": '}),
              calling(function={"arguments": "1}"}), DONE],
             [Delta(tool_call=ToolCall("a", "f", {"x": 1}))],
-            said(ToolCall("a", "f", {"x": 1}), finish="tool_calls")),
+            answer(ToolCall("a", "f", {"x": 1}), finish="tool_calls")),
         "custom call": (
             [calling(index=0, id="1", type="custom", custom={"name": "patch", "input": ""}),
              *(calling(index=0, custom={"input": each}) for each in '{"é"} "'), DONE],
-            [Delta(tool_call=PATCH)], said(PATCH, finish="tool_calls")),
+            [Delta(tool_call=PATCH)], answer(PATCH, finish="tool_calls")),
         **{f"custom calls with {index or 'no index'}": (
             [calling(**index, id="1", type="custom", custom={"name": "patch", "input": '{"é"} '}),
              calling(**index, custom={"input": '"'}), calling(**index, **CUSTOM_2), DONE],
             [Delta(tool_call=PATCH), Delta(tool_call=evolve(PATCH, id="2"))],
-            said(PATCH, evolve(PATCH, id="2"), finish="tool_calls"))
+            answer(PATCH, evolve(PATCH, id="2"), finish="tool_calls"))
            for index in ({}, {"index": 0})},
         "former call": ([delta(FORMER), DONE], [Delta(tool_call=FORMER_LOOK)],
-                        said(FORMER_LOOK, finish="tool_calls")),
+                        answer(FORMER_LOOK, finish="tool_calls")),
         "usage": ([A, {"choices": [], "usage": USAGE}, DONE], [Delta("a")],
-                  said("a", usage=Usage(10, 5, 4, 2))),
+                  answer("a", usage=Usage(10, 5, 4, 2))),
         **{f"odd details {each}": ([A, {"choices": [], "usage": odd_usage(each)}, DONE],
-                                   [Delta("a")], said("a", usage=Usage(3))) for each in ODD},
+                                   [Delta("a")], answer("a", usage=Usage(3))) for each in ODD},
         **{f"events named {name}": ([event((name, json.dumps(A).encode())), event((name, DONE))],
-                                    [Delta("a")], said("a"))
+                                    [Delta("a")], answer("a"))
            for name in (None, "", "message", "done")},
     }  # fmt: skip
     late_failures = [
@@ -348,16 +349,19 @@ def test_a_number_as_reason_is_no_end() -> None:
 
 def test_a_whole_message_after_chunks_repeats_no_fields() -> None:
     logprobs = {"content": [{"token": "a", "logprob": -1}]}
-    said: dict[str, Any] = {"content": "a", "reasoning_details": DETAILS}
+    fields: dict[str, Any] = {"content": "a", "reasoning_details": DETAILS}
     decoder = ChatDecoder(logprobs=True)
-    chunk, whole = delta(said, logprobs=logprobs), choice({**said, "new": 1}, logprobs=logprobs)
+    chunk, complete = (
+        delta(fields, logprobs=logprobs),
+        choice({**fields, "new": 1}, logprobs=logprobs),
+    )
     (first,) = decoder.feed(event(chunk))
-    (second,) = decoder.feed(event(whole))
+    (second,) = decoder.feed(event(complete))
     assert first.extra == {
         "logprobs": logprobs, "openai-chat": {"message": {"reasoning_details": DETAILS}},
     }  # fmt: skip
     assert second.extra == {"openai-chat": {"message": {"new": 1}}}
-    assert not decoder.feed(event(whole))
+    assert not decoder.feed(event(complete))
     decoder.feed(event(ended("stop")))
     assert decoder.finish().extra == {"logprobs": logprobs}
 

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from genai_host.api import Delta, Reasoning, ToolCall, Usage, VendorPart
 from genai_host.errors import BadRequest, RateLimited, ServiceUnavailable
-from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, said
+from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, answer
 from genai_host_testing.internal.garbage import NESTED
 
 NAME = "openai-responses"
@@ -135,20 +135,20 @@ class TestReplies(ChatReplies):
         ("content_filter", "content_filter"), ("steered", "other"), ("stop", "other"),
     ]  # fmt: skip
     replies = {
-        name: (response(*output), said(*parts, finish=finish, vendor="completed"))
+        name: (response(*output), answer(*parts, finish=finish, vendor="completed"))
         for name, output, finish, parts in PARTS
     } | {
         "call at the limit": (incomplete(WIRE_LOOK, reason="content_filter"),
-                              said(LOOK, finish="content_filter", vendor="content_filter")),
-        "incomplete": (response(status="incomplete"), said(finish="other", vendor="incomplete")),
+                              answer(LOOK, finish="content_filter", vendor="content_filter")),
+        "incomplete": (response(status="incomplete"), answer(finish="other", vendor="incomplete")),
         "odd details": (response(status="incomplete", incomplete_details=[]),
-                        said(finish="other", vendor="incomplete")),
-        "output alone": ({"output": [message("hi")]}, said("hi")),
-        "a call alone": ({"output": [WIRE_LOOK]}, said(LOOK, finish="tool_calls")),
-        "usage": (response(usage=USAGE), said(usage=Usage(10, 5, 4, 2), vendor="completed")),
-        "no usage": (response(usage=None), said(vendor="completed")),
+                        answer(finish="other", vendor="incomplete")),
+        "output alone": ({"output": [message("hi")]}, answer("hi")),
+        "a call alone": ({"output": [WIRE_LOOK]}, answer(LOOK, finish="tool_calls")),
+        "usage": (response(usage=USAGE), answer(usage=Usage(10, 5, 4, 2), vendor="completed")),
+        "no usage": (response(usage=None), answer(vendor="completed")),
         "odd usage": (response(message("hi"), usage=ODD_USAGE),
-                      said("hi", usage=Usage(3), vendor="completed")),
+                      answer("hi", usage=Usage(3), vendor="completed")),
     }  # fmt: skip
     streams = {
         "all kinds": (
@@ -168,12 +168,12 @@ class TestReplies(ChatReplies):
              {"type": "keepalive"}, completed(**WHOLE)],
             [Delta(reasoning="h"), Delta(reasoning="m"), Delta(reasoning="\n\nso"), Delta("a"),
              Delta("b"), Delta(tool_call=LOOK)],
-            said(Reasoning("hm\n\nso"), OPAQUE, "ab", LOOK, finish="tool_calls", usage=Usage(3),
-                 vendor="completed")),
+            answer(Reasoning("hm\n\nso"), OPAQUE, "ab", LOOK, finish="tool_calls", usage=Usage(3),
+                   vendor="completed")),
         **{f"no output at the end, {name}": (
             [A, B, added(1, BEGUN_LOOK), *arguments, completed(usage={"input_tokens": 3}), *last],
             [Delta("a"), Delta("b")],
-            said("ab", LOOK, finish="tool_calls", usage=Usage(3), vendor="completed"))
+            answer("ab", LOOK, finish="tool_calls", usage=Usage(3), vendor="completed"))
            for name, arguments, last in [
                ("as some servers send it", HALVES, []),
                ("and a mark of another format", HALVES, [b"[DONE]"]),
@@ -181,19 +181,19 @@ class TestReplies(ChatReplies):
         **{f"items with one index, {begun=}, {output=}": (
             shared_index(begun, output),
             [Delta("a"), *(Delta(tool_call=call) for call in TWO)],
-            said("a", *TWO, finish="tool_calls", vendor="completed"))
+            answer("a", *TWO, finish="tool_calls", vendor="completed"))
            for begun in (True, False) for output in (True, False)},
         "a repeated item": ([done(0, WIRE_LOOK)] * 2 + [completed()], [Delta(tool_call=LOOK)],
-                            said(LOOK, finish="tool_calls", vendor="completed")),
+                            answer(LOOK, finish="tool_calls", vendor="completed")),
         "refusal": ([added(0, message()), event("refusal.delta", delta="I "),
                      event("refusal.delta", delta="won't."), completed()],
                     [Delta("I "), Delta("won't.")],
-                    said("I won't.", finish="content_filter", vendor="completed")),
+                    answer("I won't.", finish="content_filter", vendor="completed")),
         "incomplete": ([A, event("incomplete", response={
             "incomplete_details": {"reason": "max_output_tokens"}, "output": []})],
-            [Delta("a")], said("a", finish="length", vendor="max_output_tokens")),
+            [Delta("a")], answer("a", finish="length", vendor="max_output_tokens")),
         "usage": ([A, completed(usage=USAGE)], [Delta("a")],
-                  said("a", usage=Usage(10, 5, 4, 2), vendor="completed")),
+                  answer("a", usage=Usage(10, 5, 4, 2), vendor="completed")),
     }  # fmt: skip
     late_failures = [
         ({"type": "error", "code": "rate_limit_exceeded", "message": "no"}, RateLimited,

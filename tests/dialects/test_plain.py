@@ -30,7 +30,7 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
 from genai_host.dialects.plain import Plain, PlainEmbed
-from genai_host_testing.internal.chat_replies import CALL, ChatReplies, Pieces, said
+from genai_host_testing.internal.chat_replies import CALL, ChatReplies, Pieces, answer
 from genai_host_testing.internal.garbage import NESTED
 from genai_host_testing.internal.vector_replies import CALL as EMBED_CALL, VectorReplies
 
@@ -75,9 +75,9 @@ class TestReplies(ChatReplies):
         "pieces": (
             [{"delta": {"reasoning": "hm"}}, {"delta": {"text": "a"}}, {"delta": {}},
              {"delta": {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}},
-             ended(said("a"))],
+             ended(answer("a"))],
             [Delta(reasoning="hm"), Delta("a"), Delta(), Delta(tool_call=ToolCall("1", "f"))],
-            said("a")),
+            answer("a")),
     }  # fmt: skip
     malformed = [
         b"", b"\xff", b"[]", b"null", b"{", b'{"a": ' + NESTED + b"}", {}, {"message": None},
@@ -107,7 +107,7 @@ class TestReplies(ChatReplies):
     wholes = completions.map(usual_codec().to_json)
 
     def saying(self, text: str, finish: Any) -> Any:
-        return usual_codec().to_json(said(text, finish=finish, vendor=finish))
+        return usual_codec().to_json(answer(text, finish=finish, vendor=finish))
 
     def in_pieces(self, reply: Any, pieces: Pieces) -> list[Any]:
         found = self.read(reply)
@@ -166,11 +166,11 @@ def test_all_that_a_call_may_have_is_written() -> None:
     }  # fmt: skip
 
 
-@given(said=st.lists(messages, max_size=3))
-def test_a_provider_reads_the_messages_that_were_meant(said: list[Message]) -> None:
-    request = DIALECT.prepare_request(ChatCall(model_id="m", messages=said))
+@given(sent=st.lists(messages, max_size=3))
+def test_a_provider_reads_the_messages_that_were_meant(sent: list[Message]) -> None:
+    request = DIALECT.prepare_request(ChatCall(model_id="m", messages=sent))
     written = json.loads(request.data().decode("utf-8"))["messages"]
-    assert usual_codec().from_json(written, list[Message]) == said
+    assert usual_codec().from_json(written, list[Message]) == sent
 
 
 def test_a_request_for_vectors_has_texts_and_purpose() -> None:

@@ -174,8 +174,8 @@ class Sides:
             assert "".join(piece.text for piece in pieces) == completion.text
         if pieces and self.in_pieces:
             thoughts = [each.text for each in completion.message.content if is_thought(each)]
-            told = "".join(piece.reasoning for piece in pieces)
-            assert told.replace("\n", "") == "".join(thoughts).replace("\n", "")
+            streamed = "".join(piece.reasoning for piece in pieces)
+            assert streamed.replace("\n", "") == "".join(thoughts).replace("\n", "")
         return completion
 
 
@@ -222,25 +222,25 @@ def sides(
 
 def test_a_conversation(sides: Sides) -> None:
     wire = sides.wire
-    said = [
+    messages = [
         Message("system", "be kind"),
         Message("user", ["look", *wire.carries]),
         Message("assistant", "so"),
         Message("user", "and?"),
     ]
     answer = Completion(Message("assistant", "a" * 20), usage=wire.usage)
-    sides.fake.answer = lambda heard: answer
-    completion = sides.ask(*said, parameters=wire.taken)
+    sides.fake.answer = lambda prompt: answer
+    completion = sides.ask(*messages, parameters=wire.taken)
     assert completion.text == "a" * 20
     assert (completion.finish, completion.usage) == ("stop", wire.usage)
-    (heard,) = sides.fake.prompts
-    assert list(heard.messages) == said
-    assert {**wire.always, **heard.parameters} == {**wire.always, **wire.taken}
+    (prompt,) = sides.fake.prompts
+    assert list(prompt.messages) == messages
+    assert {**wire.always, **prompt.parameters} == {**wire.always, **wire.taken}
 
 
 def test_why_it_ended(sides: Sides) -> None:
     finishes = iter(sides.wire.finishes)
-    sides.fake.answer = lambda heard: Completion(Message("assistant", "so"), next(finishes))
+    sides.fake.answer = lambda prompt: Completion(Message("assistant", "so"), next(finishes))
     assert tuple(sides.ask(HI).finish for _ in sides.wire.finishes) == sides.wire.finishes
 
 
@@ -251,28 +251,28 @@ def test_thoughts_and_tools(sides: Sides) -> None:
     calls = [ToolCall("a", "look", {"at": "é"}), second]
     calls += [ToolCall("c", "look", {}) for _ in wire.results[2:]]
     thoughts = [Reasoning("hm"), *wire.thoughts] if wire.thoughts else []
-    said = Message("assistant", [*thoughts, Text("so"), *calls])
-    sides.fake.answer = lambda heard: Completion(said, "tool_calls")
+    message = Message("assistant", [*thoughts, Text("so"), *calls])
+    sides.fake.answer = lambda prompt: Completion(message, "tool_calls")
     first = sides.ask(HI, tools=[LOOK])
     assert first.finish == "tool_calls"
     assert list(first.tool_calls) == calls
     results = Message("tool", wire.results)
-    sides.fake.answer = lambda heard: "fine"
+    sides.fake.answer = lambda prompt: "fine"
     assert sides.ask(HI, first.message, results, tools=[LOOK]).text == "fine"
-    heard = sides.fake.prompts[-1]
-    assert heard.tools == ("look",)
-    assert list(heard.messages) == [HI, said, results]
+    prompt = sides.fake.prompts[-1]
+    assert prompt.tools == ("look",)
+    assert list(prompt.messages) == [HI, message, results]
 
 
 def test_thoughts(sides: Sides) -> None:
-    said = Message("assistant", [Reasoning("hm"), *sides.wire.thoughts, Text("so")])
-    sides.fake.answer = lambda heard: Completion(said)
+    message = Message("assistant", [Reasoning("hm"), *sides.wire.thoughts, Text("so")])
+    sides.fake.answer = lambda prompt: Completion(message)
     parts = [each for each in sides.ask(HI).message.content if not isinstance(each, VendorPart)]
     assert sorted(map(str, parts)) == sorted(map(str, [Reasoning("hm"), Text("so")]))
 
 
 def test_a_schema(sides: Sides) -> None:
-    sides.fake.answer = lambda heard: '{"a": 1}'
+    sides.fake.answer = lambda prompt: '{"a": 1}'
     assert sides.ask(HI, schema=SCHEMA).value == {"a": 1}
     assert sides.fake.prompts[-1].schema == sides.wire.seen_schema
 
@@ -290,7 +290,7 @@ def test_errors(sides: Sides) -> None:
 
 
 def test_an_error_amid_a_stream(sides: Sides) -> None:
-    sides.fake.answer = lambda heard: "{"
+    sides.fake.answer = lambda prompt: "{"
     with pytest.raises((ProviderError, IncompleteReply)):
         sides.ask(HI, schema=SCHEMA)
 
@@ -318,7 +318,7 @@ def test_each_thought_has_its_own_signature(sides: Sides) -> None:
         for word, signature in (("one", "MQ"), ("two", "Mg"))
     ]
     shown = [Reasoning("one"), thoughts[0], Reasoning("\n\ntwo"), thoughts[1], Text("so")]
-    sides.fake.answer = lambda heard: Completion(Message("assistant", shown))
+    sides.fake.answer = lambda prompt: Completion(Message("assistant", shown))
     assert [
         each for each in sides.ask(HI).message.content if isinstance(each, VendorPart)
     ] == thoughts
@@ -328,7 +328,7 @@ def test_phases(sides: Sides) -> None:
     if sides.wire.model != "thinker":
         return
     phase = VendorPart("openai-responses", {"phase": "commentary"})
-    sides.fake.answer = lambda heard: Completion(Message("assistant", [phase, "so"]))
+    sides.fake.answer = lambda prompt: Completion(Message("assistant", [phase, "so"]))
     completion = sides.ask(HI)
     assert completion.message.content == (phase, Text("so"))
     sides.ask(HI, completion.message, HI)

@@ -64,9 +64,9 @@ class SpeaksConverse(AtBedrock):
 
     def events(self, pieces: Sequence[str]) -> list[bytes]:
         first, *_, stop, end = events([{"text": ""}])
-        told: list[Any] = [{"contentBlockDelta": {"delta": {"text": each}, "contentBlockIndex": 0}}
-                           for each in pieces]  # fmt: skip
-        return encoded([first, *told, {"contentBlockStop": {"contentBlockIndex": 0}}, stop, end])
+        delta: list[Any] = [{"contentBlockDelta": {"delta": {"text": each}, "contentBlockIndex": 0}}
+                            for each in pieces]  # fmt: skip
+        return encoded([first, *delta, {"contentBlockStop": {"contentBlockIndex": 0}}, stop, end])
 
     def frame(self, event: bytes) -> bytes:
         return framed(event)

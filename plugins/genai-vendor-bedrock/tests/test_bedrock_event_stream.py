@@ -86,14 +86,14 @@ def test_any_byte_that_is_changed_is_found(place: int, by: int) -> None:
 
 @given(st.lists(st.tuples(names, payloads), max_size=4), st.lists(st.integers(0, 9999)))
 def test_it_is_read_as_the_library_of_amazon_reads_it(
-    told: list[tuple[str, bytes]], places: list[int]
+    messages: list[tuple[str, bytes]], places: list[int]
 ) -> None:
-    data = b"".join(event(name, payload) for name, payload in told)
+    data = b"".join(event(name, payload) for name, payload in messages)
     buffer = EventStreamBuffer()
     buffer.add_data(data)
     theirs = [(each.headers[":event-type"], each.payload) for each in buffer]
-    assert theirs == told
-    ours = [each for each in told if each[0] not in ("chunk", "initial-response")]
+    assert theirs == messages
+    ours = [each for each in messages if each[0] not in ("chunk", "initial-response")]
     assert [
         (each.name, each.data.removeprefix(b"{" + json.dumps(each.name, ensure_ascii=False)
                                            .encode() + b":")[:-1])
@@ -127,11 +127,11 @@ def test_headers_of_all_types_are_passed_over() -> None:
         b"\x06\x00\x03abc", b"\x08" + bytes(8), b"\x09" + bytes(16),
     ]  # fmt: skip
     others = b"".join(b"\x01x" + value for value in values)
-    told = b"".join(
+    kinds = b"".join(
         bytes([len(name)]) + name + b"\x07" + len(value).to_bytes(2, "big") + value
         for name, value in ((b":message-type", b"event"), (b":event-type", b"metadata"))
     )
-    assert read(_with_head(others + told, b"{}")) == [StreamEvent(b'{"metadata":{}}', "metadata")]
+    assert read(_with_head(others + kinds, b"{}")) == [StreamEvent(b'{"metadata":{}}', "metadata")]
 
 
 @pytest.mark.parametrize("size", [0, 11, 15, (24 << 20) + 1, 0xFFFFFFFF])
@@ -190,13 +190,17 @@ def test_an_exception_may_tell_of_a_prompt_that_is_too_long() -> None:
 
 
 def test_an_error_is_told_in_headers() -> None:
-    told = {":message-type": "error", ":error-code": "InternalServer", ":error-message": "it broke"}
+    headers = {
+        ":message-type": "error",
+        ":error-code": "InternalServer",
+        ":error-message": "it broke",
+    }
     with pytest.raises(ServiceUnavailable, match="it broke"):
-        read(message(told, b""))
+        read(message(headers, b""))
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"message": 1}', b'"no"'])
 def test_an_exception_that_says_nothing_is_told_by_its_kind(payload: bytes) -> None:
-    told = {":message-type": "exception", ":exception-type": "throttlingException"}
+    headers = {":message-type": "exception", ":exception-type": "throttlingException"}
     with pytest.raises(RateLimited, match="throttlingException"):
-        read(message(told, payload))
+        read(message(headers, payload))

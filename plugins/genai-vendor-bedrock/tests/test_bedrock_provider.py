@@ -245,9 +245,9 @@ def test_llama_asks_for_tools_in_whole_answers_only(host: Host, service: FakeSer
 def test_a_schema_is_held_to_as_each_model_can(
     host: Host, service: FakeService, model: str, place: str
 ) -> None:
-    said = '{"city":"Oslo"}'
+    text = '{"city":"Oslo"}'
     is_converse = place not in ("output_config", "messages")
-    service.replies = [converse(said) if is_converse else claude(said)]
+    service.replies = [converse(text) if is_converse else claude(text)]
     assert host.open("chat", model).say("hi", output_type=CITY).data == {"city": "Oslo"}
     body = service.requests[0].json()
     assert place in body
@@ -477,8 +477,8 @@ def test_a_region_that_nobody_says_is_one_as_well(hosts: Hosts, tmp_path: Path) 
 def test_what_is_said_of_a_signature_shows_no_secret(
     hosts: Hosts, service: FakeService, streamed: bool
 ) -> None:
-    told = f"The Canonical String should have been 'x-amz-security-token:{TOKEN}' {SECRET}"
-    service.replies = [refusal(403, "InvalidSignatureException", told)]
+    message = f"The Canonical String should have been 'x-amz-security-token:{TOKEN}' {SECRET}"
+    service.replies = [refusal(403, "InvalidSignatureException", message)]
     with pytest.raises(AuthenticationFailed, match=r"\*\*\*") as caught:
         ask(hosts.signed(TOKEN), "nova-pro", streamed)
     assert TOKEN not in repr(vars(caught.value)) + str(caught.value)

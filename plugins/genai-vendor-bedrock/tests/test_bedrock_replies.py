@@ -28,7 +28,13 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing.internal.chat_replies import ARGUMENTS, ChatReplies, Pieces, event, said
+from genai_host_testing.internal.chat_replies import (
+    ARGUMENTS,
+    ChatReplies,
+    Pieces,
+    answer,
+    event,
+)
 from genai_host_testing.services.bedrock import CALLED, THOUGHT, USAGE, body, events
 
 NAME = "bedrock-converse"
@@ -123,35 +129,35 @@ class TestReplies(ChatReplies):
     broken = ("error",)
     arguments = [row for row in ARGUMENTS if not isinstance(row[0], str)]
     replies = {
-        "citations": (body([CITED]), said(Part(NAME, {"citations": [{"title": "t"}]}), "so",
-                                          vendor="end_turn")),
-        "a result": (body([RESULT]), said(Part(NAME, RESULT), vendor="end_turn")),
-        "odd usage": ({**body([{"text": "a"}]), "usage": []}, said("a", vendor="end_turn")),
+        "citations": (body([CITED]), answer(Part(NAME, {"citations": [{"title": "t"}]}), "so",
+                                            vendor="end_turn")),
+        "a result": (body([RESULT]), answer(Part(NAME, RESULT), vendor="end_turn")),
+        "odd usage": ({**body([{"text": "a"}]), "usage": []}, answer("a", vendor="end_turn")),
     }  # fmt: skip
     streams = {
-        **{name: ([BEGIN, *pieces, STOP, END], None, said(*parts, vendor="end_turn"))
+        **{name: ([BEGIN, *pieces, STOP, END], None, answer(*parts, vendor="end_turn"))
            for name, (pieces, parts) in PIECES.items()},
         "all kinds": (
             events([THOUGHT, THOUGHT, {"text": "ab"}, CALLED], "tool_use", **USAGE),
             [Delta(reasoning="hm"), Delta(reasoning="\n\nhm"), Delta("a"), Delta("b"),
              Delta(tool_call=LOOK)],
-            said(*[Reasoning("hm"), Part(NAME, THOUGHT)] * 2, "ab", LOOK, finish="tool_calls",
-                 usage=COUNTED, vendor="tool_use")),
+            answer(*[Reasoning("hm"), Part(NAME, THOUGHT)] * 2, "ab", LOOK, finish="tool_calls",
+                   usage=COUNTED, vendor="tool_use")),
         "blocks with one index": (
             with_one_index(events([{"text": "ab"}, use("1"), use("2")], "tool_use")), None,
-            said("ab", ToolCall("1", "look", {"at": "é"}), ToolCall("2", "look", {"at": "é"}),
-                 finish="tool_calls", vendor="tool_use")),
+            answer("ab", ToolCall("1", "look", {"at": "é"}), ToolCall("2", "look", {"at": "é"}),
+                   finish="tool_calls", vendor="tool_use")),
         "a repeated end": (
             [*events([CALLED], "tool_use")[:-1], *events([CALLED], "tool_use")[-3:]],
-            [Delta(tool_call=LOOK)], said(LOOK, finish="tool_calls", vendor="tool_use")),
+            [Delta(tool_call=LOOK)], answer(LOOK, finish="tool_calls", vendor="tool_use")),
         "arguments that are no object": (
             [BEGIN, starts({"toolUse": {"toolUseId": "a", "name": "look"}}),
              grows({"toolUse": {"input": "{"}}), STOP, END],
             None,
-            said(ToolCall("a", "look", malformed="{"), finish="tool_calls", vendor="end_turn")),
-        "odd usage": ([*TEXT[:-1], {"metadata": []}], [Delta("a")], said("a", vendor="end_turn")),
+            answer(ToolCall("a", "look", malformed="{"), finish="tool_calls", vendor="end_turn")),
+        "odd usage": ([*TEXT[:-1], {"metadata": []}], [Delta("a")], answer("a", vendor="end_turn")),
         "a kind to come": ([BEGIN, {"ofTomorrow": {"a": 1}}, *TEXT[1:]], [Delta("a")],
-                           said("a", vendor="end_turn")),
+                           answer("a", vendor="end_turn")),
     }  # fmt: skip
     failures = [
         (400, {"message": "Invocation of model ID x with on-demand throughput isn't supported."},
@@ -183,12 +189,12 @@ class TestReplies(ChatReplies):
 
     def returned(self, reply: Any, body: Any) -> None:
         """Ids may be others, as not all are taken."""
-        said = [each for each in reply["output"]["message"]["content"]
-                if "text" not in each or each["text"].strip()]  # fmt: skip
-        found = body["messages"][1]["content"] if len(body["messages"]) > 2 else []
-        for each in (*said, *found):
+        original = [each for each in reply["output"]["message"]["content"]
+                    if "text" not in each or each["text"].strip()]  # fmt: skip
+        sent_again = body["messages"][1]["content"] if len(body["messages"]) > 2 else []
+        for each in (*original, *sent_again):
             each.get("toolUse", {}).pop("toolUseId", None)
-        assert found == said
+        assert sent_again == original
 
     @pytest.mark.parametrize(
         ("block", "part"),
@@ -196,8 +202,8 @@ class TestReplies(ChatReplies):
          (SERVER_USE, Part(NAME, SERVER_USE))],
     )  # fmt: skip
     def test_blocks_are_read(self, block: Any, part: Any) -> None:
-        found = self.both(body([block, {"text": "a"}]))
-        assert found == said(part, "a", vendor="end_turn")
+        completion = self.both(body([block, {"text": "a"}]))
+        assert completion == answer(part, "a", vendor="end_turn")
 
     def test_a_call_is_a_call_however_it_ends(self) -> None:
         assert self.both(body([CALLED], "end_turn")).finish == "tool_calls"
@@ -250,11 +256,11 @@ class TestReplies(ChatReplies):
         self, status: int, kind: str, text: str, error: Any, retryable: bool, place: str
     ) -> None:
         headers = {"x-amzn-errortype": kind} if place == "header" else {}
-        told = {"message": text, **({"__type": kind} if place == "body" else {})}
-        found = self.dialect.map_error(ProviderReply(json.dumps(told).encode(), status, headers))
-        assert found is not None
-        assert type(found) is error
-        assert (found.message, found.status, found.retryable) == (text, status, retryable)
+        fields = {"message": text, **({"__type": kind} if place == "body" else {})}
+        raised = self.dialect.map_error(ProviderReply(json.dumps(fields).encode(), status, headers))
+        assert raised is not None
+        assert type(raised) is error
+        assert (raised.message, raised.status, raised.retryable) == (text, status, retryable)
 
     def test_an_id_that_needs_a_profile_says_so(self) -> None:
         data = json.dumps(self.failures[0][1]).encode()

@@ -30,7 +30,13 @@ from genai_host.errors import (
     ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host_testing.internal.chat_replies import CALL as ASKED, ChatReplies, Pieces, event, said
+from genai_host_testing.internal.chat_replies import (
+    CALL as ASKED,
+    ChatReplies,
+    Pieces,
+    answer,
+    event,
+)
 from genai_host_testing.internal.vector_replies import VectorReplies
 from genai_host_testing.services.gemini import CALL, SIGNATURE, problem, reason, response, wait
 
@@ -86,32 +92,32 @@ class TestReplies(ChatReplies):
         ("stop", "stop"), ("max_tokens", "length"),
     ]  # fmt: skip
     replies = {
-        name: (response(*wire, finish="STOP"), said(*parts, vendor="STOP"))
+        name: (response(*wire, finish="STOP"), answer(*parts, vendor="STOP"))
         for name, wire, parts in PARTS
     } | {
-        f"no text, {word}": (response(finish=word), said(finish=finish, vendor=word))
+        f"no text, {word}": (response(finish=word), answer(finish=finish, vendor=word))
         for word, finish in finishes
     } | {
         "a signed call": (response({"functionCall": CALL, **SIGN}, finish="STOP"),
-                          said(LOOK, SIGNED, finish="tool_calls", vendor="STOP")),
+                          answer(LOOK, SIGNED, finish="tool_calls", vendor="STOP")),
         "a call at the limit": (response({"functionCall": CALL}, finish="MAX_TOKENS"),
-                                said(LOOK, finish="length", vendor="MAX_TOKENS")),
-        "a list of events": ([A, response({"text": "b"}), STOP], said("ab", vendor="STOP")),
-        "usage": ({**A, "usageMetadata": USAGE}, said("a", usage=Usage(6, 7, 2, 4))),
-        "odd usage": ({**A, "usageMetadata": []}, said("a")),
+                                answer(LOOK, finish="length", vendor="MAX_TOKENS")),
+        "a list of events": ([A, response({"text": "b"}), STOP], answer("ab", vendor="STOP")),
+        "usage": ({**A, "usageMetadata": USAGE}, answer("a", usage=Usage(6, 7, 2, 4))),
+        "odd usage": ({**A, "usageMetadata": []}, answer("a")),
     }  # fmt: skip
     streams = {
-        **{name: ([*(response(each) for each in wire), STOP], None, said(*parts, vendor="STOP"))
+        **{name: ([*(response(each) for each in wire), STOP], None, answer(*parts, vendor="STOP"))
            for name, wire, parts in PARTS},
         "a reason in each event": ([response({"text": each}, finish="STOP") for each in "ab"],
-                                   [Delta("a"), Delta("b")], said("ab", vendor="STOP")),
-        "the mark of another format": ([A, b"[DONE]"], [Delta("a")], said("a")),
+                                   [Delta("a"), Delta("b")], answer("ab", vendor="STOP")),
+        "the mark of another format": ([A, b"[DONE]"], [Delta("a")], answer("a")),
         "a repeated call": ([response({"functionCall": CALL})] * 2 + [STOP],
                             [Delta(tool_call=LOOK)],
-                            said(LOOK, finish="tool_calls", vendor="STOP")),
+                            answer(LOOK, finish="tool_calls", vendor="STOP")),
         "usage": ([response({"text": "a"}, usageMetadata={"promptTokenCount": 5}),
                    {**STOP, "usageMetadata": USAGE}], [Delta("a")],
-                  said("a", usage=Usage(6, 7, 2, 4), vendor="STOP")),
+                  answer("a", usage=Usage(6, 7, 2, 4), vendor="STOP")),
     }  # fmt: skip
     failures = [
         (body["error"]["code"], form, kind, {"retry_after": retry_after} if retry_after else {})

@@ -29,7 +29,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing.internal.chat_replies import ARGUMENTS, ChatReplies, Pieces, said
+from genai_host_testing.internal.chat_replies import ARGUMENTS, ChatReplies, Pieces, answer
 from genai_host_testing.services.ollama import CALL, END, chat_event
 
 LARGER = "shorten the prompt, or raise num_ctx: --param num_ctx=N, or num_ctx of the provider"
@@ -62,13 +62,13 @@ class TestReplies(ChatReplies):
     replies = {
         "all kinds": (
             reply("hello", thinking="hm", images=["iVBORw=="], tool_calls=[CALL]),
-            said(Reasoning("hm"), "hello", Image(b"\x89PNG"), CALLS[0], finish="tool_calls",
-                 usage=Usage(3, 2), vendor="stop")),
+            answer(Reasoning("hm"), "hello", Image(b"\x89PNG"), CALLS[0], finish="tool_calls",
+                   usage=Usage(3, 2), vendor="stop")),
         "a call at the limit": (
             reply(end={"done": True, "done_reason": "length"}, tool_calls=[CALL]),
-            said(CALLS[0], finish="length", vendor="length")),
+            answer(CALLS[0], finish="length", vendor="length")),
         "parts as content": (reply([{"type": "text", "text": "hello"}]),
-                             said("hello", usage=Usage(3, 2), vendor="stop")),
+                             answer("hello", usage=Usage(3, 2), vendor="stop")),
     }  # fmt: skip
     streams = {
         "all kinds": (
@@ -76,10 +76,10 @@ class TestReplies(ChatReplies):
              piece(tool_calls=[CALL, CALL]), reply()],
             [Delta(reasoning="h"), Delta("he", "m"), Delta("llo"),
              *(Delta(tool_call=call) for call in CALLS)],
-            said(Reasoning("hm"), "hello", *CALLS, finish="tool_calls", usage=Usage(3, 2),
-                 vendor="stop")),
+            answer(Reasoning("hm"), "hello", *CALLS, finish="tool_calls", usage=Usage(3, 2),
+                   vendor="stop")),
         **{f"the end {last!r}": ([piece("hello"), last], [Delta("hello")],
-                                 said("hello", vendor=vendor))
+                                 answer("hello", vendor=vendor))
            for last, vendor in [
                ({"done": True, "done_reason": "stop"}, "stop"),
                ({"message": {}, "done_reason": "stop"}, "stop"),
@@ -87,8 +87,8 @@ class TestReplies(ChatReplies):
         "a repeated end": (
             [reply(tool_calls=[{"id": "c", **CALL}])] * 2,
             [Delta(tool_call=ToolCall("c", "look", {"at": "é"}))],
-            said(ToolCall("c", "look", {"at": "é"}), finish="tool_calls", usage=Usage(3, 2),
-                 vendor="stop")),
+            answer(ToolCall("c", "look", {"at": "é"}), finish="tool_calls", usage=Usage(3, 2),
+                   vendor="stop")),
     }  # fmt: skip
     failures = [
         (status, {"error": error, **more}, kind, {"hint": hint})
@@ -144,9 +144,9 @@ class TestReplies(ChatReplies):
 
     def returned(self, reply: Any, body: Any) -> None:
         completion = self.read(reply)
-        said = body["messages"][1] if len(body["messages"]) > 2 else {}
-        assert said.get("content", "") == completion.text
-        again = piece(text="", tool_calls=said.get("tool_calls", [])) | END
+        message = body["messages"][1] if len(body["messages"]) > 2 else {}
+        assert message.get("content", "") == completion.text
+        again = piece(text="", tool_calls=message.get("tool_calls", [])) | END
         assert self.read(again).tool_calls == completion.tool_calls
 
     def test_an_answer_that_does_not_say_that_it_is_done_is_none(self) -> None:
@@ -179,9 +179,9 @@ class TestReplies(ChatReplies):
 
     def test_a_stream_that_is_cut_at_any_byte_is_no_answer(self) -> None:
         events = [json.dumps(piece(f"w{number} ")).encode() for number in range(20)]
-        whole = b"".join(each + b"\n" for each in (*events, chat_event(fields=END)))
-        for length in range(len(whole) - 1):  # without its last byte, a line end, it is whole
+        data = b"".join(each + b"\n" for each in (*events, chat_event(fields=END)))
+        for length in range(len(data) - 1):  # without its last byte, a line end, it is whole
             with pytest.raises((IncompleteReply, MalformedReply)):
-                self.streamed(each.data for each in read_ndjson([whole[:length]]))
-        found = self.streamed(each.data for each in read_ndjson([whole[:-1]]))[1]
-        assert found.usage == Usage(3, 2)
+                self.streamed(each.data for each in read_ndjson([data[:length]]))
+        completion = self.streamed(each.data for each in read_ndjson([data[:-1]]))[1]
+        assert completion.usage == Usage(3, 2)

@@ -62,7 +62,7 @@ def text(text: str) -> Any:
     return {"type": "text", "text": text}
 
 
-def said(content: Any, *calls: Any, **more: Any) -> Any:
+def reply(content: Any, *calls: Any, **more: Any) -> Any:
     return {"role": "assistant", "content": content, **more,
             **({"tool_calls": [*calls]} if calls else {})}  # fmt: skip
 
@@ -72,12 +72,12 @@ def result(id: str, content: str) -> Any:
 
 
 ANSWERS: list[tuple[Message, list[Any]]] = [
-    (assistant(), [said("")]),
-    (assistant(LOOK), [said(None, WIRE_LOOK)]),
-    (assistant("a", LOOK), [said("a", WIRE_LOOK)]),
-    (assistant(Reasoning("hm"), "a", VendorPart("other", {})), [said("a")]),
+    (assistant(), [reply("")]),
+    (assistant(LOOK), [reply(None, WIRE_LOOK)]),
+    (assistant("a", LOOK), [reply("a", WIRE_LOOK)]),
+    (assistant(Reasoning("hm"), "a", VendorPart("other", {})), [reply("a")]),
     (assistant(ToolCall("1", "f", malformed='{"a')),
-     [said(None, {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a'}})]),
+     [reply(None, {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a'}})]),
     (tool(ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)),
      [result("1", "ab"), result("2", "error: ")]),
     (tool(), []),
@@ -171,7 +171,7 @@ class TestRequests(ChatRequests):
         assert self.content(*messages, variant=variant) == [
             {"role": "developer", "content": "s"},
             {"role": "user", "content": [picture("http://x", detail="low")]},
-            said("a", reasoning_content="hm"),
+            reply("a", reasoning_content="hm"),
         ]
 
     def test_a_schema_that_is_of_no_object_is_put_into_one(self) -> None:

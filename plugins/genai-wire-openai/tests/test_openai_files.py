@@ -71,9 +71,9 @@ def test_what_is_no_upload(body: bytes, kind: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
-    for whole in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
+    for data in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
         with contextlib.suppress(ValidationError):
-            read_upload(sent(whole, FORM))
+            read_upload(sent(data, FORM))
 
 
 def uploaded(url: str) -> requests.Response:

@@ -57,7 +57,7 @@ def picture(url: str, detail: str = "auto") -> Any:
     return {"type": "input_image", "image_url": url, "detail": detail}
 
 
-def said(text: str, **more: str) -> Any:
+def item(text: str, **more: str) -> Any:
     return {"type": "message", "role": "assistant", "content": text, **more}
 
 
@@ -67,20 +67,20 @@ def output(id: str, output: Any) -> Any:
 
 ANSWERS: list[tuple[Message, list[Any]]] = [
     (assistant(), []),
-    (assistant("a", "b"), [said("ab")]),
+    (assistant("a", "b"), [item("ab")]),
     (assistant(LOOK), [WIRE_LOOK]),
-    (assistant("a", LOOK, "b"), [said("a"), WIRE_LOOK, said("b")]),
+    (assistant("a", LOOK, "b"), [item("a"), WIRE_LOOK, item("b")]),
     (assistant(ToolCall("1", "f", malformed='{"a')),
      [{"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a'}]),
-    (assistant(Reasoning("hm"), "a", VendorPart("other", {}), "b"), [said("ab")]),
-    (assistant(Reasoning("hm"), OPAQUE, "a"), [THOUGHT, said("a")]),
-    (assistant(OPAQUE, LOOK, OPAQUE, "a"), [THOUGHT, WIRE_LOOK, THOUGHT, said("a")]),
+    (assistant(Reasoning("hm"), "a", VendorPart("other", {}), "b"), [item("ab")]),
+    (assistant(Reasoning("hm"), OPAQUE, "a"), [THOUGHT, item("a")]),
+    (assistant(OPAQUE, LOOK, OPAQUE, "a"), [THOUGHT, WIRE_LOOK, THOUGHT, item("a")]),
     (assistant(OPAQUE, OPAQUE, LOOK, LOOK), [THOUGHT, THOUGHT, WIRE_LOOK, WIRE_LOOK]),
-    (assistant("a", OPAQUE), [said("a")]),
+    (assistant("a", OPAQUE), [item("a")]),
     (assistant(OPAQUE), []),
-    (assistant(COMMENT, "a", LOOK, "b"), [said("a", phase="commentary"), WIRE_LOOK, said("b")]),
+    (assistant(COMMENT, "a", LOOK, "b"), [item("a", phase="commentary"), WIRE_LOOK, item("b")]),
     (assistant(COMMENT, "a", COMMENT, "b"),
-     [said("a", phase="commentary"), said("b", phase="commentary")]),
+     [item("a", phase="commentary"), item("b", phase="commentary")]),
     (tool(ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)),
      [output("1", "ab"), output("2", "error: ")]),
     (tool(ToolResult("1", content=["a", Image(url="http://x")])),
@@ -159,8 +159,8 @@ class TestRequests(ChatRequests):
             "chat", "openai-responses", "m",
         )  # fmt: skip
         assert (request.stream, request.headers) == (False, {})
-        said = [{"role": "user", "content": "hi"}]
-        assert self.body() == {"model": "m", "input": said, "store": False}
+        items = [{"role": "user", "content": "hi"}]
+        assert self.body() == {"model": "m", "input": items, "store": False}
 
     def test_variants_change_messages(self) -> None:
         messages = [system("s"), user(Image(url="http://x"))]

@@ -215,8 +215,8 @@ def test_a_schema_that_refers_to_itself_stays_as_it_is() -> None:
 
 
 def test_only_the_text_is_replaced() -> None:
-    said = Completion(Message("assistant", [Reasoning("hm"), '{"whole_answer"', ": 1}"]))
-    assert unwrapped(said).message == Message("assistant", [Reasoning("hm"), "1"])
+    completion = Completion(Message("assistant", [Reasoning("hm"), '{"whole_answer"', ": 1}"]))
+    assert unwrapped(completion).message == Message("assistant", [Reasoning("hm"), "1"])
 
 
 def chat_events(text: str) -> list[Any]:
@@ -276,10 +276,10 @@ def event(data: Any) -> StreamEvent:
 def test_a_value_is_taken_out_of_its_object(
     dialect: Dialect[ChatCall, Completion], reply: Any, events: Any, text: str, value: str
 ) -> None:
-    whole = ProviderReply(json.dumps(reply(text)).encode())
-    found = dialect.extract_result(NUMBERS, whole)
-    assert found.text == value
-    assert Reasoning("hm") in found.message.content
+    provider_reply = ProviderReply(json.dumps(reply(text)).encode())
+    completion = dialect.extract_result(NUMBERS, provider_reply)
+    assert completion.text == value
+    assert Reasoning("hm") in completion.message.content
     decoder = dialect.decoder(NUMBERS)
     assert decoder is not None
     pieces = [piece for each in events(text) for piece in decoder.feed(event(each))]
@@ -307,8 +307,8 @@ def test_where_any_value_may_come_it_comes_as_it_is(
     dialect: Dialect[ChatCall, Completion], reply: Any, events: Any
 ) -> None:
     call = evolve(NUMBERS, variant={"object_root": False})
-    whole = ProviderReply(json.dumps(reply('{"whole_answer": 1}')).encode())
-    assert dialect.extract_result(call, whole).text == '{"whole_answer": 1}'
+    provider_reply = ProviderReply(json.dumps(reply('{"whole_answer": 1}')).encode())
+    assert dialect.extract_result(call, provider_reply).text == '{"whole_answer": 1}'
     decoder = dialect.decoder(call)
     assert decoder is not None
     pieces = [piece for each in events("[1]") for piece in decoder.feed(event(each))]

@@ -172,9 +172,9 @@ class TestOpenAIResponses(Wire):
     }
     cited = {"type": "url_citation", "start_index": 1, "end_index": 5, "url": "https://example.org"}
     text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": [cited]}
-    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
     reply = {
-        "id": "resp_1", "status": "completed", "output": [*ran, said, called], "usage": used,
+        "id": "resp_1", "status": "completed", "output": [*ran, item, called], "usage": used,
     }  # fmt: skip
     stream = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
@@ -223,9 +223,9 @@ class TestOpenAIResponses(Wire):
             result = {"type": "function_call_output", "call_id": call["call_id"], "output": "so"}
             before = self.request["input"]
             client.post(self.path, {**self.request, "input": [*before, *output, result]})
-            *again, said = service.bodies[-1]["input"][len(before) :][:4]
+            *again, last_message = service.bodies[-1]["input"][len(before) :][:4]
             assert again == ran
-            assert said["content"][0]["annotations"] == [self.cited]
+            assert last_message["content"][0]["annotations"] == [self.cited]
 
     def test_what_the_service_ran_last_is_sent_back(self) -> None:
         """A picture may be the whole answer."""

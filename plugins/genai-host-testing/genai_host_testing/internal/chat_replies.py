@@ -52,7 +52,7 @@ ARGUMENTS: Sequence[tuple[Any, ToolCall]] = (
 """Arguments as services send them, and the call that is read."""
 
 
-def said(
+def answer(
     *parts: Any, finish: Any = "stop", usage: Usage = NO_USAGE, vendor: str = "", **more: Any
 ) -> Completion:
     """Return an answer of these parts."""
@@ -195,9 +195,9 @@ class ChatReplies(TableSuite):
 
     def both(self, reply: Json) -> Completion:
         """What is read of a reply, which is the same of a stream."""
-        found = self.read(reply)
-        assert self.streamed(self.in_pieces(reply, Pieces()))[1] == found
-        return found
+        completion = self.read(reply)
+        assert self.streamed(self.in_pieces(reply, Pieces()))[1] == completion
+        return completion
 
     @property
     def places(self) -> list[ValuePath]:
@@ -218,14 +218,18 @@ class ChatReplies(TableSuite):
         self, row: tuple[Iterable[Any], Sequence[Delta] | None, Completion]
     ) -> None:
         events, pieces, completion = row
-        found, streamed = self.streamed(events)
+        chunks, streamed = self.streamed(events)
         assert streamed == completion
-        assert pieces is None or found == list(pieces)
+        assert pieces is None or chunks == list(pieces)
 
     def test_finish_reason_is_read(self, row: tuple[Any, str]) -> None:
         word, finish = row
-        found = self.both(self.saying("a", word))
-        assert (found.text, found.finish, found.vendor_finish) == ("a", finish, word or "")
+        completion = self.both(self.saying("a", word))
+        assert (completion.text, completion.finish, completion.vendor_finish) == (
+            "a",
+            finish,
+            word or "",
+        )
 
     def test_an_answer_that_the_service_broke_off_is_none(self, row: str) -> None:
         reply = self.saying("half", row)
@@ -248,16 +252,18 @@ class ChatReplies(TableSuite):
     def test_an_answer_is_the_same_in_one_piece_and_in_many(self) -> None:
         @given(self.wholes, st.data())
         def check(reply: Json, data: st.DataObject) -> None:
-            pieces, found = self.streamed(self.in_pieces(reply, _Drawn(data)))
-            assert found == self.read(reply)
-            assert "".join(piece.text for piece in pieces) == found.text
-            thoughts = [each.text for each in found.message.content if isinstance(each, Reasoning)]
+            pieces, completion = self.streamed(self.in_pieces(reply, _Drawn(data)))
+            assert completion == self.read(reply)
+            assert "".join(piece.text for piece in pieces) == completion.text
+            thoughts = [
+                each.text for each in completion.message.content if isinstance(each, Reasoning)
+            ]
             if self.between_thoughts is not None:
                 shown = "".join(each.reasoning for each in pieces)
                 assert shown == self.between_thoughts.join(thoughts)
-            if found.vendor_finish:  # else its calls are known only at the end
+            if completion.vendor_finish:  # else its calls are known only at the end
                 calls = tuple(piece.tool_call for piece in pieces if piece.tool_call)
-                assert calls == found.tool_calls
+                assert calls == completion.tool_calls
 
         check()
 
@@ -275,10 +281,10 @@ class ChatReplies(TableSuite):
     ) -> None:
         status, body, kind, attributes = row
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        found = self.dialect.map_error(ProviderReply(data, status))
-        assert type(found) is kind
-        told = {"status": status, **attributes}
-        assert {name: getattr(found, name, None) for name in told} == told
+        error = self.dialect.map_error(ProviderReply(data, status))
+        assert type(error) is kind
+        expected = {"status": status, **attributes}
+        assert {name: getattr(error, name, None) for name in expected} == expected
 
     def test_an_error_amid_a_stream_is_raised(
         self, row: tuple[Any, type[GenaiError], Attributes]
@@ -288,8 +294,8 @@ class ChatReplies(TableSuite):
         with pytest.raises(kind) as caught:
             self.streamed([*begun, wrong])
         assert type(caught.value) is kind
-        told = {name: getattr(caught.value, name) for name in attributes}
-        assert told == attributes
+        found = {name: getattr(caught.value, name) for name in attributes}
+        assert found == attributes
         assert "\n" not in caught.value.message
 
     def test_body_without_error_is_mapped_by_status(self, row: bytes) -> None:
