@@ -132,8 +132,8 @@ def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> No
     service.replies = [claude("hello")]
     message = Message("user", ["a", Image(url="http://x"), File(b"%PDF", "application/pdf", "b")])
     host.open("chat", "claude-sonnet-5-5").say(message)
-    (said,) = service.requests[0].json()["messages"]
-    assert [part["type"] for part in said["content"]] == ["text", "image", "document"]
+    (sent,) = service.requests[0].json()["messages"]
+    assert [part["type"] for part in sent["content"]] == ["text", "image", "document"]
 
 
 def test_how_much_it_thinks_is_said_as_each_model_has_it(host: Host, service: FakeService) -> None:

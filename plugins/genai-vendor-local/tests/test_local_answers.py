@@ -57,8 +57,8 @@ def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) ->
     assert data["finish"] == "stop"
     assert set(data["usage"]) - {"cached_tokens"} == {"input_tokens", "output_tokens"}
     assert data["cost"] == 0
-    told = "cost role messages added schema model provider dialect answer finish usage seconds"
-    assert set(data) == set(told.split())
+    names = "cost role messages added schema model provider dialect answer finish usage seconds"
+    assert set(data) == set(names.split())
     assert answer.usage.input_tokens > 0
     assert answer.usage.output_tokens > 0
 
@@ -171,25 +171,25 @@ def test_the_engine_loads_late_and_once(
     host = make_local_host()
     conversations = [open_chat(host, max_tokens=1) for _ in range(4)]
     assert loads == []
-    at_once = threading.Barrier(4)
+    barrier = threading.Barrier(4)
 
     def say(conversation: Conversation) -> Answer:
-        at_once.wait(30)
+        barrier.wait(30)
         return conversation.say("hi")
 
-    said: list[Future[Answer]] = [background(say, each) for each in conversations]
-    assert all(each.result(60).usage.output_tokens == 1 for each in said)
+    answers: list[Future[Answer]] = [background(say, each) for each in conversations]
+    assert all(each.result(60).usage.output_tokens == 1 for each in answers)
     open_chat(host, "whole", max_tokens=1).say("hi")
     assert len(loads) == 1
 
 
 def test_parallel_conversations_stay_apart(local_host: Host, background: Background) -> None:
     """Each is made to say something of its own, twice; all prompts are as long."""
-    at_once = threading.Barrier(4)
+    barrier = threading.Barrier(4)
 
     def converse(number: int) -> list[int]:
         conversation = open_chat(local_host, max_tokens=64)
-        at_once.wait(30)
+        barrier.wait(30)
         prompts = []
         for turn in range(2):
             words = f"this is turn {turn} of conversation {number}"
@@ -203,8 +203,8 @@ def test_parallel_conversations_stay_apart(local_host: Host, background: Backgro
         assert texts[::2] == [json.loads(text) for text in texts[1::2]]
         return prompts
 
-    said: list[Future[list[int]]] = [background(converse, number) for number in range(4)]
-    lengths = [each.result(60) for each in said]
+    futures: list[Future[list[int]]] = [background(converse, number) for number in range(4)]
+    lengths = [each.result(60) for each in futures]
     assert lengths == [lengths[0]] * 4
     assert lengths[0][0] < lengths[0][1]
 

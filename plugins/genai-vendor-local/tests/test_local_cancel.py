@@ -82,15 +82,15 @@ class Overheard:
 
 @pytest.fixture
 def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Overheard]:
-    heard = Overheard()
+    recorder = Overheard()
     receive = Chunks.receive
     monkeypatch.setattr(
         Chunks,
         "receive",
-        lambda chunks, chunk: heard.hear(chunk, lambda each: receive(chunks, each)),
+        lambda chunks, chunk: recorder.hear(chunk, lambda each: receive(chunks, each)),
     )
-    yield heard
-    heard.release.set()
+    yield recorder
+    recorder.release.set()
 
 
 def open_chat(host: Host, model: str = "smollm2") -> Conversation:
@@ -124,10 +124,10 @@ def test_cancelling_ends_the_generation(
     local_host: Host, overheard: Overheard, background: Background, model: str
 ) -> None:
     conversation = open_chat(local_host, model)
-    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
+    answer: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     conversation.cancel()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"
+    assert repr(answer.exception(60)) == "Cancelled('cancelled')"
     assert_ended(overheard)
     assert conversation.history == ()
     assert conversation.status == "idle"
@@ -138,12 +138,12 @@ def test_cancelling_ends_a_blocked_read_whatever_the_engine_does(
     local_host: Host, overheard: Overheard, background: Background
 ) -> None:
     conversation = open_chat(local_host)
-    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
+    answer: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     overheard.hold.set()
     assert overheard.held.wait(60)  # from here on there is nothing to read
     conversation.cancel()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"
+    assert repr(answer.exception(60)) == "Cancelled('cancelled')"
     assert len(engines()) == 1
     overheard.release.set()
     assert_ended(overheard)
@@ -229,7 +229,7 @@ def test_whatever_ends_a_call_ends_the_generation(
 ) -> None:
     host = make_local_host()
     conversation = open_chat(host)
-    said: Future[list[Event]] = background(list, conversation.stream("hi", output_type=ENDLESS))
+    events: Future[list[Event]] = background(list, conversation.stream("hi", output_type=ENDLESS))
     assert overheard.writing.wait(60)
     endings: dict[str, Callable[[], None]] = {
         "close the conversation": conversation.close,
@@ -238,7 +238,7 @@ def test_whatever_ends_a_call_ends_the_generation(
         "disable the provider": lambda: host.instances.disable("local"),
     }
     endings[ending]()
-    assert type(said.exception(60)) is expected
+    assert type(events.exception(60)) is expected
     if ending != "close the conversation":
         assert engines() == []  # closing has waited for it
     assert_ended(overheard)
@@ -252,11 +252,11 @@ def test_closing_the_host_frees_the_engine(
     gc.collect()  # what earlier tests left must not be let go of while this one counts
     before = maps_of(file)
     host = make_local_host()
-    said: Future[Any] = background(open_chat(host).say, "hi", output_type=ENDLESS)
+    answer: Future[Any] = background(open_chat(host).say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     assert maps_of(file) > before
     host.close()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"
+    assert repr(answer.exception(60)) == "Cancelled('cancelled')"
     assert engines() == []
     assert maps_of(file) == before
 
@@ -294,13 +294,13 @@ def test_no_port_listens_for_the_engine(
     before = listeners()
     host = make_local_host()
     conversation = open_chat(host)
-    said: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
+    answer: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     assert listeners() == before
     with socket.create_server(("127.0.0.1", 0)):
         assert len(listeners()) == len(before) + 1  # which this would have found
     conversation.cancel()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"
+    assert repr(answer.exception(60)) == "Cancelled('cancelled')"
 
 
 @of_linux

@@ -46,11 +46,11 @@ def chunks() -> Chunks:
     return Chunks(never)
 
 
-@pytest.mark.parametrize("told", [[], ["one", b"two", bytearray(b"three")]], ids=len)
-def test_chunks_come_in_order_until_the_end(chunks: Chunks, told: list[Any]) -> None:
-    assert [chunks.receive(each) for each in told] == [False] * len(told)
+@pytest.mark.parametrize("values", [[], ["one", b"two", bytearray(b"three")]], ids=len)
+def test_chunks_come_in_order_until_the_end(chunks: Chunks, values: list[Any]) -> None:
+    assert [chunks.receive(each) for each in values] == [False] * len(values)
     chunks.end()
-    assert list(chunks) == [b"one", b"two", b"three"][: len(told)]
+    assert list(chunks) == [b"one", b"two", b"three"][: len(values)]
     assert chunks.complete
     chunks.close()
     assert list(chunks) == []
@@ -72,20 +72,20 @@ def test_another_thread_wakes_a_reader_that_is_blocked(
 ) -> None:
     chunks, waited_for = watched
     chunks.receive("one")
-    heard: Future[list[bytes]] = background(list, chunks)
+    received: Future[list[bytes]] = background(list, chunks)
     assert waited_for.wait(30)
     error = RuntimeError("broken")
     if ending == "end":
         chunks.receive("two")
         chunks.end()
-        assert heard.result(30) == [b"one", b"two"]
+        assert received.result(30) == [b"one", b"two"]
     elif ending == "close":
         chunks.close()
-        assert heard.result(30) == [b"one"]
+        assert received.result(30) == [b"one"]
         assert not chunks.complete
     else:
         chunks.end(error)
-        assert heard.exception(30) is error
+        assert received.exception(30) is error
 
 
 @pytest.mark.parametrize(("times", "error"), [(1, None), (3, None), (1, RuntimeError("broken"))])
@@ -139,6 +139,6 @@ def test_a_thread_that_tells_and_one_that_reads_lose_nothing(
         chunks.end()
         return any(ended)
 
-    heard: Future[list[bytes]] = background(list, chunks)
+    received: Future[list[bytes]] = background(list, chunks)
     assert background(generate).result(30) is False
-    assert heard.result(30) == expected
+    assert received.result(30) == expected

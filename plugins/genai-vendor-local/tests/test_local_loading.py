@@ -81,14 +81,14 @@ def test_cancelling_one_that_waits_leaves_the_others_waiting(
     engine: Engine, loads: Loads, background: Background
 ) -> None:
     impatient, patient = Watched(), Watched()
-    said = [background(engine.chat, {}, limits) for limits in (impatient, patient)]
+    replies = [background(engine.chat, {}, limits) for limits in (impatient, patient)]
     assert impatient.is_waited_for.wait(60)
     assert patient.is_waited_for.wait(60)
     impatient.cancel()
-    assert repr(said[0].exception(60)) == "Cancelled('cancelled')"
-    assert not said[1].done()
+    assert repr(replies[0].exception(60)) == "Cancelled('cancelled')"
+    assert not replies[1].done()
     loads.release.set()
-    assert list(said[1].result(60)) == [b"hi"]
+    assert list(replies[1].result(60)) == [b"hi"]
     assert loads.count == 1
 
 
@@ -104,13 +104,13 @@ def test_a_load_that_failed_is_tried_again(engine: Engine, loads: Loads) -> None
 
 
 def test_closing_waits_for_a_load(engine: Engine, loads: Loads, background: Background) -> None:
-    said = background(engine.chat, {}, Cancellation())
+    reply = background(engine.chat, {}, Cancellation())
     assert loads.begun.wait(60)
     closing = background(engine.close)
     assert not closing.done()
     loads.release.set()
     closing.result(60)
-    said.exception(60)  # what came of it depends on who came first
+    reply.exception(60)  # what came of it depends on who came first
     with pytest.raises(ProviderRemoved):
         engine.chat({}, Cancellation())
 

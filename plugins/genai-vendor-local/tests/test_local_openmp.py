@@ -120,13 +120,13 @@ def test_item_1_a_machine_without_a_copy_is_told_of_its_packages(
 @pytest.mark.process
 def test_item_1_a_model_that_lacks_it_is_not_shown_as_working(provider: LocalProvider) -> None:
     assert provider.unavailable_models()[DEFAULT.name] == openmp.missing()
-    found = provider.preparation()
-    assert found is not None
-    heard: list[PreparationProgress] = []
+    preparation = provider.preparation()
+    assert preparation is not None
+    reports: list[PreparationProgress] = []
     with pytest.raises(ConfigurationError):
         openmp.load(provider._folder)
-    openmp.pull(provider._folder, report=heard.append, limits=Cancellation())
-    assert heard[0].text == f"Downloading the OpenMP library {NAME}"
+    openmp.pull(provider._folder, report=reports.append, limits=Cancellation())
+    assert reports[0].text == f"Downloading the OpenMP library {NAME}"
     assert DEFAULT.name not in provider.unavailable_models()
     assert provider.preparation() is None
 

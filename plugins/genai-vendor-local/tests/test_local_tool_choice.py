@@ -296,12 +296,12 @@ def test_calls_are_numbered_through_the_conversation() -> None:
 def test_the_system_message_comes_before_what_is_shown() -> None:
     messages = [Message("system", "Be brief."), Message("user", "What time is it?")]
     request = ToolChoice(body_of(messages=messages)).request()
-    said = [(message["role"], message["content"]) for message in request["messages"]]
-    assert said[0] == ("system", "Be brief.")
-    assert said[-1] == ("user", "What time is it?")
-    assert [role for role, _ in said[1:]] == ["user", "assistant"] * 3 + ["user"]
-    assert ("user", "the weather of a city (city Alba)") in said  # what a tool is good for
-    assert ("user", "get_time") in said  # its name, where it says nothing
+    pairs = [(message["role"], message["content"]) for message in request["messages"]]
+    assert pairs[0] == ("system", "Be brief.")
+    assert pairs[-1] == ("user", "What time is it?")
+    assert [role for role, _ in pairs[1:]] == ["user", "assistant"] * 3 + ["user"]
+    assert ("user", "the weather of a city (city Alba)") in pairs  # what a tool is good for
+    assert ("user", "get_time") in pairs  # its name, where it says nothing
 
 
 EXAMPLES = [
@@ -349,8 +349,8 @@ def test_calls_and_results_are_told_in_words() -> None:
         ),
         Message("assistant", "It rains."),
     ]
-    told = list(in_plain_text(wire(messages)))
-    assert told == [
+    texts = list(in_plain_text(wire(messages)))
+    assert texts == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "weather?"},
         {
@@ -363,13 +363,13 @@ def test_calls_and_results_are_told_in_words() -> None:
     ]
 
 
-@pytest.mark.parametrize("said", [[], ["one"], ["one ", "two"]])
-def test_a_call_may_come_with_any_number_of_texts(said: list[str]) -> None:
-    message = Message("assistant", [*said, ToolCall("1", "get_time")])
-    (told,) = in_plain_text(wire([message]))
-    assert told["role"] == "assistant"
-    assert all(text in json.dumps(told["content"]) for text in said)
-    assert "get_time" in json.dumps(told["content"])
+@pytest.mark.parametrize("texts", [[], ["one"], ["one ", "two"]])
+def test_a_call_may_come_with_any_number_of_texts(texts: list[str]) -> None:
+    message = Message("assistant", [*texts, ToolCall("1", "get_time")])
+    (plain,) = in_plain_text(wire([message]))
+    assert plain["role"] == "assistant"
+    assert all(text in json.dumps(plain["content"]) for text in texts)
+    assert "get_time" in json.dumps(plain["content"])
 
 
 def test_messages_without_tools_are_left_as_they_are() -> None:
@@ -384,9 +384,9 @@ def shown_for(*tools: dict[str, Any]) -> list[tuple[str, Any]]:
     """The questions, and the arguments that answer each."""
     functions = [{"type": "function", "function": tool} for tool in tools]
     body = {"messages": [{"role": "user", "content": "hi"}], "tools": functions}
-    said = [each["content"] for each in ToolChoice(body).request()["messages"]][:-3]
-    answers = [json.loads(each)["arguments"] for each in said[1::2]]
-    return list(zip(said[::2], answers, strict=True))
+    contents = [each["content"] for each in ToolChoice(body).request()["messages"]][:-3]
+    answers = [json.loads(each)["arguments"] for each in contents[1::2]]
+    return list(zip(contents[::2], answers, strict=True))
 
 
 def test_a_question_says_what_its_arguments_are() -> None:

@@ -42,7 +42,7 @@ class Asking:
     def ask(
         self,
         host: Host,
-        said: str = "hi",
+        text: str = "hi",
         *,
         model: str = "smollm2",
         history: Sequence[Message] = (),
@@ -52,7 +52,7 @@ class Asking:
         """What the model said, and what of it was streamed."""
         self._prompt = {"tools": TOOLS, "parameters": {"max_tokens": max_tokens}, **prompt}
         self._completions.clear()
-        events = list(host.open("ask", model, history=history).stream(said))
+        events = list(host.open("ask", model, history=history).stream(text))
         (completion,) = self._completions
         return completion, "".join(event.text for event in events)
 
@@ -89,12 +89,12 @@ def test_a_required_tool_is_called_with_arguments_that_it_takes(
     assert completion.message.content == (call,)
 
 
-@pytest.mark.parametrize("said", ["What is the weather in Oslo?", "Who are you?"])
+@pytest.mark.parametrize("text", ["What is the weather in Oslo?", "Who are you?"])
 @pytest.mark.parametrize("choice", [None, "auto"])
 def test_where_it_may_choose_it_calls_a_tool_or_answers(
-    local_host: Host, choice: str | None, said: str
+    local_host: Host, choice: str | None, text: str
 ) -> None:
-    completion, streamed = ask(local_host, said, tool_choice=choice)
+    completion, streamed = ask(local_host, text, tool_choice=choice)
     assert_valid(completion.tool_calls)
     assert completion.finish in ("tool_calls", "stop", "length")
     assert (completion.finish == "tool_calls") is bool(completion.tool_calls)

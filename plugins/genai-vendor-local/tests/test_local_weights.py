@@ -288,16 +288,16 @@ def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_installer", lambda: [sys.executable, "-c", HANGING])
-    limits, heard = Cancellation(), []
+    limits, reports = Cancellation(), []
 
     def report(progress: PreparationProgress) -> None:
-        heard.append(progress)
+        reports.append(progress)
         if progress.done:
             limits.cancel()
 
     with pytest.raises(Cancelled):
         pull(TOY, tmp_path / "kept", report=report, limits=limits)
-    assert heard[-1] == PreparationProgress("Downloading the weights of toy", 1000, TOY.size)
+    assert reports[-1] == PreparationProgress("Downloading the weights of toy", 1000, TOY.size)
     assert kept(tmp_path / "kept") == []
 
 

@@ -154,10 +154,10 @@ def test_a_cut_stream_keeps_its_text(
 ) -> None:
     reply = ScriptedReply("one two three", reasoning=reasoning, fault="cut", pieces=pieces)
     conversation = scripted(reply).open(model=model)
-    heard: list[str] = []
+    texts: list[str] = []
     with pytest.raises(errors.IncompleteReply) as caught:
-        heard.extend(event.text for event in conversation.stream("hi"))
-    assert "".join(heard) == text
+        texts.extend(event.text for event in conversation.stream("hi"))
+    assert "".join(texts) == text
     assert caught.value == errors.IncompleteReply(
         "the reply was interrupted before its end", text=text, provider="mock", model=model
     )
@@ -170,10 +170,10 @@ def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
 ) -> None:
     host = scripted(ScriptedReply("unheard", fault="hang"), "fine again", clock=clock)
     conversation = host.open(model=model, turn_limits=TurnLimits(seconds=5))
-    said = background(conversation.say, "hi")
+    answer = background(conversation.say, "hi")
     clock.wait_for_alarms(2)  # of the turn, and of the call: it is heard before the time is up
     clock.advance(5)
-    error = said.exception(30)
+    error = answer.exception(30)
     assert type(error) is errors.LimitExceeded
     assert error.message == "the turn took longer than 5 seconds"
     assert error.limit == "seconds"

@@ -47,8 +47,8 @@ class Asking:
 def test_without_a_script_it_repeats_what_it_hears(host: Host, text: str) -> None:
     conversation = host.open(model="mock")
     assert conversation.say(text).text == text
-    heard = "".join(event.text for event in conversation.stream(text))
-    assert heard == text
+    streamed = "".join(event.text for event in conversation.stream(text))
+    assert streamed == text
 
 
 def test_it_repeats_the_last_words_of_the_user_only(host: Host) -> None:
@@ -152,8 +152,8 @@ def test_it_remembers_the_last_hundred_requests(host: Host) -> None:
     conversation = host.open(model="mock", settings={"keep_history": False, "system_prompt": ""})
     for number in range(105):
         conversation.say(str(number))
-    said = [request["messages"][-1]["content"][0]["text"] for request in mock_of(host).requests]
-    assert said == [str(number) for number in range(5, 105)]
+    texts = [request["messages"][-1]["content"][0]["text"] for request in mock_of(host).requests]
+    assert texts == [str(number) for number in range(5, 105)]
 
 
 def test_a_request_that_fails_is_remembered_as_well(scripted: MakeHost) -> None:

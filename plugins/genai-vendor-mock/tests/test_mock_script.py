@@ -162,8 +162,8 @@ def test_instances_of_a_configuration_have_scripts_of_their_own(make_host: MakeH
     }
     host = make_host(config=Config(providers=providers))
     left, right = host.open(model="mock@left"), host.open(model="mock@right")
-    said = [one.say("hi").text for one in (left, right, left, right)]
-    assert said == ["l1", "r1", "l2", "r1"]
+    texts = [conversation.say("hi").text for conversation in (left, right, left, right)]
+    assert texts == ["l1", "r1", "l2", "r1"]
     assert host.open(model="mock@mock").say("echo").text == "echo"
 
 
@@ -209,21 +209,21 @@ def test_threads_share_a_script_and_lose_no_reply(repeat: bool) -> None:
     threads, each = 16, 200
     length = threads * each // (2 if repeat else 1)
     script = Script([str(number) for number in range(length)], repeat)
-    at_once = threading.Barrier(threads)
-    heard: list[list[str]] = [[] for _ in range(threads)]
+    barrier = threading.Barrier(threads)
+    received: list[list[str]] = [[] for _ in range(threads)]
 
     def listen(into: list[str]) -> None:
-        at_once.wait(30)
+        barrier.wait(30)
         into.extend(script.next().text for _ in range(each))
 
-    listeners = [threading.Thread(target=listen, args=(into,)) for into in heard]
+    listeners = [threading.Thread(target=listen, args=(into,)) for into in received]
     for listener in listeners:
         listener.start()
     for listener in listeners:
         listener.join(30)
     times = 2 if repeat else 1
     expected = sorted(str(number) for number in range(length) for _ in range(times))
-    assert sorted(text for texts in heard for text in texts) == expected
+    assert sorted(text for texts in received for text in texts) == expected
     assert script.index == threads * each
 
 

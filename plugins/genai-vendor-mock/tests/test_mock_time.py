@@ -55,13 +55,13 @@ def test_a_reply_waits_for_its_delay_and_its_pace(
     waits: list[float],
 ) -> None:
     host = scripted(reply, clock=clock)
-    said: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
+    future: Future[Answer] = background(host.open(model=model, turn_limits=UNTIMED).say, "hi")
     for seconds in waits:
-        for left in (seconds, seconds / 2):
-            clock.wait_for_alarm_in(left)
-            assert not said.done()
+        for seconds_left in (seconds, seconds / 2):
+            clock.wait_for_alarm_in(seconds_left)
+            assert not future.done()
             clock.advance(seconds / 2)
-    answer = said.result(30)
+    answer = future.result(30)
     assert answer.text == reply.text
     assert answer.details[0].data["seconds"] == sum(waits)
     assert clock.due_in() == []
@@ -120,11 +120,11 @@ def test_closing_a_stream_ends_an_iteration_that_is_blocked(
     limits = Cancellation()
     stream = provider.stream(REQUEST, limits)
     assert not isinstance(stream, ProviderReply)
-    heard: Future[list[Any]] = background(list, stream)
+    chunks: Future[list[Any]] = background(list, stream)
     clock.wait_for_alarm_in(LONG)
     stream.close()
     try:
-        assert len(heard.result(30)) == 1
+        assert len(chunks.result(30)) == 1
     finally:
         limits.cancel()
 

@@ -354,7 +354,7 @@ def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) 
 
 
 @pytest.mark.parametrize(
-    "said",
+    "body",
     [
         [],
         {},
@@ -367,15 +367,15 @@ def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) 
         {"models": [{"name": "a", "details": [1]}]},
     ],
 )
-def test_what_is_no_list_is_malformed(host: Host, service: FakeService, said: Any) -> None:
-    service.replies = [json_reply(said)]
+def test_what_is_no_list_is_malformed(host: Host, service: FakeService, body: Any) -> None:
+    service.replies = [json_reply(body)]
     with pytest.raises(MalformedReply):
         listed(host, "ollama")
 
 
-@pytest.mark.parametrize("said", [[], {"model_info": [1]}, {"capabilities": 1}])
-def test_what_shows_no_model_is_malformed(hosts: Hosts, service: FakeService, said: Any) -> None:
-    service.replies = [json_reply({"models": [{"name": "a"}]}), json_reply(said)]
+@pytest.mark.parametrize("body", [[], {"model_info": [1]}, {"capabilities": 1}])
+def test_what_shows_no_model_is_malformed(hosts: Hosts, service: FakeService, body: Any) -> None:
+    service.replies = [json_reply({"models": [{"name": "a"}]}), json_reply(body)]
     with pytest.raises(MalformedReply):
         listed(hosts(ask_each=True), "ollama")
 

@@ -91,8 +91,8 @@ def sent(service: FakeService) -> list[str]:
 def as_az_prints(clock: ManualClock, *, text: bool = False) -> str:
     """A program's last line: JSON with a token that is valid until `LATER`."""
     end: Any = int(clock.now().timestamp()) + LATER
-    told = {"expires_on": str(end) if text else end, "tokenType": "Bearer"}
-    return f'print(json.dumps({{"accessToken": f"token-{{number}}", **{told!r}}}))'
+    fields = {"expires_on": str(end) if text else end, "tokenType": "Bearer"}
+    return f'print(json.dumps({{"accessToken": f"token-{{number}}", **{fields!r}}}))'
 
 
 @pytest.mark.process

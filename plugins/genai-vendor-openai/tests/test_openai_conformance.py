@@ -48,8 +48,8 @@ class SpeaksResponses:
 
     def _response(self, text: str) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": []}]
-        said = {"type": "message", "role": "assistant", "content": content}
-        return {"status": "completed", "output": [said], "error": None}
+        message = {"type": "message", "role": "assistant", "content": content}
+        return {"status": "completed", "output": [message], "error": None}
 
 
 class AtOpenAI(HttpProviderSuite):
