@@ -35,34 +35,33 @@ with warnings.catch_warnings():
 pytestmark = [pytest.mark.peers, *QUIET]
 
 SOON = timedelta(milliseconds=10)
-Talk = Callable[[Any], Awaitable[None]]
 
 
 class Harbour:
     """A plugin of the kernel."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int]] = []
+        self.queries: list[tuple[str, int]] = []
 
     @kernel_function(description="When a ship leaves.")  # type: ignore[untyped-decorator]
     def leaves(self, ship: str, day: int = 1) -> str:
-        self.asked.append((ship, day))
+        self.queries.append((ship, day))
         return f"{ship} leaves at noon"
 
 
-def harbour_master(heard: RecordedPrompt) -> Completion:
+def harbour_master(prompt: RecordedPrompt) -> Completion:
     """Looks into the files, then asks the plugin, and tells of both, with marks; what is asked
     then it answers by itself."""
-    *_, last = heard.messages
-    if heard.number == 0:
+    *_, last = prompt.messages
+    if prompt.number == 0:
         return completion("Let me look.", ToolCall("s1", "file_search", {"query": NOTE}))
-    if heard.number == 1:
+    if prompt.number == 1:
         call = ToolCall("f1", "Harbour-leaves", {"ship": "Ada", "day": 2})
         return completion(call, ToolCall("f2", "Harbour-leaves", {"ship": "Bea"}))
     if last.role == "tool":
-        mark = results(RecordedPrompt(0, heard.messages[:-2]))[0].partition("\n")[0]
-        return completion(f"Nine{mark}, and then: {', '.join(results(heard))}.")
-    return completion(f"You said {len(heard.messages)} things.")
+        mark = results(RecordedPrompt(0, prompt.messages[:-2]))[0].partition("\n")[0]
+        return completion(f"Nine{mark}, and then: {', '.join(results(prompt))}.")
+    return completion(f"You said {len(prompt.messages)} things.")
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ def side(make_host: MakeHost) -> Iterator[Side]:
         yield side
 
 
-def talking(side: Side, talk: Callable[[Any, Harbour], Awaitable[None]]) -> None:
+def run_with_agent(side: Side, converse: Callable[[Any, Harbour], Awaitable[None]]) -> None:
     """An agent with a plugin and a vector store, for as long as a talk takes."""
 
     async def talked() -> None:
@@ -99,7 +98,7 @@ def talking(side: Side, talk: Callable[[Any, Harbour], Awaitable[None]]) -> None
                     message_synchronization_delay=SOON,
                 ),
             )
-            await talk(agent, harbour)
+            await converse(agent, harbour)
 
     asyncio.run(talked())
 
@@ -109,24 +108,24 @@ def items_of(messages: list[Any], kind: type) -> list[Any]:
 
 
 def test_item_11_semantic_kernel_converses(side: Side) -> None:
-    async def talk(agent: Any, harbour: Harbour) -> None:
+    async def converse(agent: Any, harbour: Harbour) -> None:
         between: list[Any] = []
 
         async def note(message: Any) -> None:
             between.append(message)
 
-        said: list[Any] = []
+        responses: list[Any] = []
         thread: Any = None
         async for response in agent.invoke("When?", thread=thread, on_intermediate_message=note):
-            said.append(response.message)
+            responses.append(response.message)
             thread = response.thread
-        assert harbour.asked == [("Ada", 2), ("Bea", 1)]
+        assert harbour.queries == [("Ada", 2), ("Bea", 1)]
         # it sorts what was said in the same second as it likes
-        assert {str(each) for each in said} == {
+        assert {str(each) for each in responses} == {
             "Let me look.",
             "Nine【0:0†harbour.txt】, and then: Ada leaves at noon, Bea leaves at noon.",
         }
-        (cited,) = items_of(said, AnnotationContent)
+        (cited,) = items_of(responses, AnnotationContent)
         (file,) = side.stores.files.list(side.stores.list().data[0].id)
         assert (cited.quote, cited.file_id) == ("【0:0†harbour.txt】", file.id)
         calls = items_of(between, FunctionCallContent)
@@ -141,8 +140,8 @@ def test_item_11_semantic_kernel_converses(side: Side) -> None:
         again = await agent.get_response("And now?", thread=thread)
         assert str(again.message) == "You said 5 things."
         assert again.thread.id == thread.id
-        kept = [each async for each in thread.get_messages(sort_order="asc")]
-        assert [each.role.value for each in kept] == [
+        messages = [each async for each in thread.get_messages(sort_order="asc")]
+        assert [each.role.value for each in messages] == [
             "user", "assistant", "assistant", "user", "assistant",
         ]  # fmt: skip
         id = thread.id
@@ -150,15 +149,15 @@ def test_item_11_semantic_kernel_converses(side: Side) -> None:
         with pytest.raises(openai.NotFoundError):
             side.beta.threads.retrieve(id)
 
-    talking(side, talk)
+    run_with_agent(side, converse)
 
 
 def test_item_11_semantic_kernel_hears_a_stream(side: Side) -> None:
-    async def talk(agent: Any, harbour: Harbour) -> None:
-        whole: list[Any] = []
+    async def converse(agent: Any, harbour: Harbour) -> None:
+        messages: list[Any] = []
 
         async def note(message: Any) -> None:
-            whole.append(message)
+            messages.append(message)
 
         pieces, thread = [], None
         async for response in agent.invoke_stream(
@@ -170,22 +169,22 @@ def test_item_11_semantic_kernel_hears_a_stream(side: Side) -> None:
             "Let me look.Nine【0:0†harbour.txt】, and then: Ada leaves at noon, Bea leaves at noon."
         )
         assert len(pieces) > 4
-        assert harbour.asked == [("Ada", 2), ("Bea", 1)]
+        assert harbour.queries == [("Ada", 2), ("Bea", 1)]
         (cited,) = items_of(pieces, StreamingAnnotationContent)
         (file,) = side.stores.files.list(side.stores.list().data[0].id)
         assert (cited.quote, cited.file_id) == ("【0:0†harbour.txt】", file.id)
         assert (cited.start_index, cited.end_index) == (4, 21)
-        assert len(items_of(whole, FunctionResultContent)) == 2
+        assert len(items_of(messages, FunctionResultContent)) == 2
 
-    talking(side, talk)
+    run_with_agent(side, converse)
 
 
 def test_item_11_semantic_kernel_is_told_of_failures(side: Side) -> None:
-    async def talk(agent: Any, harbour: Harbour) -> None:
-        for number, way in enumerate((agent.invoke, agent.invoke_stream)):
+    async def converse(agent: Any, harbour: Harbour) -> None:
+        for number, invoke in enumerate((agent.invoke, agent.invoke_stream)):
             side.fake.faults[side.fake.calls] = ServiceUnavailable(f"down {number}")
             with pytest.raises(AgentInvokeException, match=f"down {number}"):
-                async for _ in way("When?", thread=AssistantAgentThread(client=agent.client)):
+                async for _ in invoke("When?", thread=AssistantAgentThread(client=agent.client)):
                     """Nothing comes."""
 
-    talking(side, talk)
+    run_with_agent(side, converse)

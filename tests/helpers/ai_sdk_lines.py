@@ -39,8 +39,8 @@ def read_lines(blocks: Iterable[bytes]) -> Iterator[Line]:
     """Parse the lines of a body. Raises `AssertionError` for an invalid line."""
     rest = b""
     for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        yield from map(_line, whole)
+        *lines, rest = (rest + block).split(b"\n")
+        yield from map(_line, lines)
     assert rest == b"", f"the last line has no end: {rest!r}"
 
 

@@ -116,10 +116,10 @@ class Side:
     def polled(self, run: Any) -> Any:
         return self.runs.poll(run.id, thread_id=run.thread_id, poll_interval_ms=POLL)
 
-    def said(self, run: Any) -> list[str]:
+    def texts(self, run: Any) -> list[str]:
         """Return the texts of the run's messages, oldest first."""
-        found = self.beta.threads.messages.list(run.thread_id, run_id=run.id, order="asc")
-        return [message.content[0].text.value for message in found]
+        messages = self.beta.threads.messages.list(run.thread_id, run_id=run.id, order="asc")
+        return [message.content[0].text.value for message in messages]
 
 
 @contextmanager
@@ -175,27 +175,27 @@ def calling(
 ) -> Callable[[RecordedPrompt], FakeAnswer]:
     """Return a model that requests tools first, and then reports their outputs or calls `then`."""
 
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        if heard.messages[-1].role == "tool":
-            return then(heard) if then else completion(f"It gave {', '.join(results(heard))}.")
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        if prompt.messages[-1].role == "tool":
+            return then(prompt) if then else completion(f"It gave {', '.join(results(prompt))}.")
         return completion(*([Text(text)] if text else []), *calls)
 
     return answer
 
 
-def results(heard: RecordedPrompt) -> list[str]:
+def results(prompt: RecordedPrompt) -> list[str]:
     """Return the outputs of the tools that were called last."""
     return [
         "".join(part.text for part in result.content if isinstance(part, Text))
-        for result in heard.messages[-1].content
+        for result in prompt.messages[-1].content
         if isinstance(result, ToolResult)
     ]
 
 
-def cites(heard: RecordedPrompt) -> Completion:
+def cites(prompt: RecordedPrompt) -> Completion:
     """Answer with the mark of each passage that was found."""
-    found = [mark for result in results(heard) for mark in _MARK.findall(result)]
-    return completion(f"At nine{''.join(found)}.")
+    marks = [mark for result in results(prompt) for mark in _MARK.findall(result)]
+    return completion(f"At nine{''.join(marks)}.")
 
 
 @frozen
@@ -203,15 +203,15 @@ class Holding:
     """A model that answers once `may` is set.
 
     Attributes:
-        asked: Set when the model is called.
+        called: Set when the model is called.
     """
 
     says: str = "at last"
-    asked: threading.Event = field(factory=threading.Event)
+    called: threading.Event = field(factory=threading.Event)
     may: threading.Event = field(factory=threading.Event)
 
-    def __call__(self, heard: RecordedPrompt) -> str:
-        self.asked.set()
+    def __call__(self, prompt: RecordedPrompt) -> str:
+        self.called.set()
         assert self.may.wait(30)
         return self.says
 

@@ -65,16 +65,16 @@ SANDBOX = InlinePlugin(
 """A fake sandbox: it returns outputs without running the code."""
 
 
-def links(heard: RecordedPrompt) -> Completion:
+def links(prompt: RecordedPrompt) -> Completion:
     """Answer with a link to the created file."""
-    assert LINK in results(heard)[0]
+    assert LINK in results(prompt)[0]
     return completion(f"See [the table]({LINK}), please.")
 
 
 class CodeTour(Tour):
     plugins = {"sandbox": SANDBOX}
 
-    def asked(self, side: Side) -> tuple[Any, Any]:
+    def thread_and_assistant(self, side: Side) -> tuple[Any, Any]:
         """Return a thread with a file for code, and an assistant."""
         side.fake.answer = calling(RUNS, then=links)
         thread = side.thread("how many?")
@@ -85,7 +85,7 @@ class CodeTour(Tour):
         return thread, side.assistant(tools=[CODE])
 
     def test_item_11_a_run_with_code(self, side: Side) -> None:
-        thread, assistant = self.asked(side)
+        thread, assistant = self.thread_and_assistant(side)
         run = side.ran(thread, assistant)
         assert run.status == "completed"
         _, step = side.runs.steps.list(run.id, thread_id=thread)
@@ -105,7 +105,7 @@ class CodeTour(Tour):
         assert side.client.files.content(made.id).read() == b"a,b"
 
     def test_item_11_code_in_a_stream(self, side: Side) -> None:
-        thread, assistant = self.asked(side)
+        thread, assistant = self.thread_and_assistant(side)
         hooks = Hooks()
         with side.streaming(hooks, thread, assistant) as stream:
             step, _ = stream.get_final_run_steps()
@@ -117,14 +117,14 @@ class CodeTour(Tour):
         ]  # fmt: skip
         # the assembled delta equals the stored step
         (call,) = step.step_details.tool_calls
-        _, kept = side.runs.steps.list(run.id, thread_id=thread)
-        (done,) = kept.step_details.tool_calls
+        _, stored_step = side.runs.steps.list(run.id, thread_id=thread)
+        (done,) = stored_step.step_details.tool_calls
         assert (call.id, call.code_interpreter.input) == (done.id, done.code_interpreter.input)
         outputs = [each.to_dict() for each in call.code_interpreter.outputs]
-        told = [each.to_dict() for each in done.code_interpreter.outputs]
-        assert [{**each, "index": number} for number, each in enumerate(told)] == outputs
+        stored = [each.to_dict() for each in done.code_interpreter.outputs]
+        assert [{**each, "index": number} for number, each in enumerate(stored)] == outputs
         (path,) = [
-            block for delta in hooks.told for block in delta.content if block.text.annotations
+            block for delta in hooks.deltas for block in delta.content if block.text.annotations
         ]
         assert LINK in path.text.value
         assert path.text.annotations[0].text == message.content[0].text.annotations[0].text

@@ -28,7 +28,7 @@ class ObjectsTour(Tour):
             "code_interpreter": {"file_ids": [file]},
             "file_search": {"vector_store_ids": [store]},
         }
-        given: Any = {
+        settings: Any = {
             "name": "Ada",
             "description": "knows much",
             "instructions": "be brief",
@@ -39,26 +39,31 @@ class ObjectsTour(Tour):
             "top_p": 0.25,
             "response_format": FORM,
         }
-        made = side.beta.assistants.create(model="fake", **given)
-        assert made.id.startswith("asst_")
-        assert (made.object, made.model) == ("assistant", "fake")
+        assistant = side.beta.assistants.create(model="fake", **settings)
+        assert assistant.id.startswith("asst_")
+        assert (assistant.object, assistant.model) == ("assistant", "fake")
         # the SDK converts nested values to objects; compare them in the form in which it sends them
-        told = made.to_dict()
-        assert {name: told[name] for name in given} == given
-        assert side.beta.assistants.retrieve(made.id) == made
+        fields = assistant.to_dict()
+        assert {name: fields[name] for name in settings} == settings
+        assert side.beta.assistants.retrieve(assistant.id) == assistant
 
         changed = side.beta.assistants.update(
-            made.id, name="Bea", tools=[], tool_resources={}, response_format="auto", metadata={}
+            assistant.id,
+            name="Bea",
+            tools=[],
+            tool_resources={},
+            response_format="auto",
+            metadata={},
         )
-        assert (changed.id, changed.name, changed.tools) == (made.id, "Bea", [])
+        assert (changed.id, changed.name, changed.tools) == (assistant.id, "Bea", [])
         assert changed.instructions == "be brief"
         assert changed.response_format == "auto"
-        assert side.beta.assistants.retrieve(made.id) == changed
+        assert side.beta.assistants.retrieve(assistant.id) == changed
 
-        gone = side.beta.assistants.delete(made.id)
-        assert (gone.id, gone.object, gone.deleted) == (made.id, "assistant.deleted", True)
+        gone = side.beta.assistants.delete(assistant.id)
+        assert (gone.id, gone.object, gone.deleted) == (assistant.id, "assistant.deleted", True)
         with pytest.raises(openai.NotFoundError):
-            side.beta.assistants.retrieve(made.id)
+            side.beta.assistants.retrieve(assistant.id)
 
     def test_item_11_what_an_assistant_is_without_more(self, side: Side) -> None:
         made = side.beta.assistants.create(model="fake")
@@ -102,25 +107,27 @@ class ObjectsTour(Tour):
         assert empty.id.startswith("thread_")
         assert (empty.object, empty.metadata) == ("thread", {})
         assert list(side.beta.threads.messages.list(empty.id)) == []
-        said: Any = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        messages: Any = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
         code = {"code_interpreter": {"file_ids": [file]}}
-        made = side.beta.threads.create(messages=said, metadata={"a": "b"}, tool_resources=code)
-        assert made.tool_resources.code_interpreter.file_ids == [file]
-        found = side.beta.threads.messages.list(made.id, order="asc")
-        assert [(each.role, each.content[0].text.value) for each in found] == [
+        thread = side.beta.threads.create(
+            messages=messages, metadata={"a": "b"}, tool_resources=code
+        )
+        assert thread.tool_resources.code_interpreter.file_ids == [file]
+        stored = side.beta.threads.messages.list(thread.id, order="asc")
+        assert [(each.role, each.content[0].text.value) for each in stored] == [
             ("user", "a"), ("assistant", "b"),
         ]  # fmt: skip
-        assert side.beta.threads.retrieve(made.id) == made
+        assert side.beta.threads.retrieve(thread.id) == thread
         search = {"file_search": {"vector_store_ids": [store]}}
-        changed = side.beta.threads.update(made.id, metadata={"c": "d"}, tool_resources=search)
+        changed = side.beta.threads.update(thread.id, metadata={"c": "d"}, tool_resources=search)
         assert changed.metadata == {"c": "d"}
         assert changed.tool_resources.file_search.vector_store_ids == [store]
-        assert side.beta.threads.retrieve(made.id) == changed
-        gone = side.beta.threads.delete(made.id)
-        assert (gone.id, gone.object, gone.deleted) == (made.id, "thread.deleted", True)
+        assert side.beta.threads.retrieve(thread.id) == changed
+        gone = side.beta.threads.delete(thread.id)
+        assert (gone.id, gone.object, gone.deleted) == (thread.id, "thread.deleted", True)
         for missing in (side.beta.threads.retrieve, side.beta.threads.messages.list):
             with pytest.raises(openai.NotFoundError):
-                missing(made.id)
+                missing(thread.id)
 
     def test_item_11_messages(self, side: Side) -> None:
         messages, thread, file = side.beta.threads.messages, side.thread("first"), side.file()

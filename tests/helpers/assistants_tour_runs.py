@@ -31,7 +31,7 @@ TWICE = [CALL, ToolCall("c2", "clock", {"zone": "UTC"})]
 
 class RunsTour(Tour):
     def test_item_11_a_run(self, side: Side) -> None:
-        side.fake.answer = lambda heard: completion("hello", usage=Usage(7, 3))
+        side.fake.answer = lambda prompt: completion("hello", usage=Usage(7, 3))
         assistant = side.assistant(
             instructions="be kind", temperature=0.5, top_p=0.25, metadata={"of": "assistant"}
         )
@@ -48,16 +48,16 @@ class RunsTour(Tour):
         assert run.created_at <= run.started_at <= run.completed_at
         assert (run.expires_at, run.failed_at, run.cancelled_at) == (None, None, None)
         assert (run.last_error, run.required_action, run.incomplete_details) == (None,) * 3
-        (heard,) = side.fake.prompts
-        assert heard.messages == (
+        (prompt,) = side.fake.prompts
+        assert prompt.messages == (
             Message("system", "be kind"),
             Message("user", "hi"),
             Message("user", "there"),
         )
-        assert heard.parameters == {"temperature": 0.5, "top_p": 0.25}
+        assert prompt.parameters == {"temperature": 0.5, "top_p": 0.25}
 
-        said = side.beta.threads.messages.list(thread)
-        newest = said.data[0]
+        messages = side.beta.threads.messages.list(thread)
+        newest = messages.data[0]
         assert (newest.role, newest.status, newest.run_id) == ("assistant", "completed", run.id)
         assert newest.assistant_id == assistant
         assert newest.content[0].text.value == "hello"
@@ -70,7 +70,7 @@ class RunsTour(Tour):
         assert side.runs.steps.retrieve(step.id, run_id=run.id, thread_id=thread) == step
 
     def test_item_11_a_run_that_says_more_than_its_assistant(self, side: Side) -> None:
-        side.fake.answer = lambda heard: '{"x": 1}'
+        side.fake.answer = lambda prompt: '{"x": 1}'
         assistant = side.assistant(instructions="be kind", tools=[CLOCK])
         thread = side.thread(*"abcde")
         form = {"type": "json_schema", "json_schema": {"name": "p", "schema": {"type": "object"}}}
@@ -95,26 +95,26 @@ class RunsTour(Tour):
         assert (run.parallel_tool_calls, run.tool_choice, run.tools) == (False, "none", [])
         assert run.response_format.to_dict() == form
         assert run.truncation_strategy.to_dict() == {"type": "last_messages", "last_messages": 2}
-        (heard,) = side.fake.prompts
-        assert [each.text for each in heard.messages] == ["be brief\nand clear", "e", "f"]
-        assert heard.parameters == {"temperature": 0, "max_tokens": 500}
-        assert heard.schema == {"type": "object"}
-        assert heard.tools == ()
+        (prompt,) = side.fake.prompts
+        assert [each.text for each in prompt.messages] == ["be brief\nand clear", "e", "f"]
+        assert prompt.parameters == {"temperature": 0, "max_tokens": 500}
+        assert prompt.schema == {"type": "object"}
+        assert prompt.tools == ()
 
     def test_item_11_pages_of_runs(self, side: Side) -> None:
-        side.fake.answer = lambda heard: f"answer {heard.number}"
+        side.fake.answer = lambda prompt: f"answer {prompt.number}"
         assistant, thread = side.assistant(), side.thread()
-        made = [side.ran(thread, assistant) for _ in range(3)]
-        found = list(side.runs.list(thread, limit=2))
-        assert found == made[::-1]
-        assert ids(side.runs.list(thread, order="asc", after=made[0].id, limit=1).data) == [
-            made[1].id
+        runs = [side.ran(thread, assistant) for _ in range(3)]
+        listed = list(side.runs.list(thread, limit=2))
+        assert listed == runs[::-1]
+        assert ids(side.runs.list(thread, order="asc", after=runs[0].id, limit=1).data) == [
+            runs[1].id
         ]
-        assert ids(side.runs.list(thread, before=made[0].id).data) == ids(made[:0:-1])
-        assert [side.said(each) for each in made] == [["answer 0"], ["answer 1"], ["answer 2"]]
-        changed = side.runs.update(made[0].id, thread_id=thread, metadata={"a": "b"})
+        assert ids(side.runs.list(thread, before=runs[0].id).data) == ids(runs[:0:-1])
+        assert [side.texts(each) for each in runs] == [["answer 0"], ["answer 1"], ["answer 2"]]
+        changed = side.runs.update(runs[0].id, thread_id=thread, metadata={"a": "b"})
         assert changed.metadata == {"a": "b"}
-        assert side.runs.retrieve(made[0].id, thread_id=thread) == changed
+        assert side.runs.retrieve(runs[0].id, thread_id=thread) == changed
 
     def test_item_11_queued_and_in_progress(self, side: Side) -> None:
         side.fake.answer = holding = Holding()
@@ -122,7 +122,7 @@ class RunsTour(Tour):
         run = side.runs.create(thread, assistant_id=assistant)
         assert (run.status, run.started_at, run.usage) == ("queued", None, None)
         assert run.expires_at == run.created_at + 600
-        assert holding.asked.wait(30)
+        assert holding.called.wait(30)
         now = side.runs.retrieve(run.id, thread_id=thread)
         assert now.status == "in_progress"
         assert now.started_at
@@ -137,7 +137,7 @@ class RunsTour(Tour):
                 refused()
         holding.may.set()
         assert side.polled(run).status == "completed"
-        assert side.said(run) == ["at last"]
+        assert side.texts(run) == ["at last"]
 
     @pytest.mark.parametrize("polls", [False, True], ids=["submit", "and_poll"])
     def test_item_11_requires_action(self, side: Side, polls: bool) -> None:
@@ -150,8 +150,8 @@ class RunsTour(Tour):
             ("c1", "function", "clock"), ("c2", "function", "clock"),
         ]  # fmt: skip
         assert [call.function.arguments for call in calls] == ['{"zone":"CET"}', '{"zone":"UTC"}']
-        step, said = side.runs.steps.list(run.id, thread_id=thread)  # newest first
-        assert (said.type, said.status) == ("message_creation", "completed")
+        step, message_step = side.runs.steps.list(run.id, thread_id=thread)  # newest first
+        assert (message_step.type, message_step.status) == ("message_creation", "completed")
         assert (step.type, step.status, step.usage) == ("tool_calls", "in_progress", None)
         assert step.step_details.tool_calls[0].function.output is None
 
@@ -163,7 +163,7 @@ class RunsTour(Tour):
             assert (run.status, run.required_action) == ("queued", None)
             run = side.polled(run)
         assert (run.status, run.usage.total_tokens) == ("completed", 20)
-        assert side.said(run) == ["Let me see.", "It gave noon, eleven."]
+        assert side.texts(run) == ["Let me see.", "It gave noon, eleven."]
         _, called, _ = steps = list(side.runs.steps.list(run.id, thread_id=thread))
         assert (called.status, called.usage.total_tokens) == ("completed", 10)
         functions = [call.function for call in called.step_details.tool_calls]
@@ -189,15 +189,15 @@ class RunsTour(Tour):
         (call,) = run.required_action.submit_tool_outputs.tool_calls
         assert call.id == "c1"
         run = side.submitted(run, NOON)
-        assert side.said(run) == ["It gave noon, unknown function 'magic'."]
+        assert side.texts(run) == ["It gave noon, unknown function 'magic'."]
         _, step = side.runs.steps.list(run.id, thread_id=run.thread_id)
         assert ids(step.step_details.tool_calls) == ["c1"]
         side.fake.answer = calling(unknown)
         run = side.ran(side.thread(), run.assistant_id)
-        assert side.said(run) == ["It gave unknown function 'magic'."]
+        assert side.texts(run) == ["It gave unknown function 'magic'."]
 
     def test_item_11_a_chosen_function(self, side: Side) -> None:
-        side.fake.answer = lambda heard: completion(*TWICE) if heard.number == 0 else "so"
+        side.fake.answer = lambda prompt: completion(*TWICE) if prompt.number == 0 else "so"
         chosen: Any = {"type": "function", "function": {"name": "clock"}}
         thread, assistant = side.thread(), side.assistant(tools=[CLOCK])
         run = side.ran(thread, assistant, tool_choice=chosen, parallel_tool_calls=False)
@@ -210,19 +210,19 @@ class RunsTour(Tour):
     @pytest.mark.parametrize("polls", [False, True], ids=["create", "and_poll"])
     def test_item_11_create_and_run(self, side: Side, polls: bool) -> None:
         thread: Any = {"messages": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}
-        given = {"assistant_id": side.assistant(), "thread": thread, "instructions": "be brief"}
+        fields = {"assistant_id": side.assistant(), "thread": thread, "instructions": "be brief"}
         if polls:
-            run = side.beta.threads.create_and_run_poll(**given, poll_interval_ms=POLL)
+            run = side.beta.threads.create_and_run_poll(**fields, poll_interval_ms=POLL)
         else:
-            run = side.beta.threads.create_and_run(**given)
+            run = side.beta.threads.create_and_run(**fields)
             assert run.status == "queued"
             run = side.polled(run)
         assert (run.status, run.instructions) == ("completed", "be brief")
         assert side.beta.threads.retrieve(run.thread_id).metadata == {"a": "b"}
-        assert side.said(run) == ["hi"]
+        assert side.texts(run) == ["hi"]
 
     def test_item_11_cancelling(self, side: Side) -> None:
-        side.fake.answer = lambda heard: HANG
+        side.fake.answer = lambda prompt: HANG
         thread = side.thread()
         run = side.runs.create(thread, assistant_id=side.assistant())
         assert side.fake.hanging.wait(30)
@@ -230,11 +230,11 @@ class RunsTour(Tour):
         run = side.polled(run)
         assert run.status == "cancelled"
         assert run.cancelled_at
-        assert side.said(run) == []
+        assert side.texts(run) == []
         with pytest.raises(openai.BadRequestError, match="cancelled"):
             side.runs.cancel(run.id, thread_id=thread)
-        side.fake.answer = lambda heard: "again"
-        assert side.said(side.ran(thread, run.assistant_id)) == ["again"]
+        side.fake.answer = lambda prompt: "again"
+        assert side.texts(side.ran(thread, run.assistant_id)) == ["again"]
 
     def test_item_11_cancelling_what_waits(self, side: Side) -> None:
         side.fake.answer = calling(CALL)
@@ -262,7 +262,7 @@ class RunsTour(Tour):
         assert fault.message in run.last_error.message
         assert run.failed_at
         assert run.completed_at is None
-        assert side.said(run) == []
+        assert side.texts(run) == []
 
     def test_item_11_failed_after_a_call(self, side: Side) -> None:
         side.fake.answer = calling(CALL)
@@ -275,7 +275,7 @@ class RunsTour(Tour):
 
     def test_item_11_incomplete(self, side: Side) -> None:
         cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
-        side.fake.answer = lambda heard: cut
+        side.fake.answer = lambda prompt: cut
         run = side.ran(side.thread(), side.assistant(), max_completion_tokens=300)
         assert side.fake.prompts[0].parameters == {"max_tokens": 300}
         assert (run.status, run.incomplete_details.reason) == (
@@ -290,9 +290,9 @@ class RunsTour(Tour):
 
     @pytest.mark.parametrize("bound", ["max_prompt_tokens", "max_completion_tokens"])
     def test_item_11_incomplete_after_calls(self, side: Side, bound: str) -> None:
-        side.fake.answer = lambda heard: completion(CALL, usage=Usage(300, 300))
-        given: Any = {bound: 300}
-        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]), **given)
+        side.fake.answer = lambda prompt: completion(CALL, usage=Usage(300, 300))
+        limits: Any = {bound: 300}
+        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]), **limits)
         assert (run.status, run.incomplete_details.reason) == ("incomplete", bound)
 
     def test_item_11_expired(self, late: Side, clock: ManualClock) -> None:
@@ -310,7 +310,7 @@ class RunsTour(Tour):
             late.runs.submit_tool_outputs(run.id, thread_id=run.thread_id, tool_outputs=NOON)
 
     def test_item_11_expired_at_work(self, late: Side, clock: ManualClock) -> None:
-        late.fake.answer = lambda heard: HANG
+        late.fake.answer = lambda prompt: HANG
         run = late.runs.create(late.thread(), assistant_id=late.assistant())
         assert late.fake.hanging.wait(30)
         clock.advance(601)
@@ -318,13 +318,13 @@ class RunsTour(Tour):
 
     def test_item_11_a_conversation(self, side: Side) -> None:
         """The messages and calls of one run are part of the following runs."""
-        side.fake.answer = calling(CALL, then=lambda heard: f"It is {results(heard)[0]}.")
+        side.fake.answer = calling(CALL, then=lambda prompt: f"It is {results(prompt)[0]}.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
         run = side.ran(thread, assistant)
         side.submitted(run, NOON)
-        side.fake.answer = lambda heard: "yes"
+        side.fake.answer = lambda prompt: "yes"
         side.beta.threads.messages.create(thread, role="user", content="sure?")
-        assert side.said(side.ran(thread, assistant)) == ["yes"]
+        assert side.texts(side.ran(thread, assistant)) == ["yes"]
         assert [(each.role, each.text) for each in side.fake.prompts[-1].messages] == [
             ("user", "when?"), ("assistant", "It is noon."), ("user", "sure?"),
         ]  # fmt: skip

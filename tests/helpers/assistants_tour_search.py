@@ -229,11 +229,11 @@ class SearchTour(Tour):
             file.id, "harbour.txt", pytest.approx(1.0),
         )  # fmt: skip
         assert hit.content is None  # unless requested
-        for told in (
+        for detailed in (
             steps.list(run.id, thread_id=run.thread_id, include=CONTENT).data[1],
             steps.retrieve(step.id, run_id=run.id, thread_id=run.thread_id, include=CONTENT),
         ):
-            (hit,) = told.step_details.tool_calls[0].file_search.results
+            (hit,) = detailed.step_details.tool_calls[0].file_search.results
             assert [(each.type, each.text) for each in hit.content] == [("text", NOTE)]
 
     @pytest.mark.parametrize("asked", [False, True], ids=["without", "with"])
@@ -251,7 +251,7 @@ class SearchTour(Tour):
             assert ("content" in hit) is asked
 
     def test_item_11_what_is_attached_is_searched(self, side: Side) -> None:
-        side.fake.answer = calling(FOUND, then=lambda heard: results(heard)[0])
+        side.fake.answer = calling(FOUND, then=lambda prompt: results(prompt)[0])
         thread, file = side.thread("when?"), side.file("harbour.txt")
         side.beta.threads.messages.create(
             thread, role="user", content="it is in here",
@@ -260,7 +260,7 @@ class SearchTour(Tour):
         (store,) = side.beta.threads.retrieve(thread).tool_resources.file_search.vector_store_ids
         assert side.stores.retrieve(store).expires_after.days == 7
         run = side.ran(thread, side.assistant(tools=[SEARCH]))
-        assert side.said(run) == [f"【0:0†harbour.txt】\n{NOTE}"]
+        assert side.texts(run) == [f"【0:0†harbour.txt】\n{NOTE}"]
 
     def test_item_11_vector_stores_that_are_made_with_others(self, side: Side) -> None:
         resources: Any = {"file_search": {"vector_stores": [{"file_ids": [side.file()]}]}}
@@ -291,12 +291,14 @@ class SearchTour(Tour):
             )
             assert run.status == "completed"
             async with runs.stream(thread_id=thread.id, assistant_id=assistant.id) as stream:
-                said = "".join([text async for text in stream.text_deltas])
+                streamed = "".join([text async for text in stream.text_deltas])
                 assert (await stream.get_final_run()).status == "completed"
-            kept = [each async for each in client.beta.threads.messages.list(thread.id, limit=1)]
+            messages = [
+                each async for each in client.beta.threads.messages.list(thread.id, limit=1)
+            ]
             with pytest.raises(openai.NotFoundError):
                 await client.beta.threads.retrieve("thread_1")
-            return [said, *(each.content[0].text.value for each in kept)]
+            return [streamed, *(each.content[0].text.value for each in messages)]
 
         async def client() -> list[str]:
             async with openai.AsyncOpenAI(

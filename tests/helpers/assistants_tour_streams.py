@@ -38,7 +38,7 @@ class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is i
         super().__init__()
         self.noted: list[tuple[str, Any]] = []
         self.events: list[str] = []
-        self.told: list[Any] = []
+        self.deltas: list[Any] = []
 
     def on_event(self, event: Any) -> None:
         self.events.append(event.event)
@@ -74,7 +74,7 @@ class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is i
         self.noted.append(("message created", message.status))
 
     def on_message_delta(self, delta: Any, snapshot: Any) -> None:
-        self.told.append(delta)
+        self.deltas.append(delta)
         self.noted.append(("message delta", snapshot.content[0].text.value))
 
     def on_message_done(self, message: Any) -> None:
@@ -108,7 +108,7 @@ def kinds(events: list[str]) -> list[str]:
 
 class StreamsTour(Tour):
     def test_item_11_the_order_of_events(self, side: Side) -> None:
-        side.fake.answer = lambda heard: completion("hello there, you", usage=Usage(7, 3))
+        side.fake.answer = lambda prompt: completion("hello there, you", usage=Usage(7, 3))
         thread, assistant = side.thread(), side.assistant()
         events = list(side.runs.create(thread, assistant_id=assistant, stream=True))
         assert kinds([each.event for each in events]) == [
@@ -130,7 +130,7 @@ class StreamsTour(Tour):
         assert (begun.id, begun.content, begun.status) == (message.id, [], "in_progress")
 
     def test_item_11_a_handler_hears_all(self, side: Side) -> None:
-        side.fake.answer = lambda heard: "hello there, you"
+        side.fake.answer = lambda prompt: "hello there, you"
         thread, assistant, hooks = side.thread(), side.assistant(), Hooks()
         with side.streaming(hooks, thread, assistant) as stream:
             assert "".join(stream.text_deltas) == "hello there, you"
@@ -147,11 +147,11 @@ class StreamsTour(Tour):
         assert (hooks.of("message created"), hooks.of("message done")) == (
             ["in_progress"], ["completed"],
         )  # fmt: skip
-        whole = ""
+        text = ""
         for value, snapshot in hooks.of("text delta"):
-            whole += value
-            assert snapshot == whole
-        assert hooks.of("message delta")[-1] == whole
+            text += value
+            assert snapshot == text
+        assert hooks.of("message delta")[-1] == text
         assert (hooks.of("exception"), hooks.of("timeout")) == ([], [])
 
     def test_item_11_calls_in_a_stream(self, side: Side) -> None:
@@ -227,17 +227,17 @@ class StreamsTour(Tour):
         (annotation,) = message.content[0].text.annotations
         assert (annotation.type, annotation.text) == ("file_citation", "【0:0†harbour.txt】")
         (cited,) = [
-            block for event in hooks.told for block in event.content if block.text.annotations
+            block for event in hooks.deltas for block in event.content if block.text.annotations
         ]
         # some clients only accept an annotation that comes with its text
         assert cited.text.value == cited.text.annotations[0].text == annotation.text
         assert cited.text.annotations[0].index == 0
 
     def test_item_11_create_and_run_in_a_stream(self, side: Side) -> None:
-        said: Any = {"messages": [{"role": "user", "content": "hi"}]}
+        thread: Any = {"messages": [{"role": "user", "content": "hi"}]}
         assistant, hooks = side.assistant(), Hooks()
         with side.beta.threads.create_and_run_stream(
-            assistant_id=assistant, thread=said, event_handler=hooks
+            assistant_id=assistant, thread=thread, event_handler=hooks
         ) as stream:
             run = stream.get_final_run()
         assert kinds(hooks.events) == [
@@ -245,10 +245,10 @@ class StreamsTour(Tour):
             "thread.run.completed",
         ]  # fmt: skip
         created, *_ = side.beta.threads.create_and_run(
-            assistant_id=assistant, thread=said, stream=True
+            assistant_id=assistant, thread=thread, stream=True
         )
         assert (created.event, created.data.object) == ("thread.created", "thread")
-        assert side.said(run) == ["hi"]
+        assert side.texts(run) == ["hi"]
 
     def test_item_11_failing_in_a_stream(self, side: Side) -> None:
         side.fake.faults[0] = ServiceUnavailable("it is down")
@@ -260,7 +260,7 @@ class StreamsTour(Tour):
 
     def test_item_11_cut_in_a_stream(self, side: Side) -> None:
         cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
-        side.fake.answer = lambda heard: cut
+        side.fake.answer = lambda prompt: cut
         hooks = Hooks()
         with side.streaming(hooks, side.thread(), side.assistant()) as stream:
             run = stream.get_final_run()
@@ -272,7 +272,7 @@ class StreamsTour(Tour):
         assert run.incomplete_details.reason == "max_completion_tokens"
 
     def test_item_11_cancelled_in_a_stream(self, side: Side) -> None:
-        side.fake.answer = lambda heard: HANG
+        side.fake.answer = lambda prompt: HANG
         hooks = Hooks()
         with side.streaming(hooks, side.thread(), side.assistant()) as stream:
             for event in stream:
@@ -286,11 +286,11 @@ class StreamsTour(Tour):
 
     def test_item_11_a_stream_that_is_left(self, side: Side) -> None:
         """The run continues."""
-        side.fake.answer = lambda heard: "hello there, you"
+        side.fake.answer = lambda prompt: "hello there, you"
         stream = side.runs.create(side.thread(), assistant_id=side.assistant(), stream=True)
         for event in stream:
             if event.event == "thread.run.in_progress":
                 break
         stream.close()
         assert side.polled(event.data).status == "completed"
-        assert side.said(event.data) == ["hello there, you"]
+        assert side.texts(event.data) == ["hello there, you"]

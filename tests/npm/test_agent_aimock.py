@@ -269,8 +269,8 @@ def test_a_failure_is_told_to_the_model(host: Host, asked: Asked, model: str) ->
     answer = answer_of(host, model, "Find nobody", False)
     assert answer.text == "There is none."
     _, last = asked.requests()
-    [(_, told)] = answered(last)
-    assert "there is nothing called Nobody" in told
+    [(_, output)] = answered(last)
+    assert "there is nothing called Nobody" in output
 
 
 @each_model

@@ -61,9 +61,9 @@ def test_it_reads_ours(make_host: MakeHost, sdk: Path, model: FakeModel, last: s
     read = subprocess.run(
         [NODE, "read.mjs"], input=body, cwd=sdk, capture_output=True, check=True, timeout=120
     )
-    heard = [(kind, value) for kind, value in json.loads(read.stdout)]
-    assert heard == [tuple(line) for line in read_lines([body])]
-    assert heard[-1][1]["finishReason"] == last
+    lines = [(kind, value) for kind, value in json.loads(read.stdout)]
+    assert lines == [tuple(line) for line in read_lines([body])]
+    assert lines[-1][1]["finishReason"] == last
 
 
 LOOK = {"type": "tool-look", "toolCallId": "look-0", "state": "output-available"}
@@ -147,22 +147,22 @@ def test_a_chat(
     assert [m["parts"] for m in found["messages"] if m["role"] == "assistant"] == answers
 
 
-def answer(heard: RecordedPrompt) -> str | Completion:
+def answer(prompt: RecordedPrompt) -> str | Completion:
     """Call the first tool, keep to the schema, or repeat the message."""
-    last = heard.messages[-1]
-    said: Any = last.text
+    last = prompt.messages[-1]
+    content: Any = last.text
     finish: FinishReason = "stop"
     if last.role == "tool":
         (result,) = last.content
         assert isinstance(result, ToolResult)
-        said = f"It is {result.content[0].text}."  # type: ignore[union-attr]  # it is a text
-    elif heard.tools:
-        name = heard.tools[0]  # a schema may be a tool, too
+        content = f"It is {result.content[0].text}."  # type: ignore[union-attr]  # it is a text
+    elif prompt.tools:
+        name = prompt.tools[0]  # a schema may be a tool, too
         arguments = {"zone": "CET"} if name == "clock" else {"x": 1}
-        said, finish = [ToolCall("c1", name, arguments)], "tool_calls"
-    elif heard.schema is not None:
-        said = '{"x": 1}'
-    return Completion(Message("assistant", said), finish, Usage(7, 3))
+        content, finish = [ToolCall("c1", name, arguments)], "tool_calls"
+    elif prompt.schema is not None:
+        content = '{"x": 1}'
+    return Completion(Message("assistant", content), finish, Usage(7, 3))
 
 
 def test_its_providers(make_host: MakeHost, sdk: Path) -> None:

@@ -178,8 +178,8 @@ def test_a_refusal_to_answer_so_often_is_told(host: Host, model: str, streamed: 
 @each_way
 def test_what_may_pass_is_tried_again(hosts: MakeHost, streamed: bool) -> None:
     host = hosts(patience=RetryPolicy(max_attempts=2))
-    said = "wait and ask in pieces" if streamed else "wait and ask whole"
-    assert answer_of(host.open("chat", "gpt-4.1@openai"), said, streamed).text == "now"
+    text = "wait and ask in pieces" if streamed else "wait and ask whole"
+    assert answer_of(host.open("chat", "gpt-4.1@openai"), text, streamed).text == "now"
 
 
 @each_model
@@ -238,18 +238,18 @@ def client(url: str) -> Iterator[Any]:
         yield made
 
 
-@pytest.mark.parametrize("said", ["hello", "look twice", "think"])
+@pytest.mark.parametrize("text", ["hello", "look twice", "think"])
 @each_way
-def test_same_chat_by_the_sdk(hosts: MakeHost, client: Any, said: str, streamed: bool) -> None:
-    prompt = Prompt([Message("user", said)], tools=[LOOK])
+def test_same_chat_by_the_sdk(hosts: MakeHost, client: Any, text: str, streamed: bool) -> None:
+    prompt = Prompt([Message("user", text)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-chat", streamed)
-    asked = {"model": "gpt-4.1", "messages": [{"role": "user", "content": said}]}
+    request = {"model": "gpt-4.1", "messages": [{"role": "user", "content": text}]}
     if streamed:
         options = {"include_usage": True}
-        with client.chat.completions.stream(**asked, stream_options=options) as events:
+        with client.chat.completions.stream(**request, stream_options=options) as events:
             theirs = events.get_final_completion()
     else:
-        theirs = client.chat.completions.create(**asked)
+        theirs = client.chat.completions.create(**request)
     choice = theirs.choices[0]
     assert ours.text == (choice.message.content or "")
     assert ours.vendor_finish == choice.finish_reason
@@ -263,17 +263,17 @@ def test_same_chat_by_the_sdk(hosts: MakeHost, client: Any, said: str, streamed:
     )
 
 
-@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@pytest.mark.parametrize("text", ["hello", "look twice", "think", "stop early"])
 @each_way
-def test_same_responses_by_the_sdk(hosts: MakeHost, client: Any, said: str, streamed: bool) -> None:
-    prompt = Prompt([Message("user", said)], tools=[LOOK])
+def test_same_responses_by_the_sdk(hosts: MakeHost, client: Any, text: str, streamed: bool) -> None:
+    prompt = Prompt([Message("user", text)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-responses", streamed)
-    asked = {"model": "gpt-4.1", "input": [{"role": "user", "content": said}]}
+    request = {"model": "gpt-4.1", "input": [{"role": "user", "content": text}]}
     if streamed:
-        with client.responses.stream(**asked) as events:
+        with client.responses.stream(**request) as events:
             theirs = events.get_final_response()
     else:
-        theirs = client.responses.create(**asked)
+        theirs = client.responses.create(**request)
     assert ours.text == theirs.output_text
     calls = [item for item in theirs.output if item.type == "function_call"]
     assert [(call.id, call.name, call.arguments) for call in ours.tool_calls] == [
@@ -291,21 +291,21 @@ def claude(url: str) -> Iterator[Any]:
         yield made
 
 
-@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@pytest.mark.parametrize("text", ["hello", "look twice", "think", "stop early"])
 @each_way
-def test_same_by_anthropics_sdk(hosts: MakeHost, claude: Any, said: str, streamed: bool) -> None:
-    prompt = Prompt([Message("user", said)], tools=[LOOK])
+def test_same_by_anthropics_sdk(hosts: MakeHost, claude: Any, text: str, streamed: bool) -> None:
+    prompt = Prompt([Message("user", text)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "claude-haiku-4-5@anthropic", streamed)
-    asked = {
+    request = {
         "model": "claude-haiku-4-5-20251001",
         "max_tokens": 100,
-        "messages": [{"role": "user", "content": said}],
+        "messages": [{"role": "user", "content": text}],
     }
     if streamed:
-        with claude.messages.stream(**asked) as events:
+        with claude.messages.stream(**request) as events:
             theirs = events.get_final_message()
     else:
-        theirs = claude.messages.create(**asked)
+        theirs = claude.messages.create(**request)
     assert ours.vendor_finish == theirs.stop_reason
     assert ours.text == "".join(each.text for each in theirs.content if each.type == "text")
     assert [(call.id, call.name, call.arguments) for call in ours.tool_calls] == [
@@ -320,20 +320,20 @@ def test_same_by_anthropics_sdk(hosts: MakeHost, claude: Any, said: str, streame
     )
 
 
-@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@pytest.mark.parametrize("text", ["hello", "look twice", "think", "stop early"])
 @each_way
 @pytest.mark.filterwarnings("ignore:FUNCTION_CALL is not a valid FinishReason")
-def test_googles_sdk_reads_the_same(hosts: MakeHost, url: str, said: str, streamed: bool) -> None:
+def test_googles_sdk_reads_the_same(hosts: MakeHost, url: str, text: str, streamed: bool) -> None:
     """Where a tool is called it gives a reason why it ended that is none, FUNCTION_CALL."""
-    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    prompt = Prompt([Message("user", text)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gemini-3.5-flash@gemini", streamed)
     options = genai.types.HttpOptions(base_url=url, api_version="v1beta")
     with genai.Client(vertexai=False, api_key=KEY, http_options=options) as client:
-        asked = {"model": "gemini-3.5-flash", "contents": said}
+        request = {"model": "gemini-3.5-flash", "contents": text}
         events = (
-            list(client.models.generate_content_stream(**asked))
+            list(client.models.generate_content_stream(**request))
             if streamed
-            else [client.models.generate_content(**asked)]
+            else [client.models.generate_content(**request)]
         )
     parts = [part for event in events for part in event.candidates[0].content.parts]
     assert ours.vendor_finish == events[-1].candidates[0].finish_reason
@@ -349,15 +349,15 @@ def test_googles_sdk_reads_the_same(hosts: MakeHost, url: str, said: str, stream
     )
 
 
-@pytest.mark.parametrize("said", ["city", "look without ids", "stop early"])
+@pytest.mark.parametrize("text", ["city", "look without ids", "stop early"])
 @each_way
-def test_same_by_the_sdk_of_ollama(hosts: MakeHost, url: str, said: str, streamed: bool) -> None:
+def test_same_by_the_sdk_of_ollama(hosts: MakeHost, url: str, text: str, streamed: bool) -> None:
     """But for U+2028, at which that SDK ends a line."""
-    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    prompt = Prompt([Message("user", text)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, WITHOUT_IDS, streamed)
-    asked = {"model": "any", "messages": [{"role": "user", "content": said}]}
+    request = {"model": "any", "messages": [{"role": "user", "content": text}]}
     with ollama.Client(host=url, headers={"Authorization": f"Bearer {KEY}"}) as client:
-        events = list(client.chat(stream=True, **asked)) if streamed else [client.chat(**asked)]
+        events = list(client.chat(stream=True, **request)) if streamed else [client.chat(**request)]
     messages = [event.message for event in events]
     assert ours.text == "".join(message.content or "" for message in messages)
     assert ours.vendor_finish == events[-1].done_reason

@@ -270,10 +270,10 @@ def answering(calls: Sequence[Call]) -> Callable[[RecordedPrompt], str | Complet
     """A model that makes these calls, one after the other. Requests without tools, such as those
     for a title, get a text."""
 
-    def answer(heard: RecordedPrompt) -> str | Completion:
-        if not heard.tools:
-            return "{}" if heard.schema is not None else "a title"
-        number = sum(message.role == "tool" for message in heard.messages)
+    def answer(prompt: RecordedPrompt) -> str | Completion:
+        if not prompt.tools:
+            return "{}" if prompt.schema is not None else "a title"
+        number = sum(message.role == "tool" for message in prompt.messages)
         if number >= len(calls):
             return "All tests pass."
         name, arguments = calls[number]
@@ -389,16 +389,16 @@ def test_an_agent_repairs_a_program(
         interpreter = [] if agent.is_native else [NODE]
         command: list[str | Path] = [*interpreter, packages / agent.program, *agent.arguments, TASK]
         run = project.run(command, environ)
-    said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
-    assert run.returncode == 0, said
-    assert "All tests pass." in run.stdout, said
-    assert RIGHT in project.program.read_text(), said
+    output = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    assert run.returncode == 0, output
+    assert "All tests pass." in run.stdout, output
+    assert RIGHT in project.program.read_text(), output
     last = [message for message in fake.prompts[-1].messages if message.role == "tool"][-1]
-    assert "passed" in repr(last), said
+    assert "passed" in repr(last), output
     parts = [part for message in fake.prompts[-1].messages for part in flat(message.content)]
-    assert any(isinstance(part, Image) for part in parts) == agent.shows_pictures, said
+    assert any(isinstance(part, Image) for part in parts) == agent.shows_pictures, output
     passed = [each for each in statuses.results if isinstance(each, PassedCompletion)]
-    assert bool(passed) == passes, said
+    assert bool(passed) == passes, output
     refused = [found for found in statuses.found if found[1] >= 400 and found[1] not in AGAIN]
     assert refused == [*agent.refused]
     again = [sys.executable, "-m", "unittest", "-q"]
@@ -439,7 +439,7 @@ def aider(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 def test_aider(make_host: MakeHost, aider: Path, tmp_path: Path, stream: str) -> None:
     project = Project(tmp_path)
-    fake = FakeModel(lambda heard: REPLACED)
+    fake = FakeModel(lambda prompt: REPLACED)
     statuses = Statuses()
     options = ("--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings")
     tested = ("--auto-test", "--test-cmd", f"{sys.executable} -m unittest -q")
@@ -456,10 +456,10 @@ def test_aider(make_host: MakeHost, aider: Path, tmp_path: Path, stream: str) ->
         ]
         environ = {"OPENAI_API_BASE": f"{server.url}/v1", "AIDER_ANALYTICS": "false"}
         run = project.run(command, environ)
-    said = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
-    assert run.returncode == 0, said
-    assert RIGHT in project.program.read_text(), said
+    output = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    assert run.returncode == 0, output
+    assert RIGHT in project.program.read_text(), output
     [prompt] = fake.prompts  # it sends another one if the test fails
-    assert WRONG in repr(prompt.messages), said
-    assert "Applied edit to program.py" in run.stdout, said
-    assert {status for _, status in statuses.found} == {200}, said
+    assert WRONG in repr(prompt.messages), output
+    assert "Applied edit to program.py" in run.stdout, output
+    assert {status for _, status in statuses.found} == {200}, output

@@ -167,13 +167,13 @@ def test_the_host_as_a_server(
     for name in applying:
         folder = tmp_path / name
         options = ["--url", url, "--scenario", name, "--spec-version", version, "-o", str(folder)]
-        said = run(packages, package, "server", *options)
-        found = checks(folder)
-        assert found, said
-        passed += sum(check.status == "SUCCESS" for check in found)
+        output = run(packages, package, "server", *options)
+        results = checks(folder)
+        assert results, output
+        passed += sum(check.status == "SUCCESS" for check in results)
         wrong += [
             (name, check)
-            for check in found
+            for check in results
             if check.failed
             != (check.id in SERVER_CHECKS)  # one that passes is to be listed no more
         ]
@@ -201,12 +201,12 @@ def test_the_client(
     for name in applying:
         folder = tmp_path / name
         options = ["--scenario", name, "--spec-version", version, "-o", str(folder)]
-        said = run(packages, package, "client", "--command", command, *options)
-        found = checks(folder)
-        assert found, said
-        passed += sum(check.status == "SUCCESS" for check in found)
+        output = run(packages, package, "client", "--command", command, *options)
+        results = checks(folder)
+        assert results, output
+        passed += sum(check.status == "SUCCESS" for check in results)
         wrong += [
-            (name, check) for check in found if check.status not in ("SUCCESS", "SKIPPED", "INFO")
+            (name, check) for check in results if check.status not in ("SUCCESS", "SKIPPED", "INFO")
         ]
     record_property("scenarios", len(applying))
     record_property("checks passed", passed)

@@ -117,14 +117,14 @@ def check(browser_files: Installed) -> Check:
             # by the debugger, to which the policy of the page does not apply
             there.page.evaluate(browser_files.axe)
         # without selectors of the elements that pass
-        found: dict[str, Any] = there.page.evaluate(
+        report: dict[str, Any] = there.page.evaluate(
             "axe.run(document, { resultTypes: ['violations'] })"
         )
-        told = [
+        violations = [
             (each["id"], each["help"], [node["html"][:200] for node in each["nodes"]])
-            for each in found["violations"]
+            for each in report["violations"]
         ]
-        assert told == [], f"{state}: {told}"
+        assert violations == [], f"{state}: {violations}"
 
     return run
 

@@ -37,8 +37,8 @@ x = 1
 """
 
 
-def answering(heard: RecordedPrompt) -> Any:
-    last = heard.messages[-1]
+def answering(prompt: RecordedPrompt) -> Any:
+    last = prompt.messages[-1]
     if last.role == "tool":
         return MARKDOWN
     if last.text in ("look", "wipe"):
@@ -200,7 +200,7 @@ def test_whole_answers_are_said_and_not_pieces(host: Host, visit: Visiting) -> N
         }).observe(heard, { childList: true, characterData: true, subtree: true });
     }""")
     there.hear("a long enough answer that comes in many pieces, one after the other")
-    expect(there.heard).to_contain_text("Answer: a long enough answer")
+    expect(there.announcements).to_contain_text("Answer: a long enough answer")
     assert len(there.page.evaluate("window.said")) == 1
     live = there.page.locator("main [aria-live]:not([aria-live=off])")
     expect(live).to_have_count(0)

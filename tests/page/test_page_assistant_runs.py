@@ -6,7 +6,7 @@ import base64
 import re
 import threading
 
-from page.assisting import FILE, RIVERS, asking, begin, make, searching, talk, with_function
+from page.assisting import FILE, RIVERS, asking, begin, make, open_thread, searching, with_function
 from page.files import DOT, drop
 from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
@@ -24,9 +24,9 @@ def test_what_is_cited_can_be_read(assisted: Assisted, visit: Visiting) -> None:
     expect(card).to_contain_text("search in files")
     card.get_by_text("About Geographer").click()
     expect(card.locator("dl")).to_contain_text("rivers.txt")
-    talk(there, "Geographer")
+    open_thread(there, "Geographer")
     turn = there.hear("how long?")
-    expect(there.heard).to_have_text("Answer: It is **1233 km** long. [1] That is 🏞 long.")
+    expect(there.announcements).to_have_text("Answer: It is **1233 km** long. [1] That is 🏞 long.")
     for _ in range(2):
         expect(there.answer(turn)).to_have_text("It is 1233 km long.1 That is 🏞 long.")
         expect(there.answer(turn).locator("strong")).to_have_text("1233 km")
@@ -59,8 +59,8 @@ def test_the_keyboard_leads_to_a_source_and_back(assisted: Assisted, visit: Visi
 def test_it_is_shown_while_it_comes(assisted: Assisted, visit: Visiting) -> None:
     is_seen = threading.Event()
 
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        if heard.messages[-1].role != "tool":
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        if prompt.messages[-1].role != "tool":
             return calls("code_interpreter", input="print(42)", text="Let me see.")
         is_seen.wait(30)
         return "It is 42."
@@ -79,8 +79,8 @@ def test_it_is_shown_while_it_comes(assisted: Assisted, visit: Visiting) -> None
 
 
 def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) -> None:
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        if heard.messages[-1].role != "tool":
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        if prompt.messages[-1].role != "tool":
             return calls("code_interpreter", input="print(6 * 7)")
         return "See sandbox:/mnt/data/out.csv."
 
@@ -106,7 +106,7 @@ def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) ->
 def test_functions_are_answered_by_hand(assisted: Assisted, visit: Visiting) -> None:
     there = visit(assisted(asking))
     with_function(there, "Forecaster")
-    talk(there, "Forecaster")
+    open_thread(there, "Forecaster")
     turn = there.say("how is it?")
     form = turn.locator(".paused")
     expect(form).to_contain_text("This page cannot call functions")
@@ -128,7 +128,7 @@ def test_functions_are_answered_by_hand(assisted: Assisted, visit: Visiting) -> 
 
 def test_pictures_are_sent(assisted: Assisted, visit: Visiting) -> None:
     there = visit(
-        assisted(lambda heard: " ".join(part.type for part in heard.messages[-1].content))
+        assisted(lambda prompt: " ".join(part.type for part in prompt.messages[-1].content))
     )
     begin(there, "Looker")
     drop(there, "dropped.png", "image/png")
@@ -141,8 +141,8 @@ def test_pictures_are_sent(assisted: Assisted, visit: Visiting) -> None:
 
 class TestStopping:
     @staticmethod
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        return HANG if heard.text == "hang" else f"heard {heard.text}"
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        return HANG if prompt.text == "hang" else f"heard {prompt.text}"
 
     def test_a_run_is_stopped(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(self.answer))
@@ -156,7 +156,7 @@ class TestStopping:
     def test_one_that_went_on_meanwhile_as_well(self, assisted: Assisted, visit: Visiting) -> None:
         is_asked = threading.Event()
 
-        def answer(heard: RecordedPrompt) -> FakeAnswer:
+        def answer(prompt: RecordedPrompt) -> FakeAnswer:
             is_asked.set()
             return HANG
 
@@ -172,7 +172,7 @@ class TestStopping:
 
 class TestThreads:
     def test_are_there_after_a_reload(self, assisted: Assisted, visit: Visiting) -> None:
-        there = visit(assisted(lambda heard: f"heard {heard.text}"))
+        there = visit(assisted(lambda prompt: f"heard {prompt.text}"))
         begin(there, "Echo")
         there.hear("first")
         there.hear("second")
@@ -190,7 +190,7 @@ class TestThreads:
         expect(there.answer(turn)).to_have_text("heard third")
 
     def test_that_are_gone_are_forgotten(self, assisted: Assisted, visit: Visiting) -> None:
-        there = visit(assisted(lambda heard: "yes"))
+        there = visit(assisted(lambda prompt: "yes"))
         begin(there, "Echo")
         there.hear("first")
         expect(there.page).to_have_url(re.compile("/thread_"))
@@ -205,15 +205,15 @@ class TestThreads:
         assert thread not in kept
 
     def test_are_shown_from_their_end(self, assisted: Assisted, visit: Visiting) -> None:
-        there = visit(assisted(lambda heard: f"heard {heard.text}"))
+        there = visit(assisted(lambda prompt: f"heard {prompt.text}"))
         make(there, "Echo")
         ask, api = there.page.request, f"{there.url}/v1"
-        said = [
+        messages = [
             {"role": role, "content": f"{role} {number}"}
             for number in range(22)
             for role in ("user", "assistant")
         ]
-        thread = ask.post(f"{api}/threads", data={"messages": said}).json()["id"]
+        thread = ask.post(f"{api}/threads", data={"messages": messages}).json()["id"]
         assistant = ask.get(f"{api}/assistants").json()["data"][0]["id"]
         there.page.goto(f"{there.url}/#/assistants/{assistant}/{thread}")
         expect(there.turns).to_have_count(20)
@@ -224,7 +224,7 @@ class TestThreads:
         expect(there.answer(there.hear("more"))).to_have_text("heard more")
 
     def test_are_deleted(self, assisted: Assisted, visit: Visiting) -> None:
-        there = visit(assisted(lambda heard: "yes"))
+        there = visit(assisted(lambda prompt: "yes"))
         begin(there, "Echo")
         there.hear("first")
         there.button("Delete the thread").click()

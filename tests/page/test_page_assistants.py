@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page.assisting import FILE, asking, begin, make, searching, talk, with_function
+from page.assisting import FILE, asking, begin, make, open_thread, searching, with_function
 from page.kinds import Assisted, Check, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
@@ -15,15 +15,15 @@ from genai_host_testing.fake_model import FakeAnswer
 
 
 def test_one_is_made_and_run(assisted: Assisted, visit: Visiting) -> None:
-    there = visit(assisted(lambda heard: f"{heard.messages[0].text} and {heard.text}"))
+    there = visit(assisted(lambda prompt: f"{prompt.messages[0].text} and {prompt.text}"))
     card = make(there, "Echo", instructions="Be brief.")
     expect(card).to_contain_text("fake")
     card.get_by_text("About Echo").click()
     expect(card.locator("dl")).to_contain_text("Be brief.")
-    talk(there, "Echo")
+    open_thread(there, "Echo")
     turn = there.hear("hello")
     expect(there.answer(turn)).to_have_text("Be brief. and hello")
-    expect(there.heard).to_contain_text("Answer: Be brief. and hello")
+    expect(there.announcements).to_contain_text("Answer: Be brief. and hello")
     expect(there.page).to_have_url(re.compile("#/assistants/asst_[0-9a-f]+/thread_[0-9a-f]+$"))
     turn = there.hear("go on")
     expect(there.answer(turn)).to_have_text("Be brief. and go on")
@@ -49,7 +49,7 @@ def test_one_is_deleted(assisted: Assisted, visit: Visiting) -> None:
 
 
 def test_what_cannot_be_made_or_run_is_told(assisted: Assisted, visit: Visiting) -> None:
-    there = visit(assisted(lambda heard: "yes"))
+    there = visit(assisted(lambda prompt: "yes"))
     begin(there, "Calculator", code=True)
     turn = there.hear("reckon")
     expect(turn.locator(".card.error")).to_contain_text("code_interpreter is unavailable")
@@ -63,8 +63,8 @@ def test_a_file_that_cannot_be_read_is_told(assisted: Assisted, visit: Visiting)
     there = visit(assisted(searching))
     file = {"name": "<b>.bin", "mimeType": "application/octet-stream", "buffer": b"\xff\x00"}
     card = make(there, "Geographer", files=file)
-    told = there.page.locator(".adding").get_by_role("alert")
-    expect(told).to_contain_text("<b>.bin cannot be searched: ")
+    alert = there.page.locator(".adding").get_by_role("alert")
+    expect(alert).to_contain_text("<b>.bin cannot be searched: ")
     card.get_by_text("About Geographer").click()
     expect(card.locator("dl")).to_contain_text("<b>.bin cannot be searched: ")
 
@@ -90,8 +90,8 @@ def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
 def test_axe_finds_nothing(
     assisted: Assisted, visit: Visiting, check: Check, scheme: str, size: tuple[int, int]
 ) -> None:
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        return asking(heard) if "weather" in heard.tools else searching(heard)
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        return asking(prompt) if "weather" in prompt.tools else searching(prompt)
 
     viewport = {"width": size[0], "height": size[1]}
     there = visit(assisted(answer), color_scheme=scheme, viewport=viewport)
@@ -113,7 +113,7 @@ def test_axe_finds_nothing(
     there.button("Delete Geographer").click()
     check(there, "dialog")
     there.page.keyboard.press("Escape")
-    talk(there, "Forecaster")
+    open_thread(there, "Forecaster")
     there.say("how is it?")
     expect(there.page.locator(".paused")).to_be_visible()
     check(there, "paused")

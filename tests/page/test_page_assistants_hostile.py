@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from page.assisting import MARK, begin, result_of, talk, with_function
+from page.assisting import MARK, begin, open_thread, result_of, with_function
 from page.hostile import HOSTILE, look, trapped
 from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
@@ -16,7 +16,7 @@ from genai_host_testing.internal.agents import Counting, calls
 
 
 def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
-    there = trapped(visit(assisted(lambda heard: "yes")))
+    there = trapped(visit(assisted(lambda prompt: "yes")))
     name = f"{HOSTILE[1]}\u202e"
     data = {"model": "fake", "name": name, "instructions": " ".join(HOSTILE)}
     ask = there.page.request
@@ -40,11 +40,11 @@ def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
 def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None:
     everything = " ".join(HOSTILE)
 
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        last = heard.messages[-1]
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        last = prompt.messages[-1]
         if last.role != "tool":
             return calls("file_search", "code_interpreter", query=everything, input=everything)
-        marks = "".join(MARK.findall(result_of(heard))[:1])
+        marks = "".join(MARK.findall(result_of(prompt))[:1])
         own = f"{marks} 【†1†】 【†9†】 【7:7†x】"
         return f"{own} {everything} {own} sandbox:/mnt/data/<img"
 
@@ -67,14 +67,14 @@ def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None
 
 
 def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
-    def answer(heard: RecordedPrompt) -> FakeAnswer:
-        if heard.messages[-1].role == "tool":
+    def answer(prompt: RecordedPrompt) -> FakeAnswer:
+        if prompt.messages[-1].role == "tool":
             raise ServiceUnavailable(HOSTILE[1])
         return calls("weather", **{HOSTILE[1]: "\u202e" + HOSTILE[0]})
 
     there = trapped(visit(assisted(answer)))
     with_function(there, "Forecaster")
-    talk(there, "Forecaster")
+    open_thread(there, "Forecaster")
     turn = there.say("x")
     expect(turn.locator(".paused .odd")).to_have_text("U+202E")
     look(there, forms=1)
@@ -87,7 +87,7 @@ def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
 
 @pytest.mark.parametrize("kept", ["{", "null", "[1, null, {}]", '[{"id": 1}]', '{"__proto__": []}'])
 def test_what_is_kept_in_the_browser(assisted: Assisted, visit: Visiting, kept: str) -> None:
-    there = visit(assisted(lambda heard: "yes"))
+    there = visit(assisted(lambda prompt: "yes"))
     there.page.evaluate("(kept) => localStorage.setItem('genai-host-threads', kept)", kept)
     begin(there, "Echo")
     expect(there.answer(there.hear("hello"))).to_have_text("yes")

@@ -52,7 +52,7 @@ class TestAnAnswer:
         clock.wait_for_alarm_in(1)
         expect(turn.locator(".writing")).to_contain_text("one")
         expect(turn.locator(".writing")).not_to_contain_text("three")
-        assert "three" not in (there.heard.text_content() or "")
+        assert "three" not in (there.announcements.text_content() or "")
         for _ in range(10):
             clock.advance(1)
             if "running" not in (turn.get_attribute("class") or ""):
@@ -60,7 +60,7 @@ class TestAnAnswer:
             there.page.wait_for_timeout(20)  # lets the browser hear of it
         there.wait(turn)
         expect(there.answer(turn).locator("strong")).to_have_text("three")
-        expect(there.heard).to_have_text("Answer: one two **three**")
+        expect(there.announcements).to_have_text("Answer: one two **three**")
 
     def test_can_be_copied(self, talking: MakeTalking, visit: Visiting) -> None:
         there = visit(talking(), permissions=["clipboard-read", "clipboard-write"])
@@ -113,7 +113,7 @@ class TestStopping:
         expect(there.answer(there.turns.last)).to_have_text("again")
 
     def test_frees_the_model_at_once(self, talking: MakeTalking, visit: Visiting) -> None:
-        model = FakeModel(lambda heard: HANG if heard.number == 0 else "well")
+        model = FakeModel(lambda prompt: HANG if prompt.number == 0 else "well")
         there = visit(talking(model))
         turn = there.say("hang")
         assert model.hanging.wait(20)
@@ -125,7 +125,7 @@ class TestStopping:
 
 class TestSayingItAgain:
     def test_in_place_of_the_last_answer(self, talking: MakeTalking, visit: Visiting) -> None:
-        model = FakeModel(lambda heard: f"answer {heard.number}, {len(heard.messages)}")
+        model = FakeModel(lambda prompt: f"answer {prompt.number}, {len(prompt.messages)}")
         there = visit(talking(model))
         there.hear("first")
         there.hear("second")
@@ -185,7 +185,7 @@ class TestAFailure:
         turn = there.hear("first")
         expect(turn.locator(".card.error")).to_contain_text("gone for now")
         expect(turn.locator(".card.error")).to_contain_text("wait a little")
-        expect(there.heard).to_have_text(re.compile("It failed: .*gone for now"))
+        expect(there.announcements).to_have_text(re.compile("It failed: .*gone for now"))
         there.button("Try again", turn).click()
         expect(there.answer(there.turns.last)).to_have_text("first")
         expect(there.turns).to_have_count(1)
@@ -210,12 +210,12 @@ def test_a_model_thinks(talking: MakeTalking, visit: Visiting) -> None:
 
 
 def test_pictures_are_sent(talking: MakeTalking, visit: Visiting, tmp_path: Any) -> None:
-    def told(heard: RecordedPrompt) -> str:
+    def describe(prompt: RecordedPrompt) -> str:
         return ", ".join(
-            f"{part.type} {len(getattr(part, 'data', b''))}" for part in heard.messages[-1].content
+            f"{part.type} {len(getattr(part, 'data', b''))}" for part in prompt.messages[-1].content
         )
 
-    there = visit(talking(FakeModel(told)))
+    there = visit(talking(FakeModel(describe)))
     picture = tmp_path / "dot.png"
     picture.write_bytes(DOT)
     there.page.locator("input[type=file]").set_input_files(picture)

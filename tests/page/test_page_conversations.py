@@ -39,7 +39,7 @@ def test_one_goes_from_one_to_another(there: Visit) -> None:
 
 
 def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Visiting) -> None:
-    model = FakeModel(lambda heard: HANG if heard.text == "hang" else heard.text)
+    model = FakeModel(lambda prompt: HANG if prompt.text == "hang" else prompt.text)
     there = visit(talking(model))
     there.hear("quick")
     there.button("New conversation").click()
@@ -157,7 +157,7 @@ def test_they_are_exported(talking: MakeTalking, visit: Visiting) -> None:
 
 def test_model_and_parameters_are_changed(talking: MakeTalking, visit: Visiting) -> None:
     model = FakeModel(
-        lambda heard: f"{heard.parameters.get('max_tokens')} {heard.messages[0].text}"
+        lambda prompt: f"{prompt.parameters.get('max_tokens')} {prompt.messages[0].text}"
     )
     there = visit(talking(model))
     there.page.get_by_label("Model", exact=True).select_option("fake")

@@ -53,20 +53,20 @@ class Acme:
     def __init__(self) -> None:
         self.service = FakeService(answer=self.answer)
 
-    def answer(self, asked: Received) -> Reply:
-        if asked.headers.get("authorization") != f"Bearer {KEY}":
+    def answer(self, received: Received) -> Reply:
+        if received.headers.get("authorization") != f"Bearer {KEY}":
             return json_reply({"error": {"message": "Incorrect API key provided"}}, 401)
-        if asked.method == "GET":
+        if received.method == "GET":
             return json_reply({"data": [{"id": "acme/small"}, {"id": "large"}]})
-        given = asked.json()
-        said = given["messages"][-1]["content"]
-        if said == "busy":
+        body = received.json()
+        text = body["messages"][-1]["content"]
+        if text == "busy":
             return json_reply({}, 429, {"Retry-After": "40"})
-        reply = chat(f"{given['model']} heard: {said}", streamed=given.get("stream", False))
+        reply = chat(f"{body['model']} heard: {text}", streamed=body.get("stream", False))
         middle = len(reply.steps) - 8
-        if "wait" in said:
+        if "wait" in text:
             return Reply([*reply.steps[:middle], HOLD, *reply.steps[middle:]])
-        return Reply([*reply.steps[:middle], CUT]) if "cut" in said else reply
+        return Reply([*reply.steps[:middle], CUT]) if "cut" in text else reply
 
 
 @pytest.fixture
@@ -172,8 +172,8 @@ def test_item_9_wrong_key_is_told(bare: Callable[..., Host], visit: Visiting, ac
     expect(chooser).to_contain_text("acme cannot answer: the service refused the key")
 
 
-def test_item_9_wait_for_a_busy_service(talk: Host, visit: Visiting, check: Check) -> None:
-    there = visit(talk)
+def test_item_9_wait_for_a_busy_service(host_of_acme: Host, visit: Visiting, check: Check) -> None:
+    there = visit(host_of_acme)
     there.listed.first.click()
     expect(there.turns).to_have_count(1)
     turn = there.say("busy")
@@ -281,7 +281,7 @@ def add(host: Host, acme: Acme) -> None:
 
 
 @pytest.fixture
-def talk(bare: Callable[..., Host], acme: Acme) -> Host:
+def host_of_acme(bare: Callable[..., Host], acme: Acme) -> Host:
     """A host with one conversation, `hello`, at Acme."""
     host = bare()
     add(host, acme)
@@ -293,8 +293,8 @@ def talk(bare: Callable[..., Host], acme: Acme) -> Host:
 class TestItem9WhatWasCut:
     """An answer that has not come to its end is shown after a reload as far as it came."""
 
-    def test_by_the_service(self, talk: Host, visit: Visiting) -> None:
-        there = visit(talk)
+    def test_by_the_service(self, host_of_acme: Host, visit: Visiting) -> None:
+        there = visit(host_of_acme)
         there.listed.first.click()
         expect(there.turns).to_have_count(1)
         turn = there.hear("cut it")
@@ -305,9 +305,9 @@ class TestItem9WhatWasCut:
             turn = there.turns.last
 
     def test_by_the_end_of_the_server(
-        self, talk: Host, make_host: MakeHost, visit: Visiting, acme: Acme, home: Path
+        self, host_of_acme: Host, make_host: MakeHost, visit: Visiting, acme: Acme, home: Path
     ) -> None:
-        [summary] = talk.conversations()
+        [summary] = host_of_acme.conversations()
         with Store(home / "conversations.db") as store:  # that of a server that ends
             host = make_host(store=store, openai=genai_vendor_openai)
             add(host, acme)
@@ -317,20 +317,22 @@ class TestItem9WhatWasCut:
                 conversation.close(Interrupted("the server is shutting down"))
                 with suppress(Interrupted):
                     next(events)
-        there = visit(talk, f"#/c/{summary.id}")
+        there = visit(host_of_acme, f"#/c/{summary.id}")
         turn = there.turns.last
         expect(turn).to_contain_text("This turn was interrupted before it was answered.")
         there.button("Try again", turn).click()
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".writing")).to_contain_text("large heard")
 
-    def test_another_window_answers_it(self, talk: Host, visit: Visiting, acme: Acme) -> None:
-        one = visit(talk)
+    def test_another_window_answers_it(
+        self, host_of_acme: Host, visit: Visiting, acme: Acme
+    ) -> None:
+        one = visit(host_of_acme)
         one.listed.first.click()
         expect(one.turns).to_have_count(1)
         one.say("wait for both")
         expect(one.turns.last.locator(".writing")).to_contain_text("large heard")
-        other = visit(talk, one.page.url.removeprefix(f"{one.url}/"))
+        other = visit(host_of_acme, one.page.url.removeprefix(f"{one.url}/"))
         expect(other.turns.last).to_contain_text("This turn is in progress")
         acme.service.let_go()
         expect(other.answer(other.turns.last)).to_have_text("large heard: wait for both")

@@ -119,9 +119,9 @@ class TestProviders:
 class TestUsage:
     def test_item_4_usage_is_drawn(self, talking: MakeTalking, visit: Visiting) -> None:
         host = talking()
-        for said in ("one", "two"):
+        for text in ("one", "two"):
             with host.open("chat", "fake") as conversation:
-                conversation.say(said)
+                conversation.say(text)
         there = visit(host, "#/usage")
         main = there.page.locator("main")
         drawing = main.locator("svg.drawing")
@@ -224,7 +224,7 @@ def test_it_says_when_the_server_is_gone(there: Visit) -> None:
 
 def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> None:
     text = "A line of **text** with `code`.\n\n- one\n- two\n\n```python\nx = 1\n```"
-    host = talking(FakeModel(lambda heard: f"{heard.text}: {text}"))
+    host = talking(FakeModel(lambda prompt: f"{prompt.text}: {text}"))
     conversation = host.open("chat")
     with conversation:
         for number in range(500):
@@ -271,11 +271,11 @@ def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting
 
 
 def test_no_jump_while_an_answer_is_written(talking: MakeTalking, visit: Visiting) -> None:
-    said = threading.Event()
+    may_answer = threading.Event()
 
-    def answer(heard: RecordedPrompt) -> str:
-        if heard.number == 12:
-            said.wait(20)
+    def answer(prompt: RecordedPrompt) -> str:
+        if prompt.number == 12:
+            may_answer.wait(20)
         return "a line\n\n" * 12
 
     there = visit(talking(FakeModel(answer)))
@@ -289,7 +289,7 @@ def test_no_jump_while_an_answer_is_written(talking: MakeTalking, visit: Visitin
     there.page.wait_for_function(
         f"() => {{ const list = document.querySelector('.transcript'); return {below} > 500; }}"
     )
-    said.set()
+    may_answer.set()
     there.wait(turn)
     expect(there.answer(turn)).to_contain_text("a line")
     assert transcript.evaluate(f"(list) => {below}") > 500

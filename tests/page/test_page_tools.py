@@ -60,8 +60,8 @@ class TestReactions:
         figure = there.page.locator("figure")
         expect(figure.locator("figcaption")).to_have_text("Sales")
         expect(figure.locator("rect")).to_have_count(4)
-        said = figure.get_by_role("img").get_attribute("aria-label")
-        assert said == "Sales: bar chart of north, south. Jan 1, 4; Feb 2, 3"
+        label = figure.get_by_role("img").get_attribute("aria-label")
+        assert label == "Sales: bar chart of north, south. Jan 1, 4; Feb 2, 3"
         for kind, drawn, count in (
             ("row", "rect", 4),
             ("line", "path.line", 2),
@@ -144,8 +144,8 @@ class TestReactions:
         expect(turn.locator(".pictures")).to_contain_text("of a kind that is not shown")
 
 
-def wiping(heard: RecordedPrompt) -> Any:
-    last = heard.messages[-1]
+def wiping(prompt: RecordedPrompt) -> Any:
+    last = prompt.messages[-1]
     if last.role == "tool":
         return f"{len(last.content)} done"
     return calls(*["wipe"] * int(last.text), what="all")
@@ -153,7 +153,7 @@ def wiping(heard: RecordedPrompt) -> Any:
 
 def test_tools_are_told_of_while_the_model_goes_on(talking: MakeTalking, visit: Visiting) -> None:
     look = Counting("look", "found")
-    model = FakeModel(lambda heard: HANG if heard.number else calls("look"))
+    model = FakeModel(lambda prompt: HANG if prompt.number else calls("look"))
     there = visit(talking(model, look, config=AGENT))
     there.page.get_by_label("Feature").select_option("agent")
     turn = there.say("look")
@@ -176,7 +176,7 @@ class TestApprovals:
     def test_it_may_run_once(self, there: Visit, wipe: Counting) -> None:
         turn = there.hear("1")
         expect(turn.locator(".paused")).to_contain_text('"what": "all"')
-        expect(there.heard).to_have_text("A tool wants to run: wipe")
+        expect(there.announcements).to_have_text("A tool wants to run: wipe")
         assert wipe.calls == []
         there.button("Allow once").click()
         expect(there.answer(turn)).to_have_text("1 done")

@@ -197,8 +197,8 @@ def answer_of(conversation: Conversation, text: str, streamed: bool) -> Answer:
 
 
 def parts_of(conversation: Conversation, kind: type[Any]) -> list[Any]:
-    said = [part for message in conversation.history for part in message.content]
-    return [part for part in said if isinstance(part, kind)]
+    parts = [part for message in conversation.history for part in message.content]
+    return [part for part in parts if isinstance(part, kind)]
 
 
 @each_model

@@ -252,16 +252,21 @@ def _use_tools(client: Any, id: str) -> None:
 
 def _cases() -> Iterator[tuple[str, Case]]:
     for name, way in WAYS.items():
-        for said, (_, _, only) in TOLD.items():
+        for case_name, (_, _, only) in TOLD.items():
             if only in ("", way.kind):
-                yield from ((f"{name}: {each}", case) for each, case in way.says(said).items())
-                yield f"{name}: {said}, counted", way.counts(said)
+                yield from ((f"{name}: {each}", case) for each, case in way.says(case_name).items())
+                yield f"{name}: {case_name}, counted", way.counts(case_name)
         prompt, form = PARSED
         hi: Any = [{"role": "user", "content": "hi"}]
-        asked: Any = {"model": way.id, "max_tokens": 16_000, "messages": hi, "output_format": form}
+        request: Any = {
+            "model": way.id,
+            "max_tokens": 16_000,
+            "messages": hi,
+            "output_format": form,
+        }
         yield (
             f"{name}: a class",
-            way.case(prompt, partial(_parse, asked), claude('{"name": "Oslo", "people": null}')),
+            way.case(prompt, partial(_parse, request), claude('{"name": "Oslo", "people": null}')),
         )
         yield (
             f"{name}: tools",

@@ -62,10 +62,10 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_item_3_the_sdk_gets_an_answer_whole_and_streamed(url: str) -> None:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client:
         assert "mock" in [model.id for model in client.models.list()]
-        asked = {"model": "mock", "messages": [{"role": "user", "content": "one two three"}]}
-        whole = client.chat.completions.create(**asked)
-        assert whole.choices[0].message.content == "one two three"
-        chunks = client.chat.completions.create(**asked, stream=True)
+        request = {"model": "mock", "messages": [{"role": "user", "content": "one two three"}]}
+        completion = client.chat.completions.create(**request)
+        assert completion.choices[0].message.content == "one two three"
+        chunks = client.chat.completions.create(**request, stream=True)
         pieces = [each.choices[0].delta.content or "" for each in chunks]
         assert "".join(pieces) == "one two three"
         assert len(pieces) > 2

@@ -257,10 +257,10 @@ def _use_tools(client: Any) -> None:
     """The SDK's user sends back what came, as the service's guide has it."""
     fields: Any = {"modelId": _SONNET, "toolConfig": TOLD["tools"][1]["toolConfig"]}
     messages: list[Any] = [{"role": "user", "content": [{"text": "hi"}]}]
-    said = client.converse(messages=messages, **fields)["output"]["message"]
-    use = next(each["toolUse"] for each in said["content"] if "toolUse" in each)
+    message = client.converse(messages=messages, **fields)["output"]["message"]
+    use = next(each["toolUse"] for each in message["content"] if "toolUse" in each)
     result = {"toolUseId": use["toolUseId"], "content": [{"text": "fine"}]}
-    messages += [said, {"role": "user", "content": [{"toolResult": result}]}]
+    messages += [message, {"role": "user", "content": [{"toolResult": result}]}]
     client.converse(messages=messages, **fields)
 
 
@@ -326,10 +326,10 @@ class TestBedrock(Oracle):
 
     @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
     def test_both_read_the_same(self, sides: Sides, streamed: bool) -> None:
-        heard: list[Any] = []
+        completions: list[Any] = []
 
         def tell(turn: Turn[NoSettings]) -> FeatureSteps:
-            heard.append((yield from Prompt([user("hi")], tools=[LOOK])))
+            completions.append((yield from Prompt([user("hi")], tools=[LOOK])))
             return Answer("")
 
         client = sides.set_up(PLACES["by key"])
@@ -346,7 +346,7 @@ class TestBedrock(Oracle):
             sides.sent(replies, lambda: theirs.append(client.converse(**fields)))
             content = theirs[0]["output"]["message"]["content"]
             reason, usage = theirs[0]["stopReason"], theirs[0]["usage"]
-        [ours] = heard
+        [ours] = completions
         assert content == [THOUGHT, {"text": "héllo"}, CALLED]
         use = content[2]["toolUse"]
         assert ours.message.content == (
@@ -364,8 +364,8 @@ class TestBedrock(Oracle):
         client = sides.set_up(PLACES["by key"])
         conversation = sides.host(Prompt([user("hi")])).open("tell", MODEL)
         begun = [framed(each) for each in encoded(events([{"text": "hello"}]))[:3]]
-        told = [*begun, exception("throttlingException", "slow down")]
-        replies = [stream_reply(told, content_type="application/vnd.amazon.eventstream")]
+        frames = [*begun, exception("throttlingException", "slow down")]
+        replies = [stream_reply(frames, content_type="application/vnd.amazon.eventstream")]
         with pytest.raises(RateLimited, match="slow down"):
             sides.sent(replies, lambda: list(conversation.stream("go")))
         messages = TOLD["plain"][1]["messages"]
@@ -377,21 +377,21 @@ class TestBedrock(Oracle):
     def test_both_are_told_of_a_refusal(self, sides: Sides) -> None:
         client = sides.set_up(PLACES["by key"])
         conversation = sides.host(Prompt([user("hi")])).open("tell", MODEL)
-        told = {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"}
-        replies = [json_reply({"message": "slow down"}, 429, {**told, "Retry-After": "999"})]
+        headers = {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"}
+        replies = [json_reply({"message": "slow down"}, 429, {**headers, "Retry-After": "999"})]
         with pytest.raises(RateLimited, match="slow down"):
             sides.sent(replies, lambda: conversation.say("go"))
         with pytest.raises(ClientError, match=r"ThrottlingException.*slow down"):
             sides.sent(replies, lambda: client.converse(modelId=_SONNET, **TOLD["plain"][1]))
 
 
-def _joined(told: list[Any]) -> tuple[list[Any], str, Any]:
+def _joined(events: list[Any]) -> tuple[list[Any], str, Any]:
     """The pieces of a stream, as the SDK gives them, put together by hand."""
     texts: dict[int, str] = {}
     thought: dict[str, str] = {}
     use: dict[str, Any] = {}
     reason, usage = "", None
-    for event in told:
+    for event in events:
         delta = event.get("contentBlockDelta", {}).get("delta", {})
         if "text" in delta:
             texts[event["contentBlockDelta"]["contentBlockIndex"]] = (

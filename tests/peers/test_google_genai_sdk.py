@@ -38,7 +38,7 @@ WIRE_LOOK = types.Tool(
 )
 
 
-def said(*parts: Any, role: str = "user") -> Any:
+def content(*parts: Any, role: str = "user") -> Any:
     """A content; strings are texts."""
     return types.Content(
         role=role, parts=[types.Part(text=each) if type(each) is str else each for each in parts]
@@ -46,7 +46,7 @@ def said(*parts: Any, role: str = "user") -> Any:
 
 
 def _hi(**config: Any) -> dict[str, Any]:
-    return {"contents": [said("hi")], "config": config}
+    return {"contents": [content("hi")], "config": config}
 
 
 def _choice(mode: str, *names: str) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def _at(url: str, media_type: str) -> Any:
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "plain": _hi(),
-    "odd characters": {"contents": [said(_ODD)]},
-    "empty": {"contents": [said("")]},
+    "odd characters": {"contents": [content(_ODD)]},
+    "empty": {"contents": [content("")]},
     "system": _hi(system_instruction="Be brief."),
-    "history": {"contents": [said("hi"), said("hello", role="model"), said("and?")]},
-    "several texts": {"contents": [said("a", "b")]},
+    "history": {"contents": [content("hi"), content("hello", role="model"), content("and?")]},
+    "several texts": {"contents": [content("a", "b")]},
     "length": _hi(max_output_tokens=7),
     "guides": _hi(temperature=0.5, top_p=0.9),
     "further guides": _hi(
@@ -79,13 +79,13 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         response_mime_type="application/json", response_json_schema=_LONG
     ),
     "picture": {"contents": [
-        said("what?", types.Part.from_bytes(data=_PNG, mime_type="image/png"))]},
+        content("what?", types.Part.from_bytes(data=_PNG, mime_type="image/png"))]},
     "picture by its address": {"contents": [
-        said("what?", _at("https://x.invalid/a.png", "image/png"))]},
+        content("what?", _at("https://x.invalid/a.png", "image/png"))]},
     "file": {"contents": [
-        said("what?", types.Part.from_bytes(data=_PDF, mime_type="application/pdf"))]},
+        content("what?", types.Part.from_bytes(data=_PDF, mime_type="application/pdf"))]},
     "file by its address": {"contents": [
-        said(_at("https://x.invalid/a.pdf", "application/pdf"))]},
+        content(_at("https://x.invalid/a.pdf", "application/pdf"))]},
 }  # fmt: skip
 """Of the conversations that are had with others as well, by name."""
 
@@ -110,14 +110,14 @@ _OWN: Mapping[str, tuple[Prompt, Mapping[str, Any]]] = {
     ),
     "sound": (
         Prompt([user(File(b"RIFF", "audio/wav"))]),
-        {"contents": [said(types.Part.from_bytes(data=b"RIFF", mime_type="audio/wav"))]},
+        {"contents": [content(types.Part.from_bytes(data=b"RIFF", mime_type="audio/wav"))]},
     ),
     "signed": (
         Prompt([user("hi"), Message("assistant", [Text("hello"), _SIGNED]), user("and?")]),
         {"contents": [
-            said("hi"),
-            said(types.Part(text="hello", thought_signature=b"signed"), role="model"),
-            said("and?")]},
+            content("hi"),
+            content(types.Part(text="hello", thought_signature=b"signed"), role="model"),
+            content("and?")]},
     ),
 }  # fmt: skip
 
@@ -188,16 +188,16 @@ ASKING = json_reply(
 
 def _use_tools(client: Any) -> None:
     """As Google's guide to function calling has it."""
-    asked: Any = {"model": ID, "config": types.GenerateContentConfig(tools=[WIRE_LOOK])}
-    first = client.models.generate_content(contents=[said("hi")], **asked)
+    request: Any = {"model": ID, "config": types.GenerateContentConfig(tools=[WIRE_LOOK])}
+    first = client.models.generate_content(contents=[content("hi")], **request)
     results = [
         types.Part(function_response=types.FunctionResponse(
-            id=call.id, name=call.name, response=told))
-        for call, told in zip(
+            id=call.id, name=call.name, response=response))
+        for call, response in zip(
             first.function_calls, [{"output": "fine"}, {"error": "no"}], strict=True)
     ]  # fmt: skip
-    contents = [said("hi"), first.candidates[0].content, said(*results)]
-    client.models.generate_content(contents=contents, **asked)
+    contents = [content("hi"), first.candidates[0].content, content(*results)]
+    client.models.generate_content(contents=contents, **request)
 
 
 def _says(at: str, name: str) -> dict[str, Case]:
@@ -220,7 +220,7 @@ def _says(at: str, name: str) -> dict[str, Case]:
 def _embeds(model: str, dimensions: int | None) -> Callable[[Any], Any]:
     purpose = "RETRIEVAL_QUERY" if model.endswith("001") else None
     config = types.EmbedContentConfig(task_type=purpose, output_dimensionality=dimensions)
-    contents = [said("a"), said("é")]
+    contents = [content("a"), content("é")]
     return lambda client: client.models.embed_content(model=model, contents=contents, config=config)
 
 

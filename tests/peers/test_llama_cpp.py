@@ -75,11 +75,11 @@ def embedding_server(weights: Path) -> Any:
 def _look(turn: Turn[NoSettings]) -> FeatureSteps:
     """The model calls a tool, and sees what it found."""
     assert turn.message is not None
-    asked = yield from Prompt([turn.message], tools=[LOOK], tool_choice="required")
-    results = [ToolResult(call.id, call.name, "It is blue.") for call in asked.tool_calls]
-    said = [turn.message, asked.message, Message("tool", results)]
-    answered = yield from Prompt([*said, Message("user", "So?")])
-    return Answer(answered.text, data=[dict(call.arguments) for call in asked.tool_calls])
+    completion = yield from Prompt([turn.message], tools=[LOOK], tool_choice="required")
+    results = [ToolResult(call.id, call.name, "It is blue.") for call in completion.tool_calls]
+    messages = [turn.message, completion.message, Message("tool", results)]
+    answered = yield from Prompt([*messages, Message("user", "So?")])
+    return Answer(answered.text, data=[dict(call.arguments) for call in completion.tool_calls])
 
 
 def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -151,11 +151,11 @@ def test_it_answers(host: Host, dialect: str, streamed: bool) -> None:
 def test_it_counts_tokens(host: Host) -> None:
     """It leaves out some of those that its template adds."""
 
-    def counted(*said: Message) -> tuple[int, int]:
-        count = host.count_tokens(said, model="messages/smollm2").tokens
-        *before, last = said
-        one = {"max_tokens": 1}
-        answering = host.open("chat", "messages/smollm2", parameters=one, history=before)
+    def counted(*messages: Message) -> tuple[int, int]:
+        count = host.count_tokens(messages, model="messages/smollm2").tokens
+        *before, last = messages
+        parameters = {"max_tokens": 1}
+        answering = host.open("chat", "messages/smollm2", parameters=parameters, history=before)
         return count, answering.say(last).usage.input_tokens
 
     system, user = Message("system", "Be brief."), Message("user", "What is the capital of France?")
@@ -180,8 +180,10 @@ def test_it_is_held_to_a_schema(host: Host, rooted: bool, streamed: bool) -> Non
     colour = {"type": "string", "enum": COLOURS}
     schema = {"type": "object", "properties": {"is": colour}, "required": ["is"]}
     conversation = host.open("chat", "chat/smollm2", parameters={**SHORT, "max_tokens": 64})
-    said = answer_of(conversation, "A colour?", streamed, output_type=schema if rooted else colour)
-    assert (said.data["is"] if rooted else said.data) in COLOURS
+    answer = answer_of(
+        conversation, "A colour?", streamed, output_type=schema if rooted else colour
+    )
+    assert (answer.data["is"] if rooted else answer.data) in COLOURS
 
 
 @each_dialect

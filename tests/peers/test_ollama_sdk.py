@@ -10,7 +10,7 @@ import genai_vendor_ollama
 import ollama
 import pytest
 from attrs import evolve
-from peers.conversations import CONVERSATIONS, LOOK, Said, user
+from peers.conversations import CONVERSATIONS, LOOK, Example, user
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, Sides, both_ways, using_tools
 
 from genai_host.api import Embed, Message, Prompt, Reasoning
@@ -70,13 +70,13 @@ def _says(name: str, prompt: Prompt, /, **sdk: Any) -> dict[str, Case]:
     return both_ways(name, made)
 
 
-def _for_the_sdk(said: Said) -> Mapping[str, Any]:
-    if said.prompt.schema is not None:
-        return {"messages": HI, "format": said.prompt.schema}
-    if said.name in OTHERWISE:
-        return OTHERWISE[said.name]
-    assert said.chat is not None
-    return {"messages": said.chat["messages"]}
+def _for_the_sdk(example: Example) -> Mapping[str, Any]:
+    if example.prompt.schema is not None:
+        return {"messages": HI, "format": example.prompt.schema}
+    if example.name in OTHERWISE:
+        return OTHERWISE[example.name]
+    assert example.chat is not None
+    return {"messages": example.chat["messages"]}
 
 
 def _use_tools(client: Any) -> None:
@@ -95,20 +95,20 @@ def _embed(texts: Sequence[str], parameters: Mapping[str, Any], client: Any) -> 
 
 
 def _cases() -> Iterator[tuple[str, Case]]:
-    for said in CONVERSATIONS:
-        if said.name not in REFUSED:
-            yield from _says(said.name, said.prompt, **_for_the_sdk(said)).items()
+    for example in CONVERSATIONS:
+        if example.name not in REFUSED:
+            yield from _says(example.name, example.prompt, **_for_the_sdk(example)).items()
     plain = dict(_says("plain", Prompt([user("hi")]), messages=HI))["plain, whole"]
     for place, there in PLACES.items():
         yield place, evolve(plain, place=there)
     hi = [user("hi")]
     for think in (True, False, "high"):
-        asked = Prompt(hi, parameters={"think": think})
-        yield from _says(f"think {think}", asked, messages=HI, think=think).items()
+        prompt = Prompt(hi, parameters={"think": think})
+        yield from _says(f"think {think}", prompt, messages=HI, think=think).items()
     for keep_alive in ("10m", 0, 1.5):
-        asked = Prompt(hi, parameters={"keep_alive": keep_alive, "num_ctx": 64})
+        prompt = Prompt(hi, parameters={"keep_alive": keep_alive, "num_ctx": 64})
         sdk: Any = {"keep_alive": keep_alive, "options": {"num_ctx": 64}}
-        yield from _says(f"keep alive {keep_alive}", asked, messages=HI, **sdk).items()
+        yield from _says(f"keep alive {keep_alive}", prompt, messages=HI, **sdk).items()
     yield from _says(
         "what was thought",
         Prompt([user("hi"), Message("assistant", [Reasoning("hm"), "hello"]), user("so?")]),

@@ -52,8 +52,8 @@ def test_assistants(document: Document, streamed: bool) -> None:
         with agent_of(service, DEFINITION, [roll]) as agent:
             thread = agent.create_thread(THREAD)
             agent.add_chat_message(thread, "hi")
-            told = (agent.invoke_stream if streamed else agent.invoke)(thread, OPTIONS)
-            assert list(told)[-1].text == "so"
+            events = (agent.invoke_stream if streamed else agent.invoke)(thread, OPTIONS)
+            assert list(events)[-1].text == "so"
         for end, name in [
             ("/assistants", "CreateAssistantRequest"),
             ("/threads", "CreateThreadRequest"),

@@ -10,7 +10,7 @@ import genai_vendor_openai
 import openai
 import pytest
 from attrs import frozen
-from peers.conversations import CHAT_TOOLS, CONVERSATIONS, RESPONSE_TOOLS, Kind, Said
+from peers.conversations import CHAT_TOOLS, CONVERSATIONS, RESPONSE_TOOLS, Example, Kind
 from peers.oracle import ABSENT, Case, Difference, Oracle, Place, both_ways, using_tools
 
 from genai_host.api import CountTokens, Embed, Message, Moderate, Prompt
@@ -87,11 +87,11 @@ class Way:
     kind: Kind = "direct"
     lacks: tuple[str, ...] = ()
 
-    def fields(self, said: Said) -> Any:
+    def fields(self, example: Example) -> Any:
         """What the SDK is given; None where the conversation has no place."""
-        if said.only not in ("", self.kind) or said.name in self.lacks:
+        if example.only not in ("", self.kind) or example.name in self.lacks:
             return None
-        return said.chat if self.dialect == "chat" else said.responses
+        return example.chat if self.dialect == "chat" else example.responses
 
     def resource(self, client: Any) -> Any:
         return client.chat.completions if self.dialect == "chat" else client.responses
@@ -99,12 +99,16 @@ class Way:
     def case(self, tell: Any, by_sdk: Callable[[Any], Any], *replies: Reply, **more: Any) -> Case:
         return Case(self.place, self.model, tell, by_sdk, replies, **more)
 
-    def says(self, said: Said, streamed: bool) -> Case:
-        fields = {**self.fields(said), "model": self.id, **({"stream": True} if streamed else {})}
-        method = "parse" if said.parsed else "create"
+    def says(self, example: Example, streamed: bool) -> Case:
+        fields = {
+            **self.fields(example),
+            "model": self.id,
+            **({"stream": True} if streamed else {}),
+        }
+        method = "parse" if example.parsed else "create"
         reply = chat if self.dialect == "chat" else responses
         return self.case(
-            said.prompt,
+            example.prompt,
             lambda client: getattr(self.resource(client), method)(**fields),
             reply('{"name": "Oslo", "people": null}', streamed=streamed),
             streamed=streamed,
@@ -179,12 +183,12 @@ def _embed(asked: Mapping[str, Any], client: Any) -> None:
 
 def _cases() -> Iterator[tuple[str, Case]]:
     for name, way in WAYS.items():
-        for said in CONVERSATIONS:
-            if way.fields(said) is None:
+        for example in CONVERSATIONS:
+            if way.fields(example) is None:
                 continue
-            cases = both_ways(said.name, partial(way.says, said))
-            if said.parsed:  # for streams the SDK has another function
-                del cases[f"{said.name}, streamed"]
+            cases = both_ways(example.name, partial(way.says, example))
+            if example.parsed:  # for streams the SDK has another function
+                del cases[f"{example.name}, streamed"]
             yield from ((f"{name}: {each}", case) for each, case in cases.items())
         use = _use_tools if way.dialect == "chat" else _use_tools_by_responses
         yield (
@@ -196,27 +200,30 @@ def _cases() -> Iterator[tuple[str, Case]]:
                              (DATED, f"{small}@mine", "vectors"),
                              (TOKEN, f"{small}@mine", "vectors")):  # fmt: skip
         for parameters in ({}, {"dimensions": 2}):
-            asked: dict[str, Any] = {"model": id, "input": texts, **parameters}
+            request: dict[str, Any] = {"model": id, "input": texts, **parameters}
             yield (
                 f"{id} embeds, {place.environment.keys()}, {parameters}",
                 Case(
                     place,
                     model,
                     Embed(texts, role="main"),
-                    partial(_embed, asked),
+                    partial(_embed, request),
                     [embeddings([1.0, 2.0], [3.0, 4.0])],
                     operation="embed",
                     parameters=parameters,
                 ),
             )
-    said_: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    input_items: Any = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
     yield (
         "tokens",
         Case(
             OWN,
             "gpt-4.1@openai",
             CountTokens(Prompt([Message("system", "Be brief."), Message("user", "hi")])),
-            lambda client: client.responses.input_tokens.count(model="gpt-4.1", input=said_),
+            lambda client: client.responses.input_tokens.count(model="gpt-4.1", input=input_items),
             [json_reply({"object": "response.input_tokens", "input_tokens": 12})],
         ),
     )

@@ -44,28 +44,28 @@ def searx_files(cache: Path) -> Path:
 def _packages() -> list[str]:
     """Those that would be installed. The lists of packages are fetched where there are none,
     which takes root."""
-    said = _said(_SIMULATED)
-    if said is None:
+    output = _output_of(_SIMULATED)
+    if output is None:
         update = ["apt-get", "update"]
-        _said(update if os.geteuid() == 0 else ["sudo", "-n", *update])
-        said = _said(_SIMULATED)
-    if said is None:
+        _output_of(update if os.geteuid() == 0 else ["sudo", "-n", *update])
+        output = _output_of(_SIMULATED)
+    if output is None:
         missing("apt-get knows no package searx: apt-get update may bring it")
-    lines = [line.split() for line in (said or "").splitlines()]
+    lines = [line.split() for line in (output or "").splitlines()]
     return [words[1] for words in lines if words[:1] == ["Inst"]]
 
 
 def _unpack(packages: Sequence[str], folder: Path) -> None:
     archives = folder.with_name("archives")
     archives.mkdir()
-    if _said(["apt-get", "download", *packages], archives) is None:
+    if _output_of(["apt-get", "download", *packages], archives) is None:
         missing("the packages of searx cannot be fetched")
     folder.mkdir()
     for archive in archives.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True)
 
 
-def _said(command: Sequence[str], folder: Path | None = None) -> str | None:
+def _output_of(command: Sequence[str], folder: Path | None = None) -> str | None:
     """None for a failure."""
     try:
         done = subprocess.run(
@@ -105,14 +105,14 @@ def searx(files: Path, folder: Path, pages: Iterable[tuple[str, str, str]]) -> I
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = []
+        lines = []
         try:
             for line in process.stdout:
-                told.append(line)
+                lines.append(line)
                 if "Running on" in line:
                     yield line.split("Running on")[1].split()[0].rstrip("/")
                     return
-            pytest.fail("".join(told))
+            pytest.fail("".join(lines))
         finally:
             process.kill()
 

@@ -56,7 +56,7 @@ def side(make_host: MakeHost) -> Iterator[Side]:
 
 def test_create(side: Side) -> None:
     usage = Usage(9, 5, cached_tokens=3, cache_write_tokens=2, reasoning_tokens=1)
-    side.fake.answer = lambda heard: Completion(Message("assistant", "hello"), usage=usage)
+    side.fake.answer = lambda prompt: Completion(Message("assistant", "hello"), usage=usage)
     data = base64.b64encode(PICTURE).decode()
     reply = side.client.messages.create(
         model="fake",
@@ -89,28 +89,28 @@ def test_create(side: Side) -> None:
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (4, 5)
     assert reply.usage.cache_read_input_tokens == 3
     assert reply.usage.cache_creation_input_tokens == 2
-    (heard,) = side.fake.prompts
-    assert heard.messages == (
+    (prompt,) = side.fake.prompts
+    assert prompt.messages == (
         Message("system", "be kind"),
         Message("user", ["look", Image(PICTURE, "image/png"), File(b"words", "text/plain", "a")]),
     )
-    assert heard.parameters == {"temperature": 0.5, "stop": ["X"], "max_tokens": 99}
+    assert prompt.parameters == {"temperature": 0.5, "stop": ["X"], "max_tokens": 99}
 
 
 def test_a_stream_is_put_together(side: Side) -> None:
-    said = [Text("well, then"), ToolCall("toolu_1", "clock", {"zone": "UTC"})]
-    side.fake.answer = lambda heard: Completion(
-        Message("assistant", said), "tool_calls", Usage(7, 3, cached_tokens=2)
+    parts = [Text("well, then"), ToolCall("toolu_1", "clock", {"zone": "UTC"})]
+    side.fake.answer = lambda prompt: Completion(
+        Message("assistant", parts), "tool_calls", Usage(7, 3, cached_tokens=2)
     )
     with side.client.messages.stream(**ASK, tools=[CLOCK]) as stream:
         text = "".join(stream.text_stream)
-        whole = stream.get_final_message()
+        message = stream.get_final_message()
     assert text == "well, then"
-    assert [block.type for block in whole.content] == ["text", "tool_use"]
-    assert whole.content[1].input == {"zone": "UTC"}
-    assert whole.stop_reason == "tool_use"
-    assert (whole.usage.input_tokens, whole.usage.cache_read_input_tokens) == (5, 2)
-    assert whole.usage.output_tokens == 3
+    assert [block.type for block in message.content] == ["text", "tool_use"]
+    assert message.content[1].input == {"zone": "UTC"}
+    assert message.stop_reason == "tool_use"
+    assert (message.usage.input_tokens, message.usage.cache_read_input_tokens) == (5, 2)
+    assert message.usage.output_tokens == 3
 
 
 def test_events_as_they_come(side: Side) -> None:
@@ -129,21 +129,21 @@ def test_events_as_they_come(side: Side) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_thoughts_go_back_as_they_came(side: Side, streamed: bool) -> None:
     parts = [Reasoning("hm"), VendorPart(OWN, THOUGHT), VendorPart(OWN, REDACTED), Text("so")]
-    side.fake.answer = lambda heard: Completion(Message("assistant", parts))
-    asked = {**ASK, "max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 2048}}
+    side.fake.answer = lambda prompt: Completion(Message("assistant", parts))
+    request = {**ASK, "max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 2048}}
     if streamed:
-        with side.client.messages.stream(**asked) as stream:
-            whole = stream.get_final_message()
+        with side.client.messages.stream(**request) as stream:
+            reply = stream.get_final_message()
     else:
-        whole = side.client.messages.create(**asked)
-    thought = next(block for block in whole.content if block.type == "thinking")
+        reply = side.client.messages.create(**request)
+    thought = next(block for block in reply.content if block.type == "thinking")
     assert (thought.thinking, thought.signature) == ("hm", "c2ln")
-    back = [HI, {"role": "assistant", "content": whole.content}, HI]
-    side.client.messages.create(**{**asked, "messages": back})
-    heard = side.fake.prompts[-1].messages[1].content
-    assert sorted(map(parts.index, heard)) == [0, 1, 2, 3]
+    back = [HI, {"role": "assistant", "content": reply.content}, HI]
+    side.client.messages.create(**{**request, "messages": back})
+    content = side.fake.prompts[-1].messages[1].content
+    assert sorted(map(parts.index, content)) == [0, 1, 2, 3]
     # the fake says its text first, in pieces
-    assert list(heard) == ([parts[3], *parts[:3]] if streamed else parts)
+    assert list(content) == ([parts[3], *parts[:3]] if streamed else parts)
 
 
 def test_tools(side: Side) -> None:
@@ -157,8 +157,8 @@ def test_tools(side: Side) -> None:
         """
         return f"{city} is sunny"
 
-    def answer(heard: RecordedPrompt) -> Completion:
-        last = heard.messages[-1]
+    def answer(prompt: RecordedPrompt) -> Completion:
+        last = prompt.messages[-1]
         if last.role == "tool":
             (result,) = last.content
             assert isinstance(result, ToolResult)
@@ -192,7 +192,7 @@ class Trip(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
 
 
 def test_classes(side: Side) -> None:
-    side.fake.answer = lambda heard: '{"city": "Bonn", "days": null}'
+    side.fake.answer = lambda prompt: '{"city": "Bonn", "days": null}'
     reply = side.client.messages.parse(**ASK, output_format=Trip)
     assert reply.parsed_output == Trip(city="Bonn")
     schema = side.fake.prompts[-1].schema
@@ -243,7 +243,7 @@ def test_errors(side: Side, stream: bool) -> None:
 
 
 def test_an_error_in_mid_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: "no JSON at all"
+    side.fake.answer = lambda prompt: "no JSON at all"
     form = {"type": "json_schema", "schema": {"type": "object"}}
     texts = []
     with (
@@ -272,9 +272,9 @@ class TestLangChain:
 
     def test_thoughts_go_back_as_they_came(self, side: Side, chat: Any) -> None:
         parts = [Reasoning("hm"), VendorPart(OWN, THOUGHT), Text("so")]
-        side.fake.answer = lambda heard: Completion(Message("assistant", parts))
-        said = chat.invoke("hi")
-        chat.invoke(["hi", said, ("human", "and?")])
+        side.fake.answer = lambda prompt: Completion(Message("assistant", parts))
+        message = chat.invoke("hi")
+        chat.invoke(["hi", message, ("human", "and?")])
         assert list(side.fake.prompts[-1].messages[1].content) == parts
 
     def test_tokens(self, side: Side, chat: Any) -> None:

@@ -75,9 +75,9 @@ class Raw:
     def delete(self, path: str) -> Any:
         return self.ask("DELETE", path)
 
-    def thread(self, *said: Any) -> str:
+    def thread(self, *messages: Any) -> str:
         """The path of a new one."""
-        return f"/threads/{self.post('/threads', {'messages': list(said) or [TEXT]})['id']}"
+        return f"/threads/{self.post('/threads', {'messages': list(messages) or [TEXT]})['id']}"
 
     def ended(self, run: Any) -> Any:
         while run["status"] not in ENDED:
@@ -107,7 +107,7 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     side.fake.answer = calling(CALL)
     file, store, api = side.file(), side.store(), Raw(side, http_client)
     side.stores.files.create_and_poll(side.file(), vector_store_id=store, poll_interval_ms=POLL)
-    given = {
+    settings = {
         "name": "Ada",
         "description": "knows",
         "instructions": "be brief",
@@ -122,7 +122,7 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
         "response_format": {"type": "json_object"},
         "reasoning_effort": "low",
     }
-    assistant = api.post("/assistants", {"model": "fake", **given})["id"]
+    assistant = api.post("/assistants", {"model": "fake", **settings})["id"]
     # the model takes no effort
     api.post(f"/assistants/{assistant}", {"response_format": "auto", "reasoning_effort": None})
     api.get(f"/assistants/{assistant}")
@@ -135,8 +135,8 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     image = {"type": "image_url", "image_url": {"url": "https://localhost/a.png"}}
     picture = {"type": "image_file", "image_file": {"file_id": file, "detail": "high"}}
     attached = [{"file_id": file, "tools": [SEARCH, CODE]}]
-    said = {"role": "user", "content": [{"type": "text", "text": "a"}, image, picture]}
-    thread = api.thread({**said, "attachments": attached}, TEXT)
+    user_message = {"role": "user", "content": [{"type": "text", "text": "a"}, image, picture]}
+    thread = api.thread({**user_message, "attachments": attached}, TEXT)
     api.get(thread)
     api.post(thread, {"metadata": {"a": "b"}})
     message = api.post(f"{thread}/messages", TEXT)["id"]
@@ -167,8 +167,8 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     api.get(path)
     api.get(f"{path}/files")
     api.post(f"{path}/files/{api.get(f'{path}/files')['data'][0]['id']}", {"attributes": {"a": 1}})
-    found = api.post(f"{path}/search", {"query": NOTE, "ranking_options": {"ranker": "auto"}})
-    api.get(f"{path}/files/{found['data'][0]['file_id']}/content")
+    results = api.post(f"{path}/search", {"query": NOTE, "ranking_options": {"ranker": "auto"}})
+    api.get(f"{path}/files/{results['data'][0]['file_id']}/content")
     batch = api.post(f"{path}/file_batches", {"file_ids": [file], "attributes": {"a": True}})["id"]
     api.get(f"{path}/file_batches/{batch}")
     api.get(f"{path}/file_batches/{batch}/files")

@@ -39,8 +39,8 @@ def clock(zone: str) -> str:
     return f"noon in {zone}"
 
 
-def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
-    last = heard.messages[-1]
+def calls_the_clock(prompt: RecordedPrompt) -> str | Completion:
+    last = prompt.messages[-1]
     if last.role == "tool":
         (result,) = last.content
         assert isinstance(result, ToolResult)
@@ -97,16 +97,16 @@ class TestLlm:
     def test_a_schema_and_a_picture(self, side: Side, model: Any) -> None:
         import llm
 
-        side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
+        side.fake.answer = lambda prompt: '{"x": 1, "y": 2}'
         picture = base64.b64decode(
             "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
         )
         attached = [llm.Attachment(type="image/png", content=picture)]
-        said = model.prompt("where?", schema=Point, attachments=attached)
-        assert Point.model_validate_json(said.text()) == Point(x=1, y=2)
-        (heard,) = side.fake.prompts
-        assert heard.schema is not None
-        assert Image(picture, "image/png") in heard.messages[0].content
+        response = model.prompt("where?", schema=Point, attachments=attached)
+        assert Point.model_validate_json(response.text()) == Point(x=1, y=2)
+        (prompt,) = side.fake.prompts
+        assert prompt.schema is not None
+        assert Image(picture, "image/png") in prompt.messages[0].content
 
 
 class TestLangChain:
@@ -123,7 +123,7 @@ class TestLangChain:
 
     def test_asking(self, side: Side, chat: Any) -> None:
         usage = Usage(7, 3)
-        side.fake.answer = lambda heard: Completion(Message("assistant", "hello you"), usage=usage)
+        side.fake.answer = lambda prompt: Completion(Message("assistant", "hello you"), usage=usage)
         made = chat.invoke([("system", "be kind"), ("human", "hi")])
         assert made.text == "hello you"
         assert made.usage_metadata["total_tokens"] == 10
@@ -148,25 +148,25 @@ class TestLangChain:
         side.fake.answer = calls_the_clock
         timed = tool(clock)
         able = chat.bind_tools([timed], tool_choice="any")
-        said: list[Any] = [HumanMessage("when?")]
+        messages: list[Any] = [HumanMessage("when?")]
         if streamed:
-            first, *others = able.stream(said)
+            first, *others = able.stream(messages)
             for other in others:
                 first += other
         else:
-            first = able.invoke(said)
+            first = able.invoke(messages)
         (call,) = first.tool_calls
         assert call["args"] == {"zone": "CET"}
-        said += [first, timed.invoke(call)]
-        assert able.invoke(said).text == "It is noon in CET."
+        messages += [first, timed.invoke(call)]
+        assert able.invoke(messages).text == "It is noon in CET."
         assert side.fake.prompts[-1].messages[1:] == (
             Message("assistant", [Text("so"), CALL]),
             Message("tool", [ToolResult(CALL.id, "clock", [Text("noon in CET")])]),
         )
 
     def test_structured_output(self, side: Side, chat: Any) -> None:
-        def answer(heard: RecordedPrompt) -> str | Completion:
-            if not heard.tools:
+        def answer(prompt: RecordedPrompt) -> str | Completion:
+            if not prompt.tools:
                 return '{"x": 1, "y": 2}'
             call = ToolCall("c", "Point", {"x": 1, "y": 2})
             return Completion(Message("assistant", [call]), "tool_calls")
@@ -199,17 +199,17 @@ class TestPydanticAi:
         return openai.AsyncOpenAI(base_url=f"{side.url}/v1", api_key="key", max_retries=0)
 
     def test_tools(self, side: Side) -> None:
-        async def asked() -> tuple[str, str]:
+        async def run_agent() -> tuple[str, str]:
             async with self.client(side) as client:
                 agent = self.agent(side, client, tools=[clock], instructions="be kind")
-                whole = await agent.run("when?")
+                result = await agent.run("when?")
                 async with agent.run_stream("when?") as stream:
-                    return whole.output, await stream.get_output()
+                    return result.output, await stream.get_output()
 
         side.fake.answer = calls_the_clock
-        whole, streamed = asyncio.run(asked())
-        assert whole == "It is noon in CET."
-        assert streamed in ("so", whole)  # it takes the first text for the answer
+        result, streamed = asyncio.run(run_agent())
+        assert result == "It is noon in CET."
+        assert streamed in ("so", result)  # it takes the first text for the answer
         assert side.fake.prompts[0].messages[0] == Message("system", "be kind")
 
     def test_structured_output(self, side: Side) -> None:
@@ -219,10 +219,10 @@ class TestPydanticAi:
 
         from pydantic_ai import NativeOutput
 
-        def answer(heard: RecordedPrompt) -> str | Completion:
-            if not heard.tools:
+        def answer(prompt: RecordedPrompt) -> str | Completion:
+            if not prompt.tools:
                 return '{"x": 1, "y": 2}'
-            call = ToolCall("c", heard.tools[0], {"x": 1, "y": 2})
+            call = ToolCall("c", prompt.tools[0], {"x": 1, "y": 2})
             return Completion(Message("assistant", [call]), "tool_calls")
 
         side.fake.answer = answer

@@ -28,16 +28,16 @@ MODELS = {
 """The suite requests reasoning of models with certain names."""
 
 
-def answer(heard: RecordedPrompt) -> Completion:
+def answer(prompt: RecordedPrompt) -> Completion:
     """Call the first tool, if there is one. Think where reasoning is checked: the suite knows
     other names of its events than the specification."""
     last: Part = Text("Hello there, Alice.")
-    if heard.tools:
-        last = ToolCall("call_1", heard.tools[0], {"location": "San Francisco"})
-    thoughts = [Reasoning("let me think")] if "Show your reasoning" in heard.text else []
+    if prompt.tools:
+        last = ToolCall("call_1", prompt.tools[0], {"location": "San Francisco"})
+    thoughts = [Reasoning("let me think")] if "Show your reasoning" in prompt.text else []
     message = Message("assistant", [*thoughts, last])
     usage = Usage(7, 5, reasoning_tokens=2)
-    return Completion(message, "tool_calls" if heard.tools else "stop", usage)
+    return Completion(message, "tool_calls" if prompt.tools else "stop", usage)
 
 
 @pytest.fixture

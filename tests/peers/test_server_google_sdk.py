@@ -56,8 +56,8 @@ def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
 
 def test_generate(side: Side) -> None:
     usage = Usage(3, 5, reasoning_tokens=2)
-    said = Message("assistant", [Reasoning("hm"), Text("hello")])
-    side.fake.answer = lambda heard: Completion(said, usage=usage)
+    message = Message("assistant", [Reasoning("hm"), Text("hello")])
+    side.fake.answer = lambda prompt: Completion(message, usage=usage)
     picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
     reply = side.client.models.generate_content(
         model="fake",
@@ -85,16 +85,16 @@ def test_generate(side: Side) -> None:
     assert reply.usage_metadata.total_token_count == 8
     assert reply.usage_metadata.thoughts_token_count == 2
     assert (reply.model_version, bool(reply.response_id)) == ("fake", True)
-    (heard,) = side.fake.prompts
-    assert heard.messages == (
+    (prompt,) = side.fake.prompts
+    assert prompt.messages == (
         Message("system", "be kind"),
         Message("user", ["look", Image(b"\x89PNG", "image/png")]),
     )
-    assert heard.parameters == {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
+    assert prompt.parameters == {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
 
 
 def test_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: "a" * 20
+    side.fake.answer = lambda prompt: "a" * 20
     stream = side.client.models.generate_content_stream(model="fake", contents="hi")
     pieces = list(stream)
     assert "".join(piece.text or "" for piece in pieces) == "a" * 20
@@ -106,7 +106,7 @@ def test_stream(side: Side) -> None:
 def test_an_error_in_a_stream(side: Side) -> None:
     """It comes after the first piece: then the status has been sent."""
 
-    def answer(heard: RecordedPrompt) -> Any:
+    def answer(prompt: RecordedPrompt) -> Any:
         return Completion(Message("assistant", '{"a": '))
 
     side.fake.answer = answer
@@ -127,8 +127,8 @@ def test_functions_are_called(side: Side) -> None:
         """The weather of a city."""
         return f"{city} is sunny for {days} days"
 
-    def answer(heard: RecordedPrompt) -> Any:
-        last = heard.messages[-1]
+    def answer(prompt: RecordedPrompt) -> Any:
+        last = prompt.messages[-1]
         if last.role == "tool":
             (part,) = last.content
             assert isinstance(part, ToolResult)
@@ -155,7 +155,7 @@ def test_functions_are_called(side: Side) -> None:
 
 def test_functions_are_declared(side: Side) -> None:
     call = ToolCall("c1", "look", {"at": "it"})
-    side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    side.fake.answer = lambda prompt: Completion(Message("assistant", [call]), "tool_calls")
     look = types.FunctionDeclaration(
         name="look",
         description="Look",
@@ -195,7 +195,7 @@ class Trip(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
 
 
 def test_classes(side: Side) -> None:
-    side.fake.answer = lambda heard: '{"city": "Bonn", "days": null, "stops": ["a"]}'
+    side.fake.answer = lambda prompt: '{"city": "Bonn", "days": null, "stops": ["a"]}'
     config = types.GenerateContentConfig(
         response_mime_type="application/json", response_schema=Trip
     )
@@ -208,11 +208,11 @@ def test_classes(side: Side) -> None:
 
 
 def test_a_list_of_classes_and_json_schema(side: Side) -> None:
-    side.fake.answer = lambda heard: '[{"city": "Bonn"}]'
+    side.fake.answer = lambda prompt: '[{"city": "Bonn"}]'
     config: Any = {"response_mime_type": "application/json", "response_schema": list[Trip]}
     reply = side.client.models.generate_content(model="fake", contents="hi", config=config)
     assert reply.parsed == [Trip(city="Bonn")]
-    side.fake.answer = lambda heard: '{"city": "Bonn"}'
+    side.fake.answer = lambda prompt: '{"city": "Bonn"}'
     config = {
         "response_mime_type": "application/json",
         "response_json_schema": Trip.model_json_schema(),
@@ -222,7 +222,7 @@ def test_a_list_of_classes_and_json_schema(side: Side) -> None:
 
 
 def test_chats(side: Side) -> None:
-    side.fake.answer = lambda heard: f"{len(heard.messages)} {heard.text}"
+    side.fake.answer = lambda prompt: f"{len(prompt.messages)} {prompt.text}"
     chat = side.client.chats.create(model="fake")
     assert chat.send_message("hi").text == "1 hi"
     assert "".join(piece.text or "" for piece in chat.send_message_stream("and")) == "3 and"

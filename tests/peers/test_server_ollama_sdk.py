@@ -42,8 +42,8 @@ def side(make_host: MakeHost) -> Iterator[Side]:
 
 
 def test_chat(side: Side) -> None:
-    said = Message("assistant", [Reasoning("hm"), Text("hello")])
-    side.fake.answer = lambda heard: Completion(said, "length", Usage(3, 5))
+    message = Message("assistant", [Reasoning("hm"), Text("hello")])
+    side.fake.answer = lambda prompt: Completion(message, "length", Usage(3, 5))
     reply = side.client.chat(
         "fake",
         [{"role": "system", "content": "be kind"}, {**HI, "images": [PICTURE]}],
@@ -54,16 +54,16 @@ def test_chat(side: Side) -> None:
     assert (reply.message.content, reply.message.thinking) == ("hello", "hm")
     assert (reply.done, reply.done_reason) == (True, "length")
     assert (reply.prompt_eval_count, reply.eval_count) == (3, 5)
-    (heard,) = side.fake.prompts
-    assert heard.messages == (
+    (prompt,) = side.fake.prompts
+    assert prompt.messages == (
         Message("system", "be kind"),
         Message("user", ["hi", Image(PICTURE, "image/png")]),
     )
-    assert heard.parameters == {"temperature": 0, "max_tokens": 9}
+    assert prompt.parameters == {"temperature": 0, "max_tokens": 9}
 
 
 def test_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: "a" * 20
+    side.fake.answer = lambda prompt: "a" * 20
     pieces = list(side.client.chat("fake:latest", [HI], stream=True))
     assert "".join(piece.message.content or "" for piece in pieces) == "a" * 20
     assert [piece.done for piece in pieces] == [False, False, False, True]
@@ -71,7 +71,7 @@ def test_stream(side: Side) -> None:
 
 
 def test_an_error_in_a_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: '{"a": '
+    side.fake.answer = lambda prompt: '{"a": '
     stream = side.client.chat("fake", [HI], stream=True, format="json")
     assert next(stream).message.content == '{"a": '
     with pytest.raises(ollama.ResponseError, match="not valid JSON"):
@@ -91,8 +91,8 @@ def test_tools(side: Side, stream: bool) -> None:
         """
         return f"{city} is sunny for {days} days"
 
-    def answer(heard: RecordedPrompt) -> Any:
-        last = heard.messages[-1]
+    def answer(prompt: RecordedPrompt) -> Any:
+        last = prompt.messages[-1]
         if last.role == "tool":
             return " and ".join(
                 part.content[0].text  # type: ignore[union-attr]  # it is text
@@ -103,16 +103,16 @@ def test_tools(side: Side, stream: bool) -> None:
         return Completion(Message("assistant", calls), "tool_calls")
 
     side.fake.answer = answer
-    said: list[Any] = [HI]
-    replies: Any = side.client.chat("fake", said, tools=[weather], stream=stream)
+    messages: list[Any] = [HI]
+    replies: Any = side.client.chat("fake", messages, tools=[weather], stream=stream)
     message = next(each.message for each in (replies if stream else [replies]))
     if stream:
         assert [each.done for each in replies] == [True]
-    said.append(message)
+    messages.append(message)
     for call in message.tool_calls or ():
         result = weather(**call.function.arguments)
-        said.append({"role": "tool", "tool_name": call.function.name, "content": result})
-    reply = side.client.chat("fake", said, tools=[weather])
+        messages.append({"role": "tool", "tool_name": call.function.name, "content": result})
+    reply = side.client.chat("fake", messages, tools=[weather])
     assert reply.message.content == "Bonn is sunny for 1 days and Bonn is sunny for 2 days"
     assert side.fake.prompts[-1].tools == ("weather",)
 
@@ -122,7 +122,7 @@ def test_format(side: Side) -> None:
         city: str
         days: int
 
-    side.fake.answer = lambda heard: '{"city": "Bonn", "days": 2}'
+    side.fake.answer = lambda prompt: '{"city": "Bonn", "days": 2}'
     reply = side.client.chat("fake", [HI], format=Trip.model_json_schema())
     assert Trip.model_validate_json(reply.message.content or "") == Trip(city="Bonn", days=2)
     assert side.fake.prompts[-1].schema == Trip.model_json_schema()

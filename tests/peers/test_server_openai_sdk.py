@@ -71,8 +71,8 @@ class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
     y: int
 
 
-def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
-    if any(message.role == "tool" for message in heard.messages):
+def calls_the_clock(prompt: RecordedPrompt) -> str | Completion:
+    if any(message.role == "tool" for message in prompt.messages):
         return "It is noon."
     return Completion(Message("assistant", [Reasoning("hm"), Text("so"), CALL]), "tool_calls")
 
@@ -100,7 +100,7 @@ def side(make_host: MakeHost, http_client: Any) -> Iterator[Side]:
 
 
 def test_create(side: Side) -> None:
-    side.fake.answer = lambda heard: Completion(
+    side.fake.answer = lambda prompt: Completion(
         Message("assistant", "hello"), usage=Usage(7, 3, 2, 1)
     )
     content = [
@@ -108,37 +108,37 @@ def test_create(side: Side) -> None:
         {"type": "image_url", "image_url": {"url": PNG, "detail": "auto"}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
     ]
-    said = [{"role": "developer", "content": "be kind"}, {"role": "user", "content": content}]
-    made = side.create(
-        said, temperature=0.5, max_completion_tokens=50, stop="END", n=1, user="me",
+    messages = [{"role": "developer", "content": "be kind"}, {"role": "user", "content": content}]
+    completion = side.create(
+        messages, temperature=0.5, max_completion_tokens=50, stop="END", n=1, user="me",
         metadata={"a": "b"}, store=False,
     )  # fmt: skip
-    assert made.choices[0].message.content == "hello"
-    assert made.choices[0].finish_reason == "stop"
-    assert made.usage.total_tokens == 10
-    assert made.usage.prompt_tokens_details.cached_tokens == 2
-    assert made.usage.completion_tokens_details.reasoning_tokens == 1
-    (heard,) = side.fake.prompts
-    assert heard.messages == (
+    assert completion.choices[0].message.content == "hello"
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage.total_tokens == 10
+    assert completion.usage.prompt_tokens_details.cached_tokens == 2
+    assert completion.usage.completion_tokens_details.reasoning_tokens == 1
+    (prompt,) = side.fake.prompts
+    assert prompt.messages == (
         Message("system", "be kind"),
         Message(
             "user",
             ["look", Image(b"\x89PNG", "image/png"), File(b"%PDF", "application/pdf", "a.pdf")],
         ),
     )
-    assert heard.parameters == {"temperature": 0.5, "max_tokens": 50, "stop": ["END"]}
+    assert prompt.parameters == {"temperature": 0.5, "max_tokens": 50, "stop": ["END"]}
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 def test_why_it_ended(side: Side, finish: Any) -> None:
-    side.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    side.fake.answer = lambda prompt: Completion(Message("assistant", "so"), finish)
     assert side.create().choices[0].finish_reason == finish
     *_, last = side.create(stream=True)
     assert last.choices[0].finish_reason == finish
 
 
 def test_a_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: Completion(
+    side.fake.answer = lambda prompt: Completion(
         Message("assistant", "hello there, you"), usage=Usage(7, 3)
     )
     *chunks, last = side.create(stream=True, stream_options={"include_usage": True})
@@ -174,8 +174,8 @@ def test_a_stream_is_put_together(side: Side) -> None:
     assert choice.message.content == "so"
     assert choice.message.tool_calls[0].id == "c1"
     assert choice.message.tool_calls[0].function.arguments == '{"zone":"CET"}'
-    whole = side.create(tools=[CLOCK]).choices[0].message
-    assert [call.function.arguments for call in whole.tool_calls] == ['{"zone":"CET"}']
+    message = side.create(tools=[CLOCK]).choices[0].message
+    assert [call.function.arguments for call in message.tool_calls] == ['{"zone":"CET"}']
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -185,13 +185,13 @@ def test_a_loop_of_tools(side: Side, document: Any, streamed: bool) -> None:
     if streamed:
         completions = side.client.chat.completions
         with completions.stream(model="fake", messages=HI, tools=[CLOCK]) as stream:
-            said: Any = stream.get_final_completion().choices[0].message
+            message: Any = stream.get_final_completion().choices[0].message
     else:
-        said = side.create(tools=[CLOCK]).choices[0].message
-    result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "noon"}
-    document.check("ChatCompletionRequestAssistantMessage", said.to_dict())
+        message = side.create(tools=[CLOCK]).choices[0].message
+    result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "noon"}
+    document.check("ChatCompletionRequestAssistantMessage", message.to_dict())
     more: Any = {"tools": [CLOCK], "tool_choice": "auto"}
-    last = side.create([*HI, said, result], **more).choices[0]
+    last = side.create([*HI, message, result], **more).choices[0]
     assert (last.message.content, last.finish_reason) == ("It is noon.", "stop")
     assert side.fake.prompts[1].messages[1:] == (
         Message("assistant", [Reasoning("hm"), Text("so"), CALL]),
@@ -201,22 +201,22 @@ def test_a_loop_of_tools(side: Side, document: Any, streamed: bool) -> None:
 
 def test_a_custom_tool(side: Side) -> None:
     call = ToolCall("c1", "patch", {"input": "*** é"})
-    side.fake.answer = lambda heard: Completion(Message("assistant", call), "tool_calls")
+    side.fake.answer = lambda prompt: Completion(Message("assistant", call), "tool_calls")
     tool = {"type": "custom", "custom": {"name": "patch"}}
     more = {"tools": [tool], "tool_choice": tool}
-    said = side.create(**more).choices[0].message
-    (found,) = said.tool_calls
-    assert (found.type, found.custom.name, found.custom.input) == ("custom", "patch", "*** é")
+    message = side.create(**more).choices[0].message
+    (called,) = message.tool_calls
+    assert (called.type, called.custom.name, called.custom.input) == ("custom", "patch", "*** é")
     with side.create(stream=True, **more) as stream:
         deltas = [chunk.choices[0].delta.tool_calls for chunk in stream]
     (piece,) = (each.model_dump() for (each,) in filter(None, deltas))
     assert piece["custom"] == {"name": "patch", "input": "*** é"}
-    side.create([*HI, said, {"role": "tool", "tool_call_id": "c1", "content": "done"}], **more)
+    side.create([*HI, message, {"role": "tool", "tool_call_id": "c1", "content": "done"}], **more)
     assert side.fake.prompts[-1].messages[1] == Message("assistant", call)
 
 
 def test_parse(side: Side) -> None:
-    side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
+    side.fake.answer = lambda prompt: '{"x": 1, "y": 2}'
     completions = side.client.chat.completions
     parsed = completions.parse(model="fake", messages=HI, response_format=Point)
     assert parsed.choices[0].message.parsed == Point(x=1, y=2)
@@ -226,14 +226,14 @@ def test_parse(side: Side) -> None:
     assert final.choices[0].message.parsed == Point(x=1, y=2)
     form = {"type": "json_object"}
     assert side.create(response_format=form).choices[0].message.content == '{"x": 1, "y": 2}'
-    side.fake.answer = lambda heard: "{"
+    side.fake.answer = lambda prompt: "{"
     with pytest.raises(openai.APIError):
         list(side.create(stream=True, response_format=form))
 
 
 def test_parsed_calls(side: Side) -> None:
     call = ToolCall("c", "Point", {"x": 1, "y": 2})
-    side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    side.fake.answer = lambda prompt: Completion(Message("assistant", [call]), "tool_calls")
     parsed = side.client.chat.completions.parse(
         model="fake", messages=HI, tools=[openai.pydantic_function_tool(Point)]
     )

@@ -45,7 +45,7 @@ def side(make_host: MakeHost, http_client: Any) -> Iterator[Side]:
 
 
 def test_create(side: Side) -> None:
-    side.fake.answer = lambda heard: Completion(
+    side.fake.answer = lambda prompt: Completion(
         Message("assistant", "hello"), usage=Usage(7, 3, 2, 1)
     )
     content = [
@@ -61,9 +61,9 @@ def test_create(side: Side) -> None:
     assert response.usage.total_tokens == 10
     assert response.usage.input_tokens_details.cached_tokens == 2
     assert response.usage.output_tokens_details.reasoning_tokens == 1
-    (heard,) = side.fake.prompts
-    assert heard.messages[1] == Message("user", ["look", Image(b"\x89PNG", "image/png")])
-    assert heard.parameters == {"temperature": 0.5, "max_tokens": 50}
+    (prompt,) = side.fake.prompts
+    assert prompt.messages[1] == Message("user", ["look", Image(b"\x89PNG", "image/png")])
+    assert prompt.parameters == {"temperature": 0.5, "max_tokens": 50}
 
 
 EVERYTHING: dict[str, Any] = {
@@ -95,20 +95,20 @@ def test_all_that_can_be_asked(side: Side, more: Any) -> None:
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", "other"])
 def test_incomplete_responses(side: Side, finish: Any) -> None:
-    side.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    side.fake.answer = lambda prompt: Completion(Message("assistant", "so"), finish)
     assert side.create().status == "incomplete"
     *_, last = side.create(stream=True)
     assert last.type == "response.incomplete"
 
 
 def test_a_picture(side: Side) -> None:
-    side.fake.answer = lambda heard: Completion(Message("assistant", [Image(b"png")]))
+    side.fake.answer = lambda prompt: Completion(Message("assistant", [Image(b"png")]))
     *_, last = side.create(stream=True)
     assert [item.type for item in last.response.output] == ["image_generation_call"]
 
 
 def test_a_stream_is_put_together(side: Side) -> None:
-    side.fake.answer = lambda heard: "hello there, you"
+    side.fake.answer = lambda prompt: "hello there, you"
     texts = []
     with side.client.responses.stream(model="fake", input="hi") as stream:
         for event in stream:
@@ -145,7 +145,7 @@ class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
 
 
 def test_parse(side: Side) -> None:
-    side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
+    side.fake.answer = lambda prompt: '{"x": 1, "y": 2}'
     response = side.client.responses.parse(model="fake", input="where?", text_format=Point)
     assert response.output_parsed == Point(x=1, y=2)
     assert side.fake.prompts[0].schema is not None
@@ -168,21 +168,21 @@ def test_a_loop_of_tools_without_state(side: Side) -> None:
     """What comes back is sent again as the SDK has it."""
     side.fake.answer = calls_the_clock
     more: Any = {"store": False, "include": ["reasoning.encrypted_content"], "tools": [CLOCK]}
-    said: list[Any] = [{"role": "user", "content": "when?"}]
-    said += side.create(said, **more).output
-    said.append(OUTPUT)
-    assert side.create(said, **more).output_text == "It is noon."
+    items: list[Any] = [{"role": "user", "content": "when?"}]
+    items += side.create(items, **more).output
+    items.append(OUTPUT)
+    assert side.create(items, **more).output_text == "It is noon."
     assert side.fake.prompts[1].messages[1].content == (
         Reasoning("hm"), VendorPart("fake", {"secret": 1}), CALL,
     )  # fmt: skip
 
 
 def test_retrieve_delete_and_input_items(side: Side) -> None:
-    said = [{"role": "user", "content": text} for text in "abcde"]
-    response = side.create(said)
+    messages = [{"role": "user", "content": text} for text in "abcde"]
+    response = side.create(messages)
     listed = side.client.responses.input_items.list(response.id, limit=2, order="asc")
-    found: list[Any] = list(listed)  # three pages
-    assert [item.content[0].text for item in found] == list("abcde")
+    items: list[Any] = list(listed)  # three pages
+    assert [item.content[0].text for item in items] == list("abcde")
     assert side.client.responses.retrieve(response.id) == response
     with pytest.raises(openai.BadRequestError):
         side.client.responses.cancel(response.id)
@@ -263,7 +263,7 @@ def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_custom_tool(side: Side, stream: bool) -> None:
     call = ToolCall("c1", "shout", {"input": "hey"})
-    side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    side.fake.answer = lambda prompt: Completion(Message("assistant", [call]), "tool_calls")
     tools = [{"type": "custom", "name": "shout"}, {"type": "web_search"}]
     if stream:
         with side.client.responses.stream(model="fake", input="hi", tools=tools) as events:
@@ -288,7 +288,7 @@ def test_what_is_refused(side: Side) -> None:
 
 
 def test_a_failure_amid_a_stream(side: Side) -> None:
-    side.fake.answer = lambda heard: "{"
+    side.fake.answer = lambda prompt: "{"
     with side.client.responses.stream(model="fake", input="hi", text_format=Point) as stream:
         *_, last = stream
         assert last.type == "response.failed"

@@ -48,9 +48,9 @@ VARIABLES = (
 )  # fmt: skip
 
 
-def on(said: str, response: Any, **more: Any) -> Any:
+def on(text: str, response: Any, **more: Any) -> Any:
     """What aimock answers to a text of the user: a line of its script."""
-    return {"match": {"userMessage": said, **more.pop("match", {})}, "response": response, **more}
+    return {"match": {"userMessage": text, **more.pop("match", {})}, "response": response, **more}
 
 
 @contextmanager

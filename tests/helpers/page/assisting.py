@@ -19,26 +19,26 @@ MARK = re.compile(r"【[^】]+】")
 FILE: Any = {"name": "rivers.txt", "mimeType": "text/plain", "buffer": RIVERS}
 
 
-def searching(heard: RecordedPrompt) -> FakeAnswer:
+def searching(prompt: RecordedPrompt) -> FakeAnswer:
     """It searches, and cites what it finds."""
-    last = heard.messages[-1]
+    last = prompt.messages[-1]
     if last.role != "tool":
         return calls("file_search", query=RIVERS.decode())  # equal texts are near
-    mark = MARK.findall(result_of(heard))[0]
+    mark = MARK.findall(result_of(prompt))[0]
     return f"It is **1233 km** long.{mark} That is 🏞 long."
 
 
-def asking(heard: RecordedPrompt) -> FakeAnswer:
-    if heard.messages[-1].role != "tool":
+def asking(prompt: RecordedPrompt) -> FakeAnswer:
+    if prompt.messages[-1].role != "tool":
         return calls("weather", what="all")
-    return f"It is {result_of(heard)}"
+    return f"It is {result_of(prompt)}"
 
 
-def result_of(heard: RecordedPrompt) -> str:
+def result_of(prompt: RecordedPrompt) -> str:
     """What the tools gave."""
     return "".join(
         part.text
-        for result in heard.messages[-1].content
+        for result in prompt.messages[-1].content
         for part in getattr(result, "content", ())
         if hasattr(part, "text")
     )
@@ -62,7 +62,7 @@ def make(there: Visit, name: str, *, instructions: str = "", **tools: Any) -> Lo
     return card
 
 
-def talk(there: Visit, name: str) -> None:
+def open_thread(there: Visit, name: str) -> None:
     """Go from the list to a new thread."""
     there.page.get_by_role("link", name=f"Talk to {name}").click()
     expect(there.page.locator("h1")).to_have_text(name)
@@ -71,7 +71,7 @@ def talk(there: Visit, name: str) -> None:
 def begin(there: Visit, name: str, **given: Any) -> Locator:
     """Make an assistant, and go to a new thread with it; its card."""
     card = make(there, name, **given)
-    talk(there, name)
+    open_thread(there, name)
     return card
 
 

@@ -34,11 +34,11 @@ def installed(folder: Path) -> Installed:
     modules = install(Path(__file__).with_name("browser"), folder)
     axe = (modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     named = os.environ.get("GENAI_HOST_TEST_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
+    path = named or next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
         unpacked = folder / "unpacked"
         unpacked.mkdir()
-        said = subprocess.run(
+        process = subprocess.run(
             [NODE, "unpack.mjs"],
             cwd=folder,
             env={**os.environ, "TMPDIR": str(unpacked)},
@@ -46,10 +46,10 @@ def installed(folder: Path) -> Installed:
             text=True,
             timeout=120,
         )
-        if said.returncode:
-            missing(f"Chromium cannot be unpacked: {said.stderr.strip()[-200:]}")
-        found = said.stdout.strip()
-    return Installed(found, axe)
+        if process.returncode:
+            missing(f"Chromium cannot be unpacked: {process.stderr.strip()[-200:]}")
+        path = process.stdout.strip()
+    return Installed(path, axe)
 
 
 def missing(why: str) -> None:

@@ -23,16 +23,16 @@ class Visit:
         self.page: Page = context.new_page()
         self.page.on("request", self._see)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", self._hear)
+        self.page.on("console", self._collect)
         self.page.set_default_timeout(15_000)
 
     def _see(self, request: Request) -> None:
         if not request.url.startswith((self.url, "blob:", "data:")):
             self.elsewhere.append(request.url)
 
-    def _hear(self, said: ConsoleMessage) -> None:
-        if said.type == "error" and not said.text.startswith(_HARMLESS):
-            self.problems.append(said.text)
+    def _collect(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(_HARMLESS):
+            self.problems.append(message.text)
 
     def open(self, place: str = "") -> Visit:
         self.page.goto(f"{self.url}/{place}")
@@ -82,6 +82,6 @@ class Visit:
         return self.page.get_by_role("dialog")
 
     @property
-    def heard(self) -> Locator:
+    def announcements(self) -> Locator:
         """What is said to those who do not see the page."""
         return self.page.locator("#heard")

@@ -16,7 +16,7 @@ Kind = Literal["", "direct", "thinking"]
 
 
 @frozen
-class Said:
+class Example:
     """One conversation.
 
     name        to tell it from the others
@@ -39,16 +39,16 @@ def user(*content: Any) -> Message:
     return Message("user", content)
 
 
-def _text(name: str, *said: Message) -> Said:
+def _text(name: str, *messages: Message) -> Example:
     """A conversation of nothing but texts, which both formats write alike."""
-    wire = [{"role": each.role, "content": each.text} for each in said]
-    return Said(name, Prompt(said), {"messages": wire}, {"input": wire})
+    wire = [{"role": each.role, "content": each.text} for each in messages]
+    return Example(name, Prompt(messages), {"messages": wire}, {"input": wire})
 
 
-def _with(name: str, prompt: Mapping[str, Any], chat: Any, responses: Any, **more: Any) -> Said:
+def _with(name: str, prompt: Mapping[str, Any], chat: Any, responses: Any, **more: Any) -> Example:
     """A conversation of one text, and what is asked for with it."""
     hi = [{"role": "user", "content": "hi"}]
-    return Said(
+    return Example(
         name,
         Prompt([user("hi")], **prompt),
         None if chat is None else {"messages": hi, **chat},
@@ -84,7 +84,7 @@ _PNG_URL = f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"
 _PDF_URL = f"data:application/pdf;base64,{base64.b64encode(_PDF).decode()}"
 
 
-def _tools() -> Iterator[Said]:
+def _tools() -> Iterator[Example]:
     choices: Mapping[str, tuple[Any, Any]] = {
         "auto": ("auto", "auto"),
         "none": ("none", "none"),
@@ -110,7 +110,7 @@ def _tools() -> Iterator[Said]:
     )
 
 
-def _parameters() -> Iterator[Said]:
+def _parameters() -> Iterator[Example]:
     least = {"max_tokens": 7}
     yield _with(
         "length", {"parameters": least}, {"max_completion_tokens": 7}, {"max_output_tokens": 7}
@@ -138,7 +138,7 @@ def _parameters() -> Iterator[Said]:
     )
 
 
-def _schemas() -> Iterator[Said]:
+def _schemas() -> Iterator[Example]:
     yield _with(
         "class",
         {"schema": schema_of(_City)},
@@ -155,7 +155,7 @@ def _schemas() -> Iterator[Said]:
     )
 
 
-def _attachments() -> Iterator[Said]:
+def _attachments() -> Iterator[Example]:
     for name, image, url in (
         ("picture", Image(_PNG, "image/png"), _PNG_URL),
         ("picture by its address", Image(url="https://x.invalid/a.png"), "https://x.invalid/a.png"),
@@ -168,14 +168,14 @@ def _attachments() -> Iterator[Said]:
             {"type": "input_text", "text": "what?"},
             {"type": "input_image", "image_url": url, "detail": "auto"},
         ]
-        yield Said(
+        yield Example(
             name,
             Prompt([user("what?", image)]),
             {"messages": [{"role": "user", "content": in_chat}]},
             {"input": [{"role": "user", "content": in_responses}]},
         )
     file = {"filename": "a.pdf", "file_data": _PDF_URL}
-    yield Said(
+    yield Example(
         "file",
         Prompt([user("what?", File(_PDF, "application/pdf", "a.pdf"))]),
         {"messages": [{"role": "user", "content": [
@@ -184,7 +184,7 @@ def _attachments() -> Iterator[Said]:
             {"type": "input_text", "text": "what?"}, {"type": "input_file", **file}]}]},
     )  # fmt: skip
     url = "https://x.invalid/a.pdf"
-    yield Said(
+    yield Example(
         "file by its address",
         Prompt([user(File(url=url))]),
         None,
@@ -198,7 +198,7 @@ CONVERSATIONS = [
     _text("empty", user("")),
     _text("system", Message("system", "Be brief."), user("hi")),
     _text("history", user("hi"), Message("assistant", "hello"), user("and?")),
-    Said(
+    Example(
         "several texts",
         Prompt([user(Text("a"), Text("b"))]),
         {"messages": [{"role": "user", "content": [

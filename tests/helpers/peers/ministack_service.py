@@ -38,14 +38,14 @@ def ministack(folder: Path, behind: str) -> Iterator[str]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = []
+        lines = []
         try:
             for line in process.stdout:
-                told.append(line)
+                lines.append(line)
                 if "Running on" in line:
                     break
             else:
-                pytest.fail("".join(told))
+                pytest.fail("".join(lines))
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()

@@ -113,16 +113,16 @@ def using_tools(*errors: bool, apart: bool = False) -> Tell:
     """
 
     def tell(turn: Turn[NoSettings]) -> FeatureSteps:
-        said = [user("hi")]
-        asked = yield from Prompt(said, tools=[LOOK])
+        messages = [user("hi")]
+        completion = yield from Prompt(messages, tools=[LOOK])
         results = [
             ToolResult(call.id, "", "no", error=True)  # it is known which tool that was
             if error
             else ToolResult(call.id, call.name, "fine")
-            for call, error in zip(asked.tool_calls, errors, strict=True)
+            for call, error in zip(completion.tool_calls, errors, strict=True)
         ]
-        told = [[each] for each in results] if apart else [results]
-        again = [*said, asked.message, *(Message("tool", each) for each in told)]
+        contents = [[each] for each in results] if apart else [results]
+        again = [*messages, completion.message, *(Message("tool", each) for each in contents)]
         yield from Prompt(again, tools=[LOOK])
         return Answer("")
 
