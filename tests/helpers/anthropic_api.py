@@ -33,8 +33,8 @@ class Api(ServedApi):
         return self.client.get(f"{self.url}{path}", headers=version, timeout=60)
 
     def sent(self, *messages: Any, **more: Any) -> requests.Response:
-        said = list(messages) or [HI]
-        return self.post({"model": "fake", "max_tokens": 99, "messages": said, **more})
+        contents = list(messages) or [HI]
+        return self.post({"model": "fake", "max_tokens": 99, "messages": contents, **more})
 
     def answered(self, *messages: Any, **more: Any) -> dict[str, Any]:
         """Return the body of a successful reply."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def text(said: Any, **fields: Any) -> dict[str, Any]:
-    return {"type": "text", "text": said, **fields}
+def text(value: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "text", "text": value, **fields}
 
 
 def thinking(thought: str, signature: str = "c2ln") -> dict[str, Any]:

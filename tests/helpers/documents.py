@@ -181,10 +181,10 @@ class Walk:
 
     def _take(self, block: Block, typed: Typed, *, compare: bool = True) -> None:
         code, output, errors = self.take(typed.command)
-        said = f"{block.place}: $ {typed.command}\n{output}\n{errors}"
-        assert code == 0, said
+        shown = f"{block.place}: $ {typed.command}\n{output}\n{errors}"
+        assert code == 0, shown
         if typed.output and compare:
-            assert matches(typed.output, f"{output}{errors}"), f"{said}\nis not\n{typed.output}"
+            assert matches(typed.output, f"{output}{errors}"), f"{shown}\nis not\n{typed.output}"
 
     def take(self, command: str) -> tuple[int, str, str]:
         """Run a command and return its exit code, its output and its errors."""

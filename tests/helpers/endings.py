@@ -19,9 +19,9 @@ from genai_host_testing.services import (
 
 
 def _claude(reason: str, *content: Any) -> Reply:
-    whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
+    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
     ended = {"stop_reason": reason, "stop_sequence": None, "usage": anthropic_service.USAGE}
-    return json_reply({**whole, "content": list(content), **ended})
+    return json_reply({**body, "content": list(content), **ended})
 
 
 _CLAUDES = {
@@ -45,12 +45,12 @@ def _choice(reason: str, text: str) -> dict[str, Any]:
 
 def _responses(reason: str, *texts: str) -> Reply:
     content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
-    said = {"type": "message", "role": "assistant", "content": content}
+    message = {"type": "message", "role": "assistant", "content": content}
     why = {"status": "incomplete", "incomplete_details": {"reason": reason}}
     return json_reply(
         {
             **(why if reason else {"status": "completed"}),
-            "output": [said] * bool(texts),
+            "output": [message] * bool(texts),
             "usage": openai_service.USAGE_OF_RESPONSES,
             "error": None,
         }

@@ -31,8 +31,8 @@ class Front:
     """One API of the server.
 
     Attributes:
-        whole, stream: Path and body of a request for an answer, whole and streamed; `{id}` in a
-            path is replaced by a conversation.
+        plain, stream: Path and body of a request for an answer, not streamed and streamed; `{id}`
+            in a path is replaced by a conversation.
         shaped: Additional fields of the body for structured output.
         done: Bytes of a stream that mark a complete answer.
         failed: Bytes of a stream that mark an error.
@@ -40,7 +40,7 @@ class Front:
     """
 
     name: str
-    whole: tuple[str, Mapping[str, Any]]
+    plain: tuple[str, Mapping[str, Any]]
     stream: tuple[str, Mapping[str, Any]]
     shaped: Callable[[Any], Mapping[str, Any]]
     done: bytes
@@ -53,7 +53,7 @@ class Front:
 
 def _alike(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requests of an API that selects streaming by a field of the body."""
-    return {"whole": (path, {**body, "stream": False}), "stream": (path, {**body, "stream": True})}
+    return {"plain": (path, {**body, "stream": False}), "stream": (path, {**body, "stream": True})}
 
 
 def _openai_schema(schema: Any) -> dict[str, Any]:
@@ -140,7 +140,7 @@ PLUGIN_FRONTS = [
     ),
     Front(
         "research",
-        whole=("/api/assistant", _RESEARCH),
+        plain=("/api/assistant", _RESEARCH),
         stream=("/api/assistant", _RESEARCH),
         shaped=lambda schema: {},
         done=b"event: result\n",
@@ -178,17 +178,17 @@ class Place:
 
     def ask(self, front: Front, *, stream: bool, **more: Any) -> requests.Response:
         """Send a request of an API and read the reply to its end."""
-        path, body = self.asked(front, stream=stream)
+        path, body = self.request_of(front, stream=stream)
         return self.send("POST", path, {**body, **more})
 
-    def asked(self, front: Front, *, stream: bool) -> tuple[str, dict[str, Any]]:
+    def request_of(self, front: Front, *, stream: bool) -> tuple[str, dict[str, Any]]:
         """Return path and body of a request; opens a conversation if the API needs one."""
-        path, body = front.stream if stream else front.whole
+        path, body = front.stream if stream else front.plain
         return path.replace("{id}", self.opened()) if "{id}" in path else path, dict(body)
 
     def raw(self, front: Front, *, stream: bool) -> bytes:
         """Return the same request as bytes."""
-        path, body = self.asked(front, stream=stream)
+        path, body = self.request_of(front, stream=stream)
         return raw(path, json.dumps(body).encode())
 
     def opened(self) -> str:
@@ -200,8 +200,8 @@ class Place:
     def turns(self) -> list[Any]:
         """Return the turns of the conversation that was used last."""
         listed = self.send("GET", "/api/v1/conversations").json()["data"]
-        found = self.send("GET", f"/api/v1/conversations/{listed[0]['id']}").json()
-        return list(found["turns"])
+        conversation = self.send("GET", f"/api/v1/conversations/{listed[0]['id']}").json()
+        return list(conversation["turns"])
 
 
 JSON = {"content-type": "application/json"}
@@ -209,13 +209,13 @@ JSON = {"content-type": "application/json"}
 
 def raw(path: str, body: bytes, **headers: Any) -> bytes:
     """Return the bytes of a request."""
-    given = {
+    fields = {
         "host": "localhost",
         "content-type": "application/json",
         "content-length": len(body),
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

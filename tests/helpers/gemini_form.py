@@ -16,14 +16,14 @@ CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 
 
 def user(*parts: Any) -> dict[str, Any]:
-    return said("user", *parts)
+    return content_of("user", *parts)
 
 
 def model(*parts: Any) -> dict[str, Any]:
-    return said("model", *parts)
+    return content_of("model", *parts)
 
 
-def said(role: str, *parts: Any) -> dict[str, Any]:
+def content_of(role: str, *parts: Any) -> dict[str, Any]:
     return {
         "role": role,
         "parts": [{"text": each} if isinstance(each, str) else each for each in parts],

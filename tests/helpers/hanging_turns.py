@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fronts import DELTA, WORD, raw
-from talking import dial, until
+from raw_http import dial, until
 
 from genai_host_testing.fake_service import HANG, HOLD, FakeService, Received, Reply, sse_reply
 from genai_host_testing.internal.servers import HEADERS, Several, configure

@@ -70,10 +70,10 @@ class LaterClock(SystemClock):
 
 
 def answer(prompt: RecordedPrompt) -> str | Completion:
-    said = next(each.text for each in reversed(prompt.messages) if each.role == "user")
+    text = next(each.text for each in reversed(prompt.messages) if each.role == "user")
     if prompt.messages[-1].role == "tool" or "mail" not in prompt.tools:
-        return f"sent {said}"
-    call = ToolCall("1", "mail", {"text": said})
+        return f"sent {text}"
+    call = ToolCall("1", "mail", {"text": text})
     return Completion(Message("assistant", [call]), finish="tool_calls")
 
 

@@ -21,7 +21,7 @@ class Api(ServedApi):
     config = CONFIG
 
     @property
-    def heard(self) -> list[Message]:
+    def prompt_messages(self) -> list[Message]:
         return list(self.fake.prompts[-1].messages)
 
     def post(self, path: str, **body: Any) -> requests.Response:

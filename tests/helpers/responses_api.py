@@ -39,8 +39,8 @@ PIXEL = "data:image/png;base64,iVBORw=="
 CALL = ToolCall("c1", "clock", {"zone": "CET"})
 
 
-def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
-    if any(message.role == "tool" for message in heard.messages):
+def calls_the_clock(prompt: RecordedPrompt) -> str | Completion:
+    if any(message.role == "tool" for message in prompt.messages):
         return "It is noon."
     thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
     return Completion(Message("assistant", [*thought, CALL]), "tool_calls")

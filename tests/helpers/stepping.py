@@ -78,7 +78,7 @@ def effect_tool(name: str) -> Tool:
 def host_of_steps(store: Store) -> Host:
     plugins = {
         "dialects": genai_host.dialects,
-        "fake": FakeModel(lambda heard: effect(heard.text, "ask")),
+        "fake": FakeModel(lambda prompt: effect(prompt.text, "ask")),
         "steps": InlinePlugin(
             features=[Feature("steps", NoSettings, respond)],
             tools=[effect_tool("find"), effect_tool("send")],

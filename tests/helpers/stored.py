@@ -40,15 +40,15 @@ def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
     return record.id
 
 
-def at_once(act: Callable[..., object], each: Sequence[Any]) -> None:
+def run_concurrently(act: Callable[..., object], each: Sequence[Any]) -> None:
     """Call a function for each of these, all in threads that begin together."""
     barrier = threading.Barrier(len(each))
 
-    def run(one: Any) -> None:
+    def run(argument: Any) -> None:
         barrier.wait(30)
-        act(one)
+        act(argument)
 
-    threads = [threading.Thread(target=run, args=(one,)) for one in each]
+    threads = [threading.Thread(target=run, args=(argument,)) for argument in each]
     for thread in threads:
         thread.start()
     for thread in threads:

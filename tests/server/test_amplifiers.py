@@ -275,8 +275,8 @@ def test_a_body_of_16_mb_takes_memory_by_its_size(routes: HttpRoutes) -> None:
 
 
 def test_commas_and_brackets_in_texts_are_no_values(routes: HttpRoutes) -> None:
-    said = json.dumps('[{,\\"' * 100_000)
-    body = b'{"model":"fake","messages":[{"role":"user","content":%b}]}' % said.encode()
+    text = json.dumps('[{,\\"' * 100_000)
+    body = b'{"model":"fake","messages":[{"role":"user","content":%b}]}' % text.encode()
     assert taken(routes, "POST", "/v1/chat/completions", body)[0].status == 200
 
 

@@ -15,8 +15,8 @@ import pytest
 import requests
 from genai_server.settings import AccessLogEntry
 from genai_server.state import Workers
+from raw_http import dial, until
 from reference_cycles import left_in_cycles
-from talking import dial, until
 
 from genai_host import Host
 from genai_host.api import (
@@ -50,7 +50,7 @@ def echo(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response({**found, "body": request.body.decode()}, headers={"x-mine": "1"})
 
 
-def told(problem: HttpProblem) -> RouteResponse:
+def error_reply(problem: HttpProblem) -> RouteResponse:
     return RouteResponse(problem.request_id.encode(), status=problem.status)
 
 
@@ -171,7 +171,7 @@ def test_request_ids(host: Host, client: requests.Session, given: str, is_used: 
 def test_an_api_can_have_a_header_and_a_form_with_the_request_id(
     make_host: MakeHost, client: requests.Session
 ) -> None:
-    api = HttpApi("shop", f"{HERE}:told", paths="/shop/.*", request_id_header="shop-id")
+    api = HttpApi("shop", f"{HERE}:error_reply", paths="/shop/.*", request_id_header="shop-id")
     host = make_host(mine=InlinePlugin(http_routes=ROUTES, http_apis=[api]))
     with served(host) as server:
         reply = client.get(f"{server.url}/shop/7")

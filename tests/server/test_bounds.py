@@ -21,7 +21,7 @@ from genai_server import Server
 from genai_server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_server.heads import Refused
 from genai_server.settings import AccessLogEntry, ServerSettings
-from talking import dial, heard, said, statuses, until
+from raw_http import dial, exchange, receive_all, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
@@ -108,7 +108,7 @@ class TestBodies:
                 sender.sendall(POST + b"content-length: 1001\r\n\r\n")
                 assert statuses(until(sender, b"}}")) == [413]
             right = POST + b"connection: close\r\ncontent-length: 1000\r\n\r\n" + b"1" * 1000
-            assert statuses(said(server.url, right)) == [200]
+            assert statuses(exchange(server.url, right)) == [200]
 
     def test_in_chunks_are_counted(self, host: Host) -> None:
         piece = b"64\r\n" + b"1" * 100 + b"\r\n"
@@ -130,13 +130,13 @@ class TestBodies:
     def test_have_a_time(self, host: Host) -> None:
         with served(host, body_seconds=0.1) as server:
             for begun in (POST + b"content-length: 9\r\n\r\n123", CHUNKED + b"5\r\n12"):
-                assert statuses(said(server.url, begun)) == [408]
+                assert statuses(exchange(server.url, begun)) == [408]
 
     def test_that_do_not_come_are_given_up(self, host: Host) -> None:
         with served(host) as server, dial(server.url) as sender:
             sender.sendall(POST + b"content-length: 9\r\n\r\n123")
             sender.shutdown(socket.SHUT_WR)
-            assert heard(sender) == b""
+            assert receive_all(sender) == b""
 
     def test_of_all_have_a_bound(self, host: Host, client: requests.Session) -> None:
         with served(host, bodies=1500) as server:
@@ -194,7 +194,7 @@ class TestPlaces:
         assert held.most == 1
 
     def test_in_the_order_of_coming(self) -> None:
-        async def talk() -> None:
+        async def check() -> None:
             places = RequestQueue(1, 2)
             assert places.enter() is None
             first, second = places.enter(), places.enter()
@@ -213,7 +213,7 @@ class TestPlaces:
             places.leave()
             assert places.enter() is None
 
-        asyncio.run(talk())
+        asyncio.run(check())
 
 
 class TestRate:
@@ -315,7 +315,7 @@ class TestConnections:
             for path in (b"/size", b"/healthy", b"/v1/models", b"/page") * 5:
                 with dial(server.url) as more:
                     more.sendall(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path)
-                    refused = heard(more)
+                    refused = receive_all(more)
                     assert statuses(refused) == [503]
                     assert b'"overloaded"' in refused
             assert caplog.text.count("further connections are refused") == 1
@@ -333,17 +333,19 @@ class TestConnections:
             for path in ("/health", "/ready", f"{root}/health?deep=1"):
                 with dial(server.url) as client:
                     client.sendall(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode())
-                    assert statuses(heard(client)) == [200], path  # and the connection is closed
+                    assert statuses(receive_all(client)) == [200], (
+                        path
+                    )  # and the connection is closed
             assert requests.head(f"{server.url}/ready", timeout=30).status_code == 200
             assert requests.post(f"{server.url}/health", json={}, timeout=30).status_code == 503
-            assert statuses(heard(idle[0])) == [503]
+            assert statuses(receive_all(idle[0])) == [503]
 
     def test_of_the_reserve_have_a_time(self, host: Host) -> None:
         with served(host, connections=1, head_seconds=0.5) as server, ExitStack() as stack:
             filled(server, stack, 1)
             with dial(server.url) as more:
                 more.sendall(b"GET /health HTTP/1.1\r\n")
-                assert statuses(heard(more)) == [503]
+                assert statuses(receive_all(more)) == [503]
 
     def test_of_the_reserve_are_those_beyond_the_limit_alone(self, host: Host) -> None:
         with served(host, connections=1) as server, ExitStack() as stack:
@@ -385,19 +387,19 @@ def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
 
 def refused(clients: list[socket.socket], count: int) -> list[bytes]:
     """Return the first replies, and remove their clients."""
-    told: list[bytes] = []
+    replies: list[bytes] = []
     with selectors.DefaultSelector() as waiting:
         for client in clients:
             waiting.register(client, selectors.EVENT_READ)
-        while len(told) < count:
+        while len(replies) < count:
             ready = waiting.select(30)
-            assert ready, len(told)
+            assert ready, len(replies)
             for key, _ in ready:
                 client = cast(socket.socket, key.fileobj)
                 waiting.unregister(client)
-                told.append(heard(client))
+                replies.append(receive_all(client))
                 clients.remove(client)
-    return told
+    return replies
 
 
 @pytest.mark.parametrize("where", ["the server", "the service"])
@@ -416,7 +418,7 @@ def test_200_requests_through_a_cap_of_20(make_host: MakeHost, tmp_path: Path, w
             assert b"\r\nretry-after: 1\r\n" in reply
         here.service.wait_for_requests(CAP)
         here.service.let_go(CALLS)
-        assert Counter(code for each in clients for code in statuses(heard(each))) == {
+        assert Counter(code for each in clients for code in statuses(receive_all(each))) == {
             200: CAP + LINE
         }
         assert here.service.most_at_once == CAP

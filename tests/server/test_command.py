@@ -18,8 +18,8 @@ from genai_server import Server
 from genai_server.command import command
 from genai_server.routes import own_routes
 from genai_server.settings import ServerSettings, settings_of
+from raw_http import dial, receive_all
 from support import Terminal
-from talking import dial, heard
 
 from genai_host import Config, Host, SecretStore
 from genai_host.api import Secret
@@ -252,13 +252,13 @@ class TestTls:
             idle = [stack.enter_context(dial(server.url)) for _ in range(40)]
             assert requests.get(f"{server.url}/health", verify=ca, timeout=30).status_code == 200
             for client in idle[:24]:  # of all but the last 16
-                assert heard(client) == b""
+                assert receive_all(client) == b""
             assert caplog.text.count("further connections are refused") == 1
 
     def test_a_handshake_has_a_time(self, host: Host, files: dict[str, str]) -> None:
         files.pop("ca")
         with served(host, head_seconds=0.1, **files) as server, dial(server.url) as client:
-            assert heard(client) == b""
+            assert receive_all(client) == b""
 
     def test_a_certificate_that_is_none(self, host: Host, tmp_path: Path) -> None:
         file = tmp_path / "x.pem"
@@ -305,12 +305,12 @@ class TestDocuments:
 
     def test_the_commands(self) -> None:
         visible = [each for each in command.params if not getattr(each, "hidden", False)]
-        known = {option for each in visible for option in each.opts}
-        told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", self.TEXT))
+        options = {option for each in visible for option in each.opts}
+        documented = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", self.TEXT))
         of_podman = {"--tag", "--publish", "--volume", "--env"}
         of_servers = {"--factory", "--interface"}
-        assert told - of_podman - of_servers <= known
-        assert known - told <= {"--json", "--open", "--port"}
+        assert documented - of_podman - of_servers <= options
+        assert options - documented <= {"--json", "--open", "--port"}
 
     def test_the_configuration(self, tmp_path: Path) -> None:
         blocks = re.findall(r"```toml\n(.*?)```", self.TEXT, re.DOTALL)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 from genai_server import Server, application
-from talking import dial, heard, until
+from raw_http import dial, receive_all, until
 
 from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
@@ -42,9 +42,9 @@ EVENT = b"data: hello\n\n"
 SAID: Any = [Message("user", "hi")]
 
 
-def whole(request: RouteRequest, host: Host) -> RouteResponse:
-    asked = ChatRequest(model="remote/m", messages=SAID)
-    return json_response(completion.whole(host, asked, request).text)
+def plain(request: RouteRequest, host: Host) -> RouteResponse:
+    chat_request = ChatRequest(model="remote/m", messages=SAID)
+    return json_response(completion.whole(host, chat_request, request).text)
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteResponse:
@@ -75,7 +75,7 @@ def breaks(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 ROUTES = [
-    *(HttpRoute("POST", f"/{name}", f"{__name__}:{name}") for name in ("whole", "streamed")),
+    *(HttpRoute("POST", f"/{name}", f"{__name__}:{name}") for name in ("plain", "streamed")),
     *(HttpRoute("GET", f"/{name}", f"{__name__}:{name}") for name in ("fails", "breaks")),
 ]
 
@@ -109,7 +109,7 @@ def test_a_client_that_goes_ends_its_request(host: Host, service: FakeService, h
                 linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             else:
-                client.sendall(post("/whole") * 3)
+                client.sendall(post("/plain") * 3)
         service.wait_until_closed()
 
 
@@ -120,7 +120,7 @@ def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> 
         client.sendall(post("/streamed"))
         until(client, EVENT)
         server.stop()
-        end = heard(client)
+        end = receive_all(client)
         service.wait_until_closed()
     assert b"data: interrupted\n\n" in end
     assert end.endswith(b"0\r\n\r\n")
@@ -130,10 +130,10 @@ def test_a_stream_that_is_cut_does_not_seem_whole(host: Host, service: FakeServi
     service.replies = [sse_reply([DELTA, CUT])]
     with served(host) as server, dial(server.url) as client:
         client.sendall(post("/streamed"))
-        got = heard(client)
-    assert EVENT in got
-    assert b"[DONE]" not in got
-    assert not got.endswith(b"0\r\n\r\n")
+        reply = receive_all(client)
+    assert EVENT in reply
+    assert b"[DONE]" not in reply
+    assert not reply.endswith(b"0\r\n\r\n")
 
 
 @contextlib.contextmanager
@@ -153,8 +153,8 @@ def test_it_is_not_ready_without_its_store(make_host: MakeHost, tmp_path: Path) 
     broken = tmp_path / "c.db"
     broken.write_bytes(b"no database at all, but long enough to be looked at" * 100)
     with served_with_store(make_host, broken) as (url, _):
-        told = {"status": "no store", "reason": "file is not a database"}
-        assert ready(url) == (503, told)
+        body = {"status": "no store", "reason": "file is not a database"}
+        assert ready(url) == (503, body)
         assert requests.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
 
 
@@ -163,8 +163,8 @@ def test_it_is_not_ready_where_its_store_breaks(
 ) -> None:
     with served_with_store(make_host, tmp_path / "c.db") as (url, store):
         monkeypatch.setattr(store, "check", lambda: 1 / 0)
-        told = {"status": "no store", "reason": "see the log of the server"}
-        assert ready(url) == (503, told)
+        body = {"status": "no store", "reason": "see the log of the server"}
+        assert ready(url) == (503, body)
 
 
 def test_it_is_not_ready_where_its_store_cannot_be_made(
@@ -174,11 +174,11 @@ def test_it_is_not_ready_where_its_store_cannot_be_made(
     (tmp_path / "c.db").mkdir()
     for place in (tmp_path / "a-file" / "c.db", tmp_path / "c.db"):
         with served_with_store(make_host, place) as (url, _):
-            status, told = ready(url)
-            assert (status, told["status"]) == (503, "no store")
+            status, body = ready(url)
+            assert (status, body["status"]) == (503, "no store")
             opened = requests.get(f"{url}/api/v1/conversations", timeout=30)
             assert (opened.status_code, opened.json()["error"]["code"]) == (503, "store")
-            for text in (str(told), opened.text):  # no file is a client's to know
+            for text in (str(body), opened.text):  # no file is a client's to know
                 assert str(tmp_path) not in text
                 assert os.path.expanduser("~") not in text
             assert str(place) in caplog.text
@@ -215,7 +215,7 @@ def test_all_hear_of_a_store_that_takes_its_time(
             assert requests.get(f"{url}/health", timeout=30).status_code == 200
             go.set()
             for client in (first, second):
-                assert heard(client).startswith(b"HTTP/1.1 200")
+                assert receive_all(client).startswith(b"HTTP/1.1 200")
 
 
 def test_early_requests_wait(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_early_requests_wait(make_host: MakeHost, monkeypatch: pytest.MonkeyPatc
         early.sendall(b"GET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         assert ready(server.url) == (503, {"status": "starting"})
         go.set()
-        assert heard(early).startswith(b"HTTP/1.1 404")
+        assert receive_all(early).startswith(b"HTTP/1.1 404")
 
 
 def test_a_broken_host_ends_it(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_what_fails_at_every_turn_leaves_nothing(
     def goes(url: str) -> None:
         service.replies = [chance.choice(replies)]
         with dial(url) as client:
-            client.sendall(post(chance.choice(["/whole", "/streamed"])))
+            client.sendall(post(chance.choice(["/plain", "/streamed"])))
             if chance.random() < 0.5:
                 client.settimeout(0.05)
                 with contextlib.suppress(TimeoutError):
@@ -261,7 +261,7 @@ def test_what_fails_at_every_turn_leaves_nothing(
 
     def garbage(url: str) -> None:
         with dial(url) as client:
-            client.sendall(post("/whole")[: chance.randrange(1, 90)])
+            client.sendall(post("/plain")[: chance.randrange(1, 90)])
 
     def get(url: str) -> None:
         path = chance.choice(["/fails", "/breaks", "/nope", "/health"])
@@ -269,7 +269,7 @@ def test_what_fails_at_every_turn_leaves_nothing(
             requests.get(url + path, timeout=30)
 
     def refused(url: str) -> None:
-        requests.post(f"{url}/whole", data="{}", timeout=30)
+        requests.post(f"{url}/plain", data="{}", timeout=30)
 
     kinds: list[Callable[[str], Any]] = [goes, garbage, get, refused]
     with served(host, send_seconds=1.0) as server:

@@ -72,19 +72,19 @@ class Behind:
     def answer(self, received: Received) -> Reply:
         if received.method == "GET":  # whether it is there
             return json_reply({"data": []})
-        asked = received.json()
+        body = received.json()
         try:
-            said = asked["messages"][-1]["content"].strip()
+            text = body["messages"][-1]["content"].strip()
         except (LookupError, TypeError, AttributeError):  # it passes through the host
             return openai_service.failure(400)
         with self._changed:
-            self._asked[said] += 1
+            self._asked[text] += 1
             self._changed.notify_all()
-        return _replies(said.split()[0], asked.get("stream", False))
+        return _replies(text.split()[0], body.get("stream", False))
 
-    def wait_for(self, said: str) -> None:
+    def wait_for(self, text: str) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self._asked[said], PATIENCE), said
+            assert self._changed.wait_for(lambda: self._asked[text], PATIENCE), text
 
 
 def _replies(fault: str, streamed: bool) -> Reply:
@@ -194,9 +194,9 @@ class Client:
             assert status in (502, 503), body
 
     def leave_before_the_answer(self) -> None:
-        said = self._saying("hang")
-        with self._asking(said, stream=self._random.random() < 0.5):
-            self._behind.wait_for(said)
+        text = self._saying("hang")
+        with self._asking(text, stream=self._random.random() < 0.5):
+            self._behind.wait_for(text)
 
     def leave_amid_the_answer(self) -> None:
         fault = self._random.choice(["begin", "flood"])
@@ -210,9 +210,9 @@ class Client:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE_CLOSED)
 
     def leave_amid_the_request(self) -> None:
-        whole = _request(_body(self._saying("fine")))
+        request = _request(_body(self._saying("fine")))
         with self._connected() as connection:
-            connection.sendall(whole[: self._random.randrange(1, len(whole))])
+            connection.sendall(request[: self._random.randrange(1, len(request))])
 
     def be_refused(self) -> None:
         statuses, data = self._random.choice(_REFUSED)
@@ -246,9 +246,9 @@ class Client:
         self._count += 1
         return f"{fault} {self._number}.{self._count}"
 
-    def _asking(self, said: str, *, stream: bool) -> socket.socket:
+    def _asking(self, text: str, *, stream: bool) -> socket.socket:
         connection = self._connected()
-        connection.sendall(_request(_body(said, stream=stream)))
+        connection.sendall(_request(_body(text, stream=stream)))
         return connection
 
     def _connected(self) -> socket.socket:
@@ -275,8 +275,8 @@ _DEEDS: dict[Callable[[Client], None], int] = {
 }
 
 
-def _body(said: str, *, stream: bool = False, model: str = MODEL) -> bytes:
-    messages = [{"role": "user", "content": said}]
+def _body(text: str, *, stream: bool = False, model: str = MODEL) -> bytes:
+    messages = [{"role": "user", "content": text}]
     return json.dumps({"model": model, "messages": messages, "stream": stream}).encode()
 
 

@@ -63,7 +63,7 @@ ROWS = [
 
 def post(api: Api, front: Front, stream: bool, model: str = "fake") -> Any:
     """Send a request to a model."""
-    path, body = front.stream if stream else front.whole
+    path, body = front.stream if stream else front.plain
     named = {**body, "model": model} if "model" in body else body
     url = f"{api.url}{path.replace(MODEL, model)}"
     return api.client.post(url, write_json(named), headers=JSON, timeout=60)
@@ -83,8 +83,8 @@ def test_a_failure_has_the_form_of_the_api(
         error = reply.json()["error"]
         assert reply.status_code == status, reply.text
         assert front.name == "ollama" or fields.items() <= error.items()
-        told = error if isinstance(error, str) else error["message"]
-        assert problem not in ERRORS or told.startswith(ERRORS[problem].message)
+        message = error if isinstance(error, str) else error["message"]
+        assert problem not in ERRORS or message.startswith(ERRORS[problem].message)
         assert reply.headers.get("retry-after") == ("3" if problem == "limit" else None)
         if front.name == "anthropic":
             assert reply.headers["request-id"] == reply.json()["request_id"]

@@ -160,11 +160,11 @@ def test_who_is_not_let_in_reaches_no_route(here: Place, monkeypatch: pytest.Mon
     answered: list[str] = []
     answer = HttpRoutes.answer
 
-    def told(self: HttpRoutes, request: Any, *given: Any) -> Any:
+    def recorded(self: HttpRoutes, request: Any, *given: Any) -> Any:
         answered.append(request.path)
         return answer(self, request, *given)
 
-    monkeypatch.setattr(HttpRoutes, "answer", told)
+    monkeypatch.setattr(HttpRoutes, "answer", recorded)
     good = {"authorization": "Bearer the-token-of-ann", **JSON}
     wrong: list[tuple[dict[str, Any], int]] = [
         ({"host": "evil.example"}, 421),

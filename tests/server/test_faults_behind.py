@@ -14,7 +14,7 @@ import genai_feature_research
 import pytest
 from ai_sdk_lines import read_lines
 from fronts import DELTA, FRONTS, JSON, MODEL, PLUGIN_FRONTS, WORD, Front, Place, place, raw
-from talking import dial, until
+from raw_http import dial, until
 
 from genai_host.config import ServerConfig
 from genai_host_testing.fake_service import (
@@ -44,7 +44,7 @@ def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
         yield here
 
 
-def told(front: Front, reply: Any) -> tuple[int, str | None]:
+def status_of(front: Front, reply: Any) -> tuple[int, str | None]:
     """Status and Retry-After of a failure. Where a conversation has begun to tell of a turn,
     they are no longer: then its error."""
     if front.name == "native" and reply.headers["content-type"] == "text/event-stream":
@@ -60,10 +60,10 @@ def told(front: Front, reply: Any) -> tuple[int, str | None]:
 def test_429_with_retry_after_is_told_at_once(here: Place, front: Front) -> None:
     """The client gets a valid Retry-After; the service receives one request."""
     for stream in BOTH:
-        for asked, seconds in (("86400", "86400"), ("120", "120"), ("soon", None)):
+        for header, seconds in (("86400", "86400"), ("120", "120"), ("soon", None)):
             here.service.requests.clear()
-            here.service.replies = [failure(429, {"Retry-After": asked})]
-            assert told(front, here.ask(front, stream=stream)) == (429, seconds)
+            here.service.replies = [failure(429, {"Retry-After": header})]
+            assert status_of(front, here.ask(front, stream=stream)) == (429, seconds)
             assert len(here.service.requests) == 1
 
 
@@ -73,8 +73,8 @@ def test_503_and_others_that_pass_are_no_fault_of_the_client(here: Place, front:
     for stream in BOTH:
         for status in (500, 502, 503, 529):
             here.service.replies = [failure(status, {"Retry-After": "90"})]
-            found, seconds = told(front, here.ask(front, stream=stream))
-            assert found in (usual, 502 if status == 502 else usual), status
+            received, seconds = status_of(front, here.ask(front, stream=stream))
+            assert received in (usual, 502 if status == 502 else usual), status
             assert seconds == "90"
 
 
@@ -85,7 +85,7 @@ def test_401_of_the_service_is_none_of_the_server(here: Place, front: Front) -> 
         for status in (401, 403):
             here.service.requests.clear()
             here.service.replies = [failure(status)]
-            assert told(front, here.ask(front, stream=stream))[0] == 502
+            assert status_of(front, here.ask(front, stream=stream))[0] == 502
             assert len(here.service.requests) == 1
 
 
@@ -114,10 +114,10 @@ def test_a_stream_that_is_cut_ends_with_an_error(here: Place, front: Front) -> N
 
 @each_front
 def test_a_whole_answer_that_is_cut_is_an_error(here: Place, front: Front) -> None:
-    whole = chat(WORD).steps[0]
-    assert isinstance(whole, bytes)
+    body = chat(WORD).steps[0]
+    assert isinstance(body, bytes)
     for act in (CUT, RESET):
-        here.service.replies = [Reply([whole[:-20], act])]
+        here.service.replies = [Reply([body[:-20], act])]
         assert here.ask(front, stream=False).status_code in (502, 503)
 
 
@@ -131,7 +131,7 @@ def test_a_stream_that_fails_before_its_content_has_the_status_of_the_error(
         make_host, tmp_path, config={"server": ServerConfig(pass_through=False)}, head_wait=60.0
     ) as here:
         here.service.replies = [sse_reply([begun, CUT])]
-        assert told(front, here.ask(front, stream=True))[0] in (502, 503)
+        assert status_of(front, here.ask(front, stream=True))[0] in (502, 503)
 
 
 @each_front
@@ -172,7 +172,7 @@ def test_a_failing_service_is_left_alone_by_every_api(make_host: MakeHost, tmp_p
         assert len(here.service.requests) == 5
         for front in FRONTS:
             for stream in BOTH:
-                status, seconds = told(front, here.ask(front, stream=stream))
+                status, seconds = status_of(front, here.ask(front, stream=stream))
                 assert status in (503, 529), front
                 assert seconds is not None
                 assert 0 < int(seconds) <= 30
@@ -184,8 +184,8 @@ def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front:
     """Nor as an event: the text is encoded as JSON on one line."""
     forged = "\n\ndata: [DONE]\n\nevent: message_stop\r\ndata: {}\r\revent: answer\u2028\x85\x00"
     forged += '\n{"done":true}\n'
-    said = json.dumps({"choices": [{"index": 0, "delta": {"content": forged}}]}).encode()
-    here.service.replies = [sse_reply([said, CUT])]
+    event = json.dumps({"choices": [{"index": 0, "delta": {"content": forged}}]}).encode()
+    here.service.replies = [sse_reply([event, CUT])]
     reply = here.ask(front, stream=True)
     assert front.failed in reply.content
     for line in reply.content.replace(b"\r", b"\n").split(b"\n"):
@@ -204,12 +204,12 @@ def test_a_stream_that_takes_its_time_says_that_it_goes_on(
     """After the head is sent, an interrupted reply is reported as an event instead of a status."""
     plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
     with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
-        said = slowly(here, front, [*begun, HOLD, DELTA, *end])
-    assert (front.done in said, front.failed in said) == (end != [CUT], end == [CUT])
+        body = slowly(here, front, [*begun, HOLD, DELTA, *end])
+    assert (front.done in body, front.failed in body) == (end != [CUT], end == [CUT])
     if front.name == "agent-lines":
-        list(read_lines([said]))
+        list(read_lines([body]))
     else:
-        for line in said.splitlines():  # nothing but values, names of events, and comments
+        for line in body.splitlines():  # nothing but values, names of events, and comments
             text = line.strip().removeprefix(b"data: ")
             if text and text != b"[DONE]" and not text.startswith((b"event: ", b":")):
                 json.loads(text)
@@ -218,17 +218,17 @@ def test_a_stream_that_takes_its_time_says_that_it_goes_on(
 def slowly(here: Place, front: Front, steps: list[ReplyStep]) -> bytes:
     """A stream of a service that goes on once the client was told three times that it does."""
     here.service.replies = [sse_reply(steps)]
-    path, body = here.asked(front, stream=True)
+    path, body = here.request_of(front, stream=True)
     headers = {**JSON, "accept": "text/event-stream"}
     sent = json.dumps(body).encode()
     with here.client.post(here.url + path, sent, headers=headers, stream=True, timeout=30) as reply:
         assert reply.status_code == 200
         pieces = reply.iter_content(None)
-        said: bytes = next(pieces)
-        while said.count(front.silence) < 3:
-            said += next(pieces)
+        received: bytes = next(pieces)
+        while received.count(front.silence) < 3:
+            received += next(pieces)
         here.service.let_go()
-        return said + b"".join(pieces)
+        return received + b"".join(pieces)
 
 
 @each_front
@@ -367,7 +367,7 @@ def test_the_answer_reaches_the_user_by_every_api(recording: Place, broken: Brok
         for stream in (False, True):
             recording.service.replies = [chat(WORD)]
             assert recording.ask(front, stream=False).status_code == 200, front  # and it is kept
-            path, body = recording.asked(front, stream=stream)
+            path, body = recording.request_of(front, stream=stream)
             recording.service.replies = [chat(WORD, streamed=stream)]
             with broken(recording):
                 reply = recording.send("POST", path, {**body, **long_said(front)})

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from fronts import FRONTS, JSON, Front, Place, place, raw
 from genai_server.routes import own_routes
-from talking import dial, statuses, until
+from raw_http import dial, statuses, until
 
 from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.fixtures import MakeHost
@@ -127,9 +127,9 @@ def test_ids_are_no_file_names(here: Place, tmp_path: Path) -> None:
                 body = b"{}" if route.method in ("POST", "PATCH") else None
                 client.request(route.method, path, body, JSON if body else {})
                 with client.getresponse() as reply:
-                    said = reply.read()
-                assert 400 <= reply.status < 500, (route.method, path, said)
-                assert b"root:" not in said
+                    text = reply.read()
+                assert 400 <= reply.status < 500, (route.method, path, text)
+                assert b"root:" not in text
     for name in NAMES:
         key = {**JSON, "idempotency-key": encoded(name)[:255]}
         here.send("POST", "/api/v1/conversations", {"title": name}, headers=key)

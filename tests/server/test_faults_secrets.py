@@ -12,7 +12,7 @@ import pytest
 import requests
 from fronts import DELTA, FRONTS, JSON, Front, Place, place, raw
 from genai_server.routes import own_routes
-from talking import said, statuses
+from raw_http import exchange, statuses
 
 from genai_host.api import Secret
 from genai_host_testing.fake_service import CUT, Reply, json_reply, reply, sse_reply
@@ -125,8 +125,8 @@ def test_no_control_byte_is_in_the_log(here: Place, caplog: pytest.LogCaptureFix
     here.send("POST", f"/v1beta/models/{encoded}:generateContent", {"contents": []})
     here.send("POST", "/v1/messages", {"model": evil, "max_tokens": 1, "messages": []})
     for byte in evil.encode() + b"\x80\xff":
-        asked = raw("/x" + chr(byte), b"{}", authorization=f"Bearer {TOKEN}", connection="close")
-        assert statuses(said(here.url, asked.replace(chr(byte).encode(), bytes([byte]), 1)))
+        request = raw("/x" + chr(byte), b"{}", authorization=f"Bearer {TOKEN}", connection="close")
+        assert statuses(exchange(here.url, request.replace(chr(byte).encode(), bytes([byte]), 1)))
     logged = [*here.lines, *(record.getMessage() for record in caplog.records)]
     assert len(here.lines) > 6
     for line in logged:

@@ -297,9 +297,9 @@ class TestOverHttp:
             ({"content-type": None}, 415),
             ({"content-encoding": "gzip"}, 415),
         ]
-        told: list[AccessLogEntry] = []
+        entries: list[AccessLogEntry] = []
         with (
-            served(host, tokens=TOKENS, access_log=told.append) as server,
+            served(host, tokens=TOKENS, access_log=entries.append) as server,
             requests.Session() as client,
         ):
             client.trust_env = False
@@ -312,7 +312,7 @@ class TestOverHttp:
             assert self.calls == []
             assert client.post(f"{server.url}/x?key=secret", b"{}", headers=good).text == "ann"
         assert self.calls == ["ann"]
-        lines = list(map(str, told))
+        lines = list(map(str, entries))
         statuses = [*(status for _, status in wrong), 200]
         assert [line.split(" ")[:3] for line in lines] == [["POST", "/x", f"{s}"] for s in statuses]
         assert "secret" not in str(lines)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from talking import dial, heard, said, statuses, until
+from raw_http import dial, exchange, receive_all, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
@@ -91,7 +91,7 @@ def test_what_is_no_request_is_refused(url: str, request_: bytes) -> None:
     with dial(url) as client:
         client.sendall(request_)
         client.shutdown(socket.SHUT_WR)
-        assert statuses(heard(client)) in ([400], [])
+        assert statuses(receive_all(client)) in ([400], [])
     assert seen == []
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_request_is_refused(url: str, request_: bytes) -> None:
     ids=["value", "many", "path", "endless path", "endless value", "nothing"],
 )
 def test_a_head_has_a_size(url: str, head: bytes) -> None:
-    assert statuses(said(url, head)) == [431]
+    assert statuses(exchange(url, head)) == [431]
     assert seen == []
 
 
@@ -124,7 +124,7 @@ def test_a_head_has_a_size(url: str, head: bytes) -> None:
 def test_who_still_sends_reads_why_it_is_refused(url: str, begun: bytes, status: int) -> None:
     with dial(url) as client:
         client.sendall(begun)
-        assert statuses(heard(client)) == [status]
+        assert statuses(receive_all(client)) == [status]
         for _ in range(3):  # a connection that is reset fails at the second
             client.sendall(b"more")
 
@@ -140,14 +140,14 @@ def test_endless_sender_is_disconnected(url: str, monkeypatch: pytest.MonkeyPatc
 def test_a_head_has_a_time(host: Host) -> None:
     with served(host, head_seconds=0.5) as server:
         for begun in (b"", b"GET /x HTTP/1.1\r\nhost", b"\r\n", GET + b"\r\n" + b"GET /x"):
-            assert statuses(said(server.url, begun)) == [200] * begun.count(b"\r\n\r\n")
+            assert statuses(exchange(server.url, begun)) == [200] * begun.count(b"\r\n\r\n")
 
 
 def test_what_follows_a_body_is_no_header(url: str) -> None:
     """Trailers (RFC 9110, section 6.5) may not say who asks, nor what for."""
     trailers = b"authorization: Bearer x\r\nhost: evil.example\r\nx-late: 1\r\n\r\n"
     body = b"transfer-encoding: chunked\r\n\r\n2;ext=1\r\n{}\r\n0\r\n" + trailers
-    assert statuses(said(url, POST + LAST + body)) == [200]
+    assert statuses(exchange(url, POST + LAST + body)) == [200]
     [request] = seen
     assert request.body == b"{}"
     assert request.headers["host"] == "localhost"
@@ -160,12 +160,12 @@ def test_connections_are_used_again(url: str) -> None:
             client.sendall(POST + b"content-length: 2\r\n\r\n{}")
             assert statuses(until(client, b'"{}"')) == [200]
         client.sendall(GET + LAST + b"\r\n")
-        assert statuses(heard(client)) == [200]
+        assert statuses(receive_all(client)) == [200]
     assert len(seen) == 4
 
 
 def test_a_request_that_follows_before_the_answer_is_not_read(url: str) -> None:
-    assert statuses(said(url, (GET + b"\r\n") * 3)) == [200]
+    assert statuses(exchange(url, (GET + b"\r\n") * 3)) == [200]
     assert len(seen) == 1
 
 
@@ -175,7 +175,7 @@ def test_what_follows_a_refused_body_is_read_anew(url: str) -> None:
         client.sendall(refused)
         assert statuses(until(client, b"}}")) == [421]
         client.sendall((GET + b"\r\n")[:40].ljust(40) + GET + LAST + b"\r\n")
-        assert statuses(heard(client)) == [200]
+        assert statuses(receive_all(client)) == [200]
     assert len(seen) == 1
 
 
@@ -185,34 +185,36 @@ def test_who_waits_before_they_send_is_told(url: str) -> None:
         client.sendall(expects + LAST + b"\r\n")
         assert until(client, b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(b"{}")
-        assert statuses(heard(client)) == [200]
+        assert statuses(receive_all(client)) == [200]
     # without that, what comes next may be a body, or another request
-    assert statuses(said(url, expects.replace(b"localhost", b"evil") + b"\r\n")) == [421]
+    assert statuses(exchange(url, expects.replace(b"localhost", b"evil") + b"\r\n")) == [421]
 
 
 def test_who_asks_for_another_protocol_gets_http(url: str) -> None:
     upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n\r\n"
-    assert statuses(said(url, GET + upgrade)) == [200]
+    assert statuses(exchange(url, GET + upgrade)) == [200]
     through_proxy = upgrade.replace(b"connection", b"proxy-connection")
-    assert statuses(said(url, GET + through_proxy)) == [200]
+    assert statuses(exchange(url, GET + through_proxy)) == [200]
     h2c = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: x\r\n"
-    assert statuses(said(url, POST + h2c + b"content-length: 2\r\n\r\n{}")) == [200]
+    assert statuses(exchange(url, POST + h2c + b"content-length: 2\r\n\r\n{}")) == [200]
     assert [request.body for request in seen] == [b"", b"", b"{}"]
 
 
 def test_an_old_client_gets_all_of_a_reply(url: str) -> None:
-    reply = said(url, b"GET /x HTTP/1.0\r\nhost: localhost\r\n\r\n")
+    reply = exchange(url, b"GET /x HTTP/1.0\r\nhost: localhost\r\n\r\n")
     assert statuses(reply) == [200]
     assert reply.endswith(b'""')
 
 
 def test_fields_of_a_query_have_an_end(url: str) -> None:
     path = b"/x?" + b"a&" * 1001
-    assert statuses(said(url, GET.replace(b"/x", path) + LAST + b"\r\n")) == [400]
+    assert statuses(exchange(url, GET.replace(b"/x", path) + LAST + b"\r\n")) == [400]
     assert seen == []
 
 
 def test_a_length_may_begin_with_zeros(url: str) -> None:
     length = b"0" * 30 + b"2"
-    assert statuses(said(url, POST + LAST + b"content-length: " + length + b"\r\n\r\n{}")) == [200]
+    assert statuses(exchange(url, POST + LAST + b"content-length: " + length + b"\r\n\r\n{}")) == [
+        200
+    ]
     assert [request.body for request in seen] == [b"{}"]

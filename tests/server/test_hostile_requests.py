@@ -27,7 +27,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": ["string", "null"], "en
           "required": ["a"], "$ref": "#/$defs/b", "$defs": {"b": {}}}  # fmt: skip
 
 
-def said(role: str, *content: Any) -> dict[str, Any]:
+def message(role: str, *content: Any) -> dict[str, Any]:
     return {"role": role, "content": [*content]}
 
 
@@ -46,30 +46,30 @@ GUIDES = {"temperature": 0.5, "top_p": 0.9, "top_k": 3, "seed": 7, "stop": ["X"]
           "num_ctx": 9, "presence_penalty": 0.5}  # fmt: skip
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 MESSAGES: list[Any] = [
-    said("user", text(cache_control={"type": "ephemeral", "ttl": "1h"})),
-    said("user", {"type": "image", "source": SOURCE},
-         {"type": "document", "title": "a", "citations": {"enabled": False},
-          "source": {"type": "content", "content": [text()]}}),
-    said("assistant", {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-         {"type": "redacted_thinking", "data": "eA=="}, text(),
-         {"type": "tool_use", "id": "1", "name": "clock", "input": {"INVALID_JSON": "{"}}),
-    said("user", {"type": "tool_result", "tool_use_id": "1", "is_error": True,
-                  "content": [text(), {"type": "image", "source": SOURCE}]}),
-    said("user", {"type": "image", "source": {"type": "url", "url": "https://x"}}),
+    message("user", text(cache_control={"type": "ephemeral", "ttl": "1h"})),
+    message("user", {"type": "image", "source": SOURCE},
+            {"type": "document", "title": "a", "citations": {"enabled": False},
+             "source": {"type": "content", "content": [text()]}}),
+    message("assistant", {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+            {"type": "redacted_thinking", "data": "eA=="}, text(),
+            {"type": "tool_use", "id": "1", "name": "clock", "input": {"INVALID_JSON": "{"}}),
+    message("user", {"type": "tool_result", "tool_use_id": "1", "is_error": True,
+                     "content": [text(), {"type": "image", "source": SOURCE}]}),
+    message("user", {"type": "image", "source": {"type": "url", "url": "https://x"}}),
 ]  # fmt: skip
 CHAT: list[Any] = [
-    said("developer", text()),
-    said("user", text(), {"type": "image_url", "image_url": {"url": IMAGE, "detail": "auto"}},
-         {"type": "file", "file": {"filename": "a.pdf", "file_data": IMAGE}}),
+    message("developer", text()),
+    message("user", text(), {"type": "image_url", "image_url": {"url": IMAGE, "detail": "auto"}},
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": IMAGE}}),
     {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [CALLED]},
     {"role": "tool", "tool_call_id": "1", "content": [text()]},
 ]  # fmt: skip
 ITEMS: list[Any] = [
-    said("system", text("input_text")),
-    said("user", {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
-         {"type": "input_file", "file_data": "AA==", "filename": "a.pdf"}),
+    message("system", text("input_text")),
+    message("user", {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
+            {"type": "input_file", "file_data": "AA==", "filename": "a.pdf"}),
     {"type": "message", "phase": "commentary",
-     **said("assistant", text("output_text"), {"type": "refusal", "refusal": "no"})},
+     **message("assistant", text("output_text"), {"type": "refusal", "refusal": "no"})},
     {"type": "reasoning", "id": "r", "summary": [text("summary_text")], "encrypted_content": "eA"},
     {"type": "function_call", "call_id": "1", "name": "clock", "arguments": "{}",
      "status": "completed"},
@@ -242,7 +242,7 @@ def test_whatever_is_sent_is_answered(
 @pytest.fixture
 def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
     kinds = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
-    host = make_host(fake=FakeModel(lambda heard: '{"a": "x"}'), config=Config(models=kinds))
+    host = make_host(fake=FakeModel(lambda prompt: '{"a": "x"}'), config=Config(models=kinds))
     routes = HttpRoutes(host, own_routes())
     yield routes
     routes.close()

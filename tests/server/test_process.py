@@ -17,8 +17,8 @@ import pytest
 import requests
 from fronts import WORD
 from hanging_turns import hanging, service
+from raw_http import dial, exchange, receive_all, until
 from serving_process import process
-from talking import dial, heard, said, until
 
 from genai_host.store import Store
 from genai_host_testing.fake_service import FakeService
@@ -60,12 +60,12 @@ def test_requests_in_progress_may_finish() -> None:
         clients = asking(url, "/stream/input", stack, 10)
         idle = stack.enter_context(dial(url))
         started.send_signal(signal.SIGTERM)
-        assert heard(idle) == b""
+        assert receive_all(idle) == b""
         with pytest.raises(ConnectionRefusedError):
             dial(url).__enter__()
         inform(started)
         for client in clients:
-            assert heard(client).endswith(b"done\r\n0\r\n\r\n")
+            assert receive_all(client).endswith(b"done\r\n0\r\n\r\n")
         assert ended(started) == (0, "closed\n", "")
 
 
@@ -84,9 +84,9 @@ def test_a_second_signal_ends_it_at_once() -> None:
         [client] = asking(url, "/stream/on", stack)
         idle = stack.enter_context(dial(url))
         started.send_signal(signal.SIGINT)
-        assert heard(idle) == b""  # the server handles the first signal
+        assert receive_all(idle) == b""  # the server handles the first signal
         started.send_signal(signal.SIGINT)
-        assert b"interrupted" in heard(client)
+        assert b"interrupted" in receive_all(client)
         assert ended(started)[0] == 0
 
 
@@ -95,7 +95,7 @@ def test_blocked_request_does_not_delay_exit() -> None:
         [client] = asking(url, "/blocked", stack)
         assert requests.get(f"{url}/health", timeout=30).status_code == 200
         started.send_signal(signal.SIGTERM)
-        assert b"503 " in heard(client)[:20]
+        assert b"503 " in receive_all(client)[:20]
         code, out, err = ended(started)
         assert (code, out) == (0, "closed\n")
         assert "plugin mine has not returned from GET /blocked" in err
@@ -133,9 +133,9 @@ def test_sigterm_with_20_streams_drains_and_saves_the_rest_as_interrupted(
         connections = [stack.enter_context(hanging(server, path)) for path in paths]
         server.process.send_signal(signal.SIGTERM)
         for connection in connections:
-            told = heard(connection)
-            assert b'event: error\ndata: {"code":"interrupted"' in told
-            assert told.endswith(b"0\r\n\r\n")
+            reply = receive_all(connection)
+            assert b'event: error\ndata: {"code":"interrupted"' in reply
+            assert reply.endswith(b"0\r\n\r\n")
         assert server.process.wait(60) == 0
         service.wait_until_closed()
     with Store() as store:
@@ -153,15 +153,15 @@ def test_kill_9_amid_streams_loses_no_acknowledged_message(service: FakeService)
         connections = [stack.enter_context(hanging(server, path)) for path in paths]
         assert server.end(signal.SIGKILL)[0] == -signal.SIGKILL
         for connection in connections:
-            assert not heard(connection).endswith(b"0\r\n\r\n")
+            assert not receive_all(connection).endswith(b"0\r\n\r\n")
     with Store() as store, closing(sqlite3.connect(store.location)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     service._answer_to = lambda received: chat("again", streamed=True)
     with serving() as server, client_of(server.url) as client:
         for path in paths:
-            found = client.get(path)
-            assert found["status"] == "interrupted"
-            first, cut = found["turns"]
+            conversation = client.get(path)
+            assert conversation["status"] == "interrupted"
+            first, cut = conversation["turns"]
             assert first["answer"]["text"] == WORD
             assert cut["status"] == "unfinished"
         assert client.post(f"{paths[0]}/turns", {"message": "and?"})["status"] == "answered"
@@ -197,7 +197,7 @@ def settled(pid: int, most: tuple[int, int]) -> tuple[int, int]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is of Linux")
 def test_a_thousand_open_streams() -> None:
     with process(0.5) as (started, url), contextlib.ExitStack() as stack:
-        said(url, b"GET /nope HTTP/1.1\r\nconnection: close\r\n" + HOST + b"\r\n")
+        exchange(url, b"GET /nope HTTP/1.1\r\nconnection: close\r\n" + HOST + b"\r\n")
         before, base = memory(started.pid), held(started.pid)
         clients = [stack.enter_context(dial(url)) for _ in range(STREAMS)]
         for client in clients:
@@ -211,5 +211,5 @@ def test_a_thousand_open_streams() -> None:
         assert settled(started.pid, most) <= most
         started.send_signal(signal.SIGTERM)
         for client in clients[:100]:
-            assert b"interrupted" in heard(client)
+            assert b"interrupted" in receive_all(client)
         assert started.wait(30) == 0

@@ -20,8 +20,8 @@ from genai_host_testing.internal.servers import (
     Client,
     client_of,
     configure,
-    said_in,
     serving,
+    user_texts,
     wait_until,
 )
 from genai_host_testing.services.openai import chat
@@ -44,11 +44,11 @@ def service(home: Path, place: str) -> Iterator[FakeService]:
         yield service
 
 
-class Talk(threading.Thread):
+class ClientThread(threading.Thread):
     """A client that converses until it is told to end. It sends a request again where it was cut
     off, with the same key, so that it may.
 
-    said    what was answered
+    sent    what was answered
     wrong   what it was told instead, if it was; then it ends
     cuts    how often it was cut off
     """
@@ -59,7 +59,7 @@ class Talk(threading.Thread):
         self._number = number
         self._is_over = is_over
         self.path = ""
-        self.said: list[str] = []
+        self.sent: list[str] = []
         self.wrong = ""
         self.cuts = 0
 
@@ -68,14 +68,14 @@ class Talk(threading.Thread):
             id = self._send(client, "/api/v1/conversations", {"model": "remote/m"}).json()["id"]
             self.path = f"/api/v1/conversations/{id}"
             while not self._is_over.is_set() and not self.wrong:
-                word = f"{self._number}-{len(self.said)}"
-                stream = len(self.said) % 3 == 0
-                body = {"message": word, "stream": stream}
+                text = f"{self._number}-{len(self.sent)}"
+                stream = len(self.sent) % 3 == 0
+                body = {"message": text, "stream": stream}
                 reply = self._send(client, f"{self.path}/turns", body)
                 if reply.status_code != 200 or (stream and "event: answer" not in reply.text):
                     self.wrong = f"{reply.status_code} {reply.text}"
                 else:
-                    self.said.append(word)
+                    self.sent.append(text)
 
     def _send(self, client: Client, path: str, body: object) -> requests.Response:
         key = {"idempotency-key": uuid.uuid4().hex}
@@ -98,39 +98,39 @@ def test_servers_are_started_anew_one_after_another_and_no_turn_is_lost_or_doubl
         servers = [stack.enter_context(serving(*each)) for each in options]
         url = stack.enter_context(nginx(tmp_path, ports))
         is_over = threading.Event()
-        talks = [Talk(url, number, is_over) for number in range(CLIENTS)]
-        for talk in talks:
-            talk.start()
+        threads = [ClientThread(url, number, is_over) for number in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
         try:
-            wait_until(lambda: all(talk.said for talk in talks))
+            wait_until(lambda: all(thread.sent for thread in threads))
             for number, chosen in enumerate(options):
                 assert servers[number].end()[0] == 0
-                goes_on(talks)
+                goes_on(threads)
                 servers[number] = stack.enter_context(serving(*chosen))
                 wait_until(partial(is_ready, ports[number]))
-                goes_on(talks)
+                goes_on(threads)
             before = servers[1].workers()
             servers[1].process.send_signal(signal.SIGHUP)
             wait_until(lambda: not set(before) & set(servers[1].workers()))
-            goes_on(talks)
+            goes_on(threads)
         finally:
             is_over.set()
-            for talk in talks:
-                talk.join(60)
-        assert [talk.wrong for talk in talks] == [""] * CLIENTS
+            for thread in threads:
+                thread.join(60)
+        assert [thread.wrong for thread in threads] == [""] * CLIENTS
         with client_of(url) as client:
-            for talk in talks:
-                turns = client.get(f"{talk.path}?limit=1000")["turns"]
-                assert said_in(turns) == talk.said
+            for thread in threads:
+                turns = client.get(f"{thread.path}?limit=1000")["turns"]
+                assert user_texts(turns) == thread.sent
                 assert {each["status"] for each in turns} == {"answered"}
         assert [each.end()[0] for each in servers] == [0, 0]
 
 
-def goes_on(talks: list[Talk]) -> None:
+def goes_on(threads: list[ClientThread]) -> None:
     """Until each has been answered some times more."""
-    counts = [len(talk.said) + 3 for talk in talks]
-    pairs = list(zip(talks, counts, strict=True))
-    wait_until(lambda: all(len(talk.said) >= count or talk.wrong for talk, count in pairs))
+    counts = [len(thread.sent) + 3 for thread in threads]
+    pairs = list(zip(threads, counts, strict=True))
+    wait_until(lambda: all(len(thread.sent) >= count or thread.wrong for thread, count in pairs))
 
 
 def is_ready(port: int) -> bool:

@@ -60,7 +60,7 @@ class Wire(NamedTuple):
     """
 
     name: str
-    whole: tuple[str, Mapping[str, Any]]
+    plain: tuple[str, Mapping[str, Any]]
     stream: tuple[str, Mapping[str, Any]]
     body: Mapping[str, Any]
     tool: Mapping[str, Any]
@@ -143,7 +143,7 @@ class Api:
         self._routes = routes
 
     def send(self, *tools: Any, limits: Cancellation | None = None, **more: Any) -> RouteResponse:
-        path, further = self.wire.stream if self.streams else self.wire.whole
+        path, further = self.wire.stream if self.streams else self.wire.plain
         body = {**self.wire.body, **further, "tools": list(tools), **more}
         query = {"alt": "sse"} if "stream" in path else {}
         request = RouteRequest(
@@ -179,17 +179,17 @@ def output_in(message: Message) -> str:
     return "".join(part.text for part in result.content if isinstance(part, Text))
 
 
-def replaces(heard: RecordedPrompt) -> Completion:
+def replaces(prompt: RecordedPrompt) -> Completion:
     """The model searches once, then repeats what was found."""
-    *_, last = heard.messages
+    *_, last = prompt.messages
     if last.role == "tool":
-        return said(f"Found: {output_in(last)}", tokens=5)
-    [name] = [name for name in heard.tools if name != "clock"]
+        return completion_of(f"Found: {output_in(last)}", tokens=5)
+    [name] = [name for name in prompt.tools if name != "clock"]
     call = ToolCall("c1", name, {"query": "weather"})
-    return said(Reasoning("hm"), "I look.", VendorPart("fake", {"sealed": 1}), call)
+    return completion_of(Reasoning("hm"), "I look.", VendorPart("fake", {"sealed": 1}), call)
 
 
-def said(*parts: Any, tokens: int = 7) -> Completion:
+def completion_of(*parts: Any, tokens: int = 7) -> Completion:
     calls = any(isinstance(part, ToolCall) for part in parts)
     message = Message("assistant", list(parts))
     return Completion(message, "tool_calls" if calls else "stop", Usage(1, tokens))
@@ -266,9 +266,9 @@ def test_options_of_a_played_tool_are_left_out_by_name(
 
 
 def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
-    def both(heard: RecordedPrompt) -> Completion:
+    def both(prompt: RecordedPrompt) -> Completion:
         calls = [ToolCall("c1", api.wire.name, {"query": "x"}), ToolCall("c2", "clock", {})]
-        return said("Both.", *calls)
+        return completion_of("Both.", *calls)
 
     fake.answer = both
     assert api.ask(api.wire.tool, api.wire.clock) == ("Both.", ["clock"], 7, "")
@@ -276,7 +276,7 @@ def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "heard"),
+    ("run", "expected"),
     [
         (lambda given, context: 1 / 0, "find failed: ZeroDivisionError"),
         (lambda given, context: WORDS * 100_000, "(truncated: "),
@@ -284,10 +284,10 @@ def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
     ids=["an error", "a long output"],
 )
 def test_the_model_gets_outputs_as_for_agents(
-    make_host: MakeHost, fake: FakeModel, wire: Wire, run: Any, heard: str
+    make_host: MakeHost, fake: FakeModel, wire: Wire, run: Any, expected: str
 ) -> None:
     with serving(make_host, fake, search(run), wire, False, web_search="find") as api:
-        assert heard in api.ask(wire.tool).text
+        assert expected in api.ask(wire.tool).text
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,9 @@ def test_the_model_gets_outputs_as_for_agents(
 def test_the_model_learns_that_its_arguments_are_wrong(
     make_host: MakeHost, fake: FakeModel, tool: Tool, call: ToolCall
 ) -> None:
-    fake.answer = lambda heard: said(call) if len(heard.messages) == 1 else replaces(heard)
+    fake.answer = lambda prompt: (
+        completion_of(call) if len(prompt.messages) == 1 else replaces(prompt)
+    )
     wire = WIRES["anthropic"]
     with serving(make_host, fake, tool, wire, False, web_search="find") as api:
         assert "arguments" in api.ask(wire.tool).text
@@ -307,7 +309,7 @@ def test_the_model_learns_that_its_arguments_are_wrong(
 def test_without_a_tool_of_the_host_it_is_left_out_by_name(
     make_host: MakeHost, fake: FakeModel, tool: Tool, wire: Wire, streams: bool
 ) -> None:
-    fake.answer = lambda heard: said("no")
+    fake.answer = lambda prompt: completion_of("no")
     with serving(make_host, fake, tool, wire, streams, web_fetch="find") as api:
         assert api.ask(wire.tool) == ("no", [], 7, wire.dropped)
         assert api.ask(wire.tool, wire.clock).dropped == wire.dropped
@@ -329,7 +331,7 @@ def test_a_strict_server_refuses_what_it_would_leave_out(
         assert (wire.dropped if not more else "nonsense") in content(reply).decode()
         assert len(content(reply)) < 1000
         assert not fake.calls
-        fake.answer = lambda heard: said("yes")
+        fake.answer = lambda prompt: completion_of("yes")
         assert api.ask(wire.clock).text == "yes"
 
 
@@ -356,7 +358,7 @@ def test_a_tool_that_cannot_play_is_an_error_of_the_configuration(
 def test_rounds_are_limited(api: Api, fake: FakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the end, the model must answer without tools."""
     monkeypatch.setattr(service_tools, "MOST_ROUNDS", 2)
-    fake.answer = lambda heard: said(ToolCall("c1", api.wire.name, {"query": "x"}))
+    fake.answer = lambda prompt: completion_of(ToolCall("c1", api.wire.name, {"query": "x"}))
     reply = api.send(api.wire.tool)
     assert b"more than 2 times" in content(reply)
     assert fake.calls == 3

@@ -18,7 +18,7 @@ from genai_server import supervisor as supervisor_module
 from genai_server.listener import listen
 from genai_server.supervisor import Child, Supervisor, must_share
 from hanging_turns import hanging, service
-from talking import dial, heard
+from raw_http import dial, receive_all
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
 from genai_host_testing import ManualClock
@@ -55,8 +55,8 @@ class TestTheyServe:
             for worker in (first, second):
                 with server.at(worker) as client:
                     assert client.get("/ready") == {"status": "ready"}
-                    said = client.post(f"{client.opened()}/turns", {"message": "hi"})
-                    assert said["answer"]["text"] == WORD
+                    turn = client.post(f"{client.opened()}/turns", {"message": "hi"})
+                    assert turn["answer"]["text"] == WORD
             assert server.end() == (0, "")
         assert not is_alive(first)
         assert not is_alive(second)
@@ -79,9 +79,9 @@ class TestTheyEnd:
                 clients.append(stack.enter_context(hanging(server, client.opened())))
             server.process.send_signal(signal.SIGTERM)
             for connection in clients:
-                told = heard(connection)
-                assert b'event: error\ndata: {"code":"interrupted"' in told
-                assert told.endswith(b"0\r\n\r\n")
+                reply = receive_all(connection)
+                assert b'event: error\ndata: {"code":"interrupted"' in reply
+                assert reply.endswith(b"0\r\n\r\n")
             assert server.process.wait(30) == 0
 
     def test_at_once_with_the_second_signal(self, service: FakeService) -> None:
@@ -93,7 +93,7 @@ class TestTheyEnd:
                 server.process.send_signal(signal.SIGINT)
                 wait_until(lambda: not listens(server.url))
                 server.process.send_signal(signal.SIGINT)
-                assert b"interrupted" in heard(connection)
+                assert b"interrupted" in receive_all(connection)
             assert server.process.wait(30) == 0
 
     def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
@@ -107,7 +107,7 @@ class TestTheyEnd:
                     os.kill(pid, signal.SIGTERM)
                 wait_until(lambda: not listens(server.url))
                 service.let_go()
-                reply = heard(connection)
+                reply = receive_all(connection)
                 assert b'"finish":"stop"' in reply
                 assert b"interrupted" not in reply
             assert server.process.wait(30) == 0
@@ -129,9 +129,9 @@ class TestTheyAreReplaced:
             wait_until(lambda: first not in server.workers() and len(server.workers()) == 2)
             assert second in server.workers()
             assert ready(server)
-            code, said = server.end()
+            code, output = server.end()
             assert code == 0
-            assert "a worker exited unexpectedly: SIGKILL; starting another" in said
+            assert "a worker exited unexpectedly: SIGKILL; starting another" in output
 
     @pytest.mark.slow
     def test_one_that_is_killed_amid_a_turn(self, service: FakeService) -> None:
@@ -146,8 +146,8 @@ class TestTheyAreReplaced:
                 os.kill(killed, signal.SIGKILL)
                 wait_until(lambda: not is_alive(killed) and len(server.workers()) == 2)
                 assert client.get(path)["status"] == "interrupted"
-                said = client.post(f"{path}/turns", {"message": "hi"})
-                assert said["answer"]["text"] == WORD
+                reply = client.post(f"{path}/turns", {"message": "hi"})
+                assert reply["answer"]["text"] == WORD
                 statuses = [turn["status"] for turn in client.get(path)["turns"]]
                 assert statuses == ["failed", "answered"]
 
@@ -208,7 +208,7 @@ class TestTheyAreReplaced:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["--allow-host", "-bad"], 2, "invalid host name '-bad'"),
         (["--host", "0.0.0.0"], 1, "listening on 0.0.0.0 requires a token"),
@@ -216,62 +216,66 @@ class TestTheyAreReplaced:
     ],
 )
 def test_what_keeps_them_from_beginning_is_told_in_a_line(
-    service: FakeService, options: list[str], code: int, said: str
+    service: FakeService, options: list[str], code: int, message: str
 ) -> None:
     environ = {"GENAI_HOST_SERVER_TOKEN": ""}
     with begun("--workers", "2", *options, environ=environ) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
     assert err.startswith("error: " if code == 1 else "Usage: ")
-    assert err.count(said) == 1
+    assert err.count(message) == 1
 
 
 class TestSupervisor:
     """The supervisor, with workers that do not serve."""
 
     @pytest.fixture
-    def said(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    def messages(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(supervisor_module, "_PAUSE", 0.01)
         return []
 
-    def run(self, said: list[str], monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    def run(self, messages: list[str], monkeypatch: pytest.MonkeyPatch, program: str) -> None:
         monkeypatch.setattr(supervisor_module, "_PROGRAM", program)
         listener = listen("127.0.0.1", 0)
 
         def start(number: int) -> Child:
             return Child(listener, [], number)
 
-        Supervisor(listener, 1, start, said.append).run(lambda: said.append("listening"))
+        Supervisor(listener, 1, start, messages.append).run(lambda: messages.append("listening"))
 
     @pytest.mark.process
     def test_gives_up_on_workers_that_die_as_they_begin(
-        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+        self, messages: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(PluginError, match="a worker exited unexpectedly: exit code 7"):
-            self.run(said, monkeypatch, "raise SystemExit(7)")
-        assert len(said) == 2
-        assert "starting another in 0.01 s" in said[0]
-        assert "starting another in 0.02 s" in said[1]
+            self.run(messages, monkeypatch, "raise SystemExit(7)")
+        assert len(messages) == 2
+        assert "starting another in 0.01 s" in messages[0]
+        assert "starting another in 0.02 s" in messages[1]
 
     @pytest.mark.smoke
     @pytest.mark.process
-    def test_tells_why_they_failed(self, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_tells_why_they_failed(
+        self, messages: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program = (
             "import socket, sys; s = socket.socket(fileno=int(sys.argv[-1].split(',')[1]));"
             's.sendall(b\'failed {"message": "no key", "hint": "set one"}\\n\')'
         )
         with pytest.raises(ConfigurationError, match="no key") as error:
-            self.run(said, monkeypatch, program)
+            self.run(messages, monkeypatch, program)
         assert error.value.hint == "set one"
-        assert said == []
+        assert messages == []
 
     @pytest.mark.process
-    def test_ends_one_that_hangs(self, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ends_one_that_hangs(
+        self, messages: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(supervisor_module, "_START", 0.1)
         with pytest.raises(GenaiError, match="SIGKILL"):
-            self.run(said, monkeypatch, "import time; time.sleep(60)")
+            self.run(messages, monkeypatch, "import time; time.sleep(60)")
 
-    def test_replaces_one_that_has_served_without_delay(self, said: list[str]) -> None:
+    def test_replaces_one_that_has_served_without_delay(self, messages: list[str]) -> None:
         clock = ManualClock()
 
         class Idle(Child):
@@ -308,20 +312,20 @@ class TestSupervisor:
             started[0].has_ended = True
             started[0].theirs.close()
 
-        Supervisor(socket.socket(), 1, Idle, said.append, clock=clock).run(listening)
-        assert said == ["warning: a worker exited; starting another now"]
+        Supervisor(socket.socket(), 1, Idle, messages.append, clock=clock).run(listening)
+        assert messages == ["warning: a worker exited; starting another now"]
         assert len(started) == 2
 
     @pytest.mark.process
     def test_what_a_worker_says_wrongly_is_no_fault_of_it(
-        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+        self, messages: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = (
             "import socket, sys; s = socket.socket(fileno=int(sys.argv[-1].split(',')[1]));"
             "s.sendall(b'failed nonsense\\n\\xff\\n')"
         )
         with pytest.raises(PluginError, match="exit code 0"):
-            self.run(said, monkeypatch, program)
+            self.run(messages, monkeypatch, program)
 
     def test_needs_a_system_that_shares_ports(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_server.supervisor.os.name", "nt")

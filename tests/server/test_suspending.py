@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from fronts import DELTA, FRONTS, WORD, Front, Place, place, raw
 from genai_server import Server
+from raw_http import dial, receive_all, until
 from reference_cycles import left_in_cycles
-from talking import dial, heard, until
 
 from genai_host.api import HttpRoute, RouteRequest, RouteResponse, hookimpl
 from genai_host.catalog.prices import cost_of
@@ -184,7 +184,7 @@ def test_a_body_of_others_is_iterated_in_a_thread(make_host: MakeHost, is_ours: 
 def test_a_failed_reply_is_cut(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
     body = Pieces(b"a", b"fails")
     with asking(make_host, body) as (_, client):
-        assert heard(client).endswith(b"afails\r\n")
+        assert receive_all(client).endswith(b"afails\r\n")
     assert "a reply was interrupted" in caplog.text
     assert body.threads[-1].startswith("closed")
 
@@ -194,7 +194,7 @@ def test_a_server_that_stops_does_not_wait_for_one_that_hangs(make_host: MakeHos
     with asking(make_host, body) as (server, client):
         until(client, b"hangs")
         server.stop()
-        assert not heard(client).endswith(b"0\r\n\r\n")
+        assert not receive_all(client).endswith(b"0\r\n\r\n")
     assert body.threads[-1].startswith("closed")
 
 

@@ -52,15 +52,15 @@ def test_a_model_answers(make_host: MakeHost) -> None:
 
 
 def test_json_comes_out_of_its_fence(make_host: MakeHost) -> None:
-    host = make_host(fake=FakeModel(lambda heard: '```json\n{"a": 1}\n```'))
-    asked = ChatRequest(model="fake", messages=HI, schema={"type": "object"})
-    assert completion.whole(host, asked, request()).text == '{"a":1}'
-    asked = ChatRequest(model="fake", messages=HI)
-    assert completion.whole(host, asked, request()).text.startswith("```json")
+    host = make_host(fake=FakeModel(lambda prompt: '```json\n{"a": 1}\n```'))
+    chat_request = ChatRequest(model="fake", messages=HI, schema={"type": "object"})
+    assert completion.whole(host, chat_request, request()).text == '{"a":1}'
+    chat_request = ChatRequest(model="fake", messages=HI)
+    assert completion.whole(host, chat_request, request()).text.startswith("```json")
 
 
 def test_a_feature_answers_as_a_model_would(make_host: MakeHost) -> None:
-    fake = FakeModel(lambda heard: f"{len(heard.messages)} messages")
+    fake = FakeModel(lambda prompt: f"{len(prompt.messages)} messages")
     host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
     before = [Message("user", "one"), Message("assistant", "two")]
     answering = ask(host, "feature:chat", messages=[*before, *HI])
@@ -96,7 +96,7 @@ def test_a_feature_takes_no_tools_and_answers_users_alone(make_host: MakeHost) -
 
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])
 def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> None:
-    host = make_host(fake=FakeModel(lambda heard: HANG), config=Config(models={"chat": "fake"}))
+    host = make_host(fake=FakeModel(lambda prompt: HANG), config=Config(models={"chat": "fake"}))
     gone = Cancellation()
     gone.cancel()
     with pytest.raises(Cancelled):
@@ -107,9 +107,9 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
 def interrupted(host: Host, fake: FakeModel, model: str) -> Iterator[Future[Any]]:
     """Something that hangs is asked in another thread, until the server ends."""
     limits = Cancellation()
-    asked = ChatRequest(model=model, messages=HI)
+    chat_request = ChatRequest(model=model, messages=HI)
     with ThreadPoolExecutor(1) as pool:
-        answering = pool.submit(completion.whole, host, asked, request(limits=limits))
+        answering = pool.submit(completion.whole, host, chat_request, request(limits=limits))
         assert fake.hanging.wait(30)
         limits.cancel(Interrupted("the server is shutting down"))
         yield answering
@@ -117,7 +117,7 @@ def interrupted(host: Host, fake: FakeModel, model: str) -> Iterator[Future[Any]
 
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])
 def test_the_end_of_the_server_is_told_as_such(make_host: MakeHost, model: str) -> None:
-    fake = FakeModel(lambda heard: HANG)
+    fake = FakeModel(lambda prompt: HANG)
     host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
     with interrupted(host, fake, model) as answering, pytest.raises(Interrupted):
         answering.result(30)
@@ -157,10 +157,10 @@ def test_requests_are_kept_only_if_wanted(make_host: MakeHost, tmp_path: Path) -
             host = make_host(fake=FakeModel(), store=store, config=config)
             completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
-            kept = host.store_for("ann").conversations()
-            assert [each.title for each in kept] == ["hi"] * record
+            conversations = host.store_for("ann").conversations()
+            assert [each.title for each in conversations] == ["hi"] * record
             if record:
-                again = host.conversation(kept[0].id, owner="ann")
+                again = host.conversation(conversations[0].id, owner="ann")
                 assert [each.text for each in again.history] == ["hi", "hi"]
                 assert again.say("and").text == "and"
 
@@ -170,8 +170,8 @@ def test_an_unknown_model_is_kept_by_its_id(make_host: MakeHost, tmp_path: Path)
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=FakeModel(), store=store, config=RECORDING)
         completion.whole(host, ChatRequest(model="fake/some-id", messages=HI), request())
-        [kept] = host.conversations()
-        assert host.conversation(kept.id).models["main"] == "fake/some-id"
+        [conversation] = host.conversations()
+        assert host.conversation(conversation.id).models["main"] == "fake/some-id"
 
 
 def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:

@@ -168,7 +168,7 @@ def asked(method: str, path: str, body: bytes = b"") -> RouteRequest:
     return RouteRequest(method, path, body=body, limits=Cancellation())
 
 
-def whole(reply: RouteResponse) -> bytes:
+def body_of(reply: RouteResponse) -> bytes:
     assert isinstance(reply.body, bytes)
     return reply.body
 
@@ -181,7 +181,7 @@ def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{kind}/orders/{id}"))
     reply = routes.answer(asked("GET", "/shop/toys/orders/a%2Fb%20c"))
     assert reply.status == 200
-    assert b'"parameters":{"kind":"toys","id":"a/b c"}' in whole(reply)
+    assert b'"parameters":{"kind":"toys","id":"a/b c"}' in body_of(reply)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, s
 def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{id}"), route("GET", "/shop/last", "other"))
     assert routes.answer(asked("GET", "/shop/last")).body == b"other"
-    assert b"first" in whole(routes.answer(asked("GET", "/shop/first")))
+    assert b"first" in body_of(routes.answer(asked("GET", "/shop/first")))
 
 
 def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
@@ -246,14 +246,14 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
     )
     wrong = routes.answer(asked("POST", "/read", body=b"{"))
     assert wrong.status == 400
-    assert b'"code":"invalid_data"' in whole(wrong)
-    assert b'"path":"$"' in whole(wrong)
+    assert b'"code":"invalid_data"' in body_of(wrong)
+    assert b'"path":"$"' in body_of(wrong)
     lost = routes.answer(asked("GET", "/missing"))
-    assert (lost.status, b'"hint":"list them"' in whole(lost)) == (404, True)
+    assert (lost.status, b'"hint":"list them"' in body_of(lost)) == (404, True)
     for path in ("/bug", "/nothing", "/gone"):
         failed = routes.answer(asked("GET", path))
         assert failed.status == 500
-        assert b"sk-123" not in whole(failed)
+        assert b"sk-123" not in body_of(failed)
     assert "key sk-123" in caplog.text  # which the log may say: it is the plugin's bug
 
 
@@ -346,7 +346,7 @@ def test_a_parameter_may_have_several_segments(
     plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
     routes = HttpRoutes(make_host(shop=plugin))
     reply = routes.answer(asked("GET", path))
-    found = json.loads(whole(reply)).get("parameters") if reply.status == 200 else None
+    found = json.loads(body_of(reply)).get("parameters") if reply.status == 200 else None
     assert found == parameters
 
 
@@ -379,7 +379,7 @@ def test_aliases_of_an_api_have_the_routes_of_its_paths(
     reply = routes.answer(asked(method, path))
     assert reply.status == status
     if status == 200:
-        assert json.loads(whole(reply))["parameters"] == ({} if id is None else {"id": id})
+        assert json.loads(body_of(reply))["parameters"] == ({} if id is None else {"id": id})
 
 
 @pytest.mark.part
@@ -450,8 +450,8 @@ def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) 
     host = make_host(mine=InlinePlugin(http_routes=[route("POST", "/shop")]))
     with RouteServer(host) as server, dial(server) as client:
         client.sendall(f"POST /shop HTTP/1.1\r\n{header}\r\n\r\n".encode())
-        told = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
-    assert told.startswith(b"HTTP/1.1 411 ")
+        reply = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
+    assert reply.startswith(b"HTTP/1.1 411 ")
 
 
 def dial(server: RouteServer) -> socket.socket:

@@ -55,9 +55,9 @@ class Prices:
         return float(usage.total)
 
 
-def searches(heard: RecordedPrompt) -> Completion:
+def searches(prompt: RecordedPrompt) -> Completion:
     """The model searches once."""
-    if heard.messages[-1].role == "tool":
+    if prompt.messages[-1].role == "tool":
         return Completion(Message("assistant", '{"a": 1}'), usage=Usage(3, 4))
     parts = [Text("I look."), CALL]
     return Completion(Message("assistant", parts), "tool_calls", Usage(1, 2))
@@ -73,7 +73,7 @@ def request(limits: Cancellation | None = None) -> RouteRequest:
     return RouteRequest("POST", "/", limits=limits or Cancellation())
 
 
-def asked(**given: Any) -> ChatRequest:
+def request_of(**given: Any) -> ChatRequest:
     usual = {"model": None, "messages": [Message("user", "hi")], "tools": [SEARCH]}
     return ChatRequest(**{**usual, **given})
 
@@ -81,7 +81,7 @@ def asked(**given: Any) -> ChatRequest:
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_by_a_schema_is_the_last_one_alone(make_host: MakeHost, stream: bool) -> None:
     host = serving(make_host)
-    wanted = asked(schema={"type": "object"}, stream=stream)
+    wanted = request_of(schema={"type": "object"}, stream=stream)
     answering = completion.answer(host, wanted, request())
     assert "".join(piece.text for piece in answering) == '{"a": 1}'
     assert answering.completion.text == '{"a": 1}'
@@ -101,9 +101,9 @@ def test_a_choice_is_followed_once_and_each_round_is_paid(
     host = serving(make_host, prices=Prices())
     host.instances.add("script", "mock", {"replies": replies, "priced_as": "acme"})
     provider: Any = host.instances["script"].provider
-    wanted = asked(model="script/m", tools=[SEARCH, CLOCK], tool_choice=choice)
-    whole = completion.whole(host, wanted, request())
-    assert (whole.text, whole.usage, whole.cost) == ("so", Usage(4, 6), 10.0)
+    chat_request = request_of(model="script/m", tools=[SEARCH, CLOCK], tool_choice=choice)
+    result = completion.whole(host, chat_request, request())
+    assert (result.text, result.usage, result.cost) == ("so", Usage(4, 6), 10.0)
     assert [each.get("tool_choice") for each in provider.requests] == [choice, None]
     names = [[tool["name"] for tool in each["tools"]] for each in provider.requests]
     assert names == [["search", "clock"]] * 2
@@ -114,8 +114,8 @@ def test_a_model_that_must_not_call_tools_runs_none(make_host: MakeHost) -> None
     call = {"id": "c1", "name": "search", "arguments": {}}
     host.instances.add("script", "mock", {"replies": [{"text": "No.", "tool_calls": [call]}]})
     provider: Any = host.instances["script"].provider
-    whole = completion.whole(host, asked(model="script/m", tool_choice="none"), request())
-    assert (list(whole.message.content), whole.finish) == ([Text("No.")], "stop")
+    result = completion.whole(host, request_of(model="script/m", tool_choice="none"), request())
+    assert (list(result.message.content), result.finish) == ([Text("No.")], "stop")
     assert [each["tool_choice"] for each in provider.requests] == ["none"]
 
 
@@ -128,29 +128,29 @@ def test_calls_of_all_rounds_are_limited(make_host: MakeHost) -> None:
         runs.append(given)
         return "found"
 
-    def answer(heard: RecordedPrompt) -> Completion:
-        if len(heard.messages) == 5:
-            results: list[Any] = [p for message in heard.messages[2::2] for p in message.content]
+    def answer(prompt: RecordedPrompt) -> Completion:
+        if len(prompt.messages) == 5:
+            results: list[Any] = [p for message in prompt.messages[2::2] for p in message.content]
             outputs.extend(each.content[0].text for each in results)
             return Completion(Message("assistant", "so"))
-        calls = [ToolCall(f"c{len(heard.messages)}_{at}", "search", {}) for at in range(30)]
+        calls = [ToolCall(f"c{len(prompt.messages)}_{at}", "search", {}) for at in range(30)]
         return Completion(Message("assistant", calls), "tool_calls")
 
     host = serving(make_host, answer, Tool("find", "finds", run))
-    assert completion.whole(host, asked(), request()).text == "so"
+    assert completion.whole(host, request_of(), request()).text == "so"
     assert len(runs) == 32
     assert outputs == ["found"] * 32 + ["not run: at most 32 calls are allowed"] * 28
 
 
 def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
-    def answer(heard: RecordedPrompt) -> Completion:
-        if len(heard.messages) == 7:
-            return searches(heard)
-        text = [Text("I look.")] if len(heard.messages) == 1 else []
-        call = ToolCall(f"c{len(heard.messages)}", "search", {})
+    def answer(prompt: RecordedPrompt) -> Completion:
+        if len(prompt.messages) == 7:
+            return searches(prompt)
+        text = [Text("I look.")] if len(prompt.messages) == 1 else []
+        call = ToolCall(f"c{len(prompt.messages)}", "search", {})
         return Completion(Message("assistant", [*text, call]), "tool_calls")
 
-    answering = completion.answer(serving(make_host, answer), asked(stream=True), request())
+    answering = completion.answer(serving(make_host, answer), request_of(stream=True), request())
     assert "".join(piece.text for piece in answering) == 'I look.\n\n{"a": 1}'
     assert answering.completion.text == 'I look.\n\n{"a": 1}'
 
@@ -192,7 +192,7 @@ HM, SO = Reasoning("hm"), Text('{"a": 1}')
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("content", "expected"),
     [
         ([HM, SIGNED, CALL, CALLED, READ], [HM, SIGNED, READ]),
         ([HM, SIGNED, Text("I look."), CALL], [HM, Text("I look.\n\n"), SO]),
@@ -202,14 +202,20 @@ HM, SO = Reasoning("hm"), Text('{"a": 1}')
     ids=["with a call of the client", "texts", "thoughts", "nothing else"],
 )
 def test_signatures_stay_with_what_they_sign(
-    make_host: MakeHost, said: list[Part], shown: list[Part]
+    make_host: MakeHost, content: list[Part], expected: list[Part]
 ) -> None:
-    def answer(heard: RecordedPrompt) -> Completion:
-        is_first = len(heard.messages) == 1
-        return Completion(Message("assistant", said), "tool_calls") if is_first else searches(heard)
+    def answer(prompt: RecordedPrompt) -> Completion:
+        is_first = len(prompt.messages) == 1
+        return (
+            Completion(Message("assistant", content), "tool_calls")
+            if is_first
+            else searches(prompt)
+        )
 
-    whole = completion.whole(serving(make_host, answer), asked(tools=[SEARCH, CLOCK]), request())
-    assert list(whole.message.content) == shown
+    result = completion.whole(
+        serving(make_host, answer), request_of(tools=[SEARCH, CLOCK]), request()
+    )
+    assert list(result.message.content) == expected
 
 
 def test_a_tool_runs_in_a_thread_of_the_server(make_host: MakeHost) -> None:
@@ -218,7 +224,9 @@ def test_a_tool_runs_in_a_thread_of_the_server(make_host: MakeHost) -> None:
     config = Config(providers={"gate": gate}, server=SERVER)
     host = serving(make_host, openai=genai_vendor_openai, config=config)
     found = [
-        completion.answer(host, asked(model="gate/m", tools=tools, stream=True), request()).suspends
+        completion.answer(
+            host, request_of(model="gate/m", tools=tools, stream=True), request()
+        ).suspends
         for tools in ([CLOCK], [SEARCH])
     ]
     assert found == [True, False]
@@ -237,7 +245,7 @@ def test_a_client_that_goes_ends_the_tool(make_host: MakeHost) -> None:
     host = serving(make_host, fake=fake, tool=Tool("find", "finds", wait))
     limits = Cancellation()
     with ThreadPoolExecutor(1) as pool:
-        answering = pool.submit(completion.whole, host, asked(), request(limits))
+        answering = pool.submit(completion.whole, host, request_of(), request(limits))
         assert started.wait(30)
         limits.cancel()
         with pytest.raises(Cancelled):
@@ -255,5 +263,5 @@ def test_the_tokens_of_the_tool_are_counted(
         return TokenCount(len(tools[0].parameters))
 
     monkeypatch.setattr(host, "count_tokens", count)
-    tokens = completion.count_tokens(host, asked(), Cancellation())
+    tokens = completion.count_tokens(host, request_of(), Cancellation())
     assert tokens == len(FIND.schema.parameters) > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import append, at_once
+from stored import append, run_concurrently
 
 from genai_host import InMemoryRecord, Message
 from genai_host.api import Answer, File, Image, Text, ToolCall, ToolResult, VendorPart
@@ -213,7 +213,7 @@ def test_many_that_say_the_same_at_once(store: Store, make_store: MakeStore) -> 
             mine.delete(converse(mine))
             ids.append(converse(mine))
 
-    at_once(write, stores)
+    run_concurrently(write, stores)
     assert len(ids) == 12
     for id in ids:
         assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))

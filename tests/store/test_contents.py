@@ -19,7 +19,7 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event, select
 from sqlalchemy.dialects import postgresql
-from stored import append, at_once, converse, turn
+from stored import append, converse, run_concurrently, turn
 
 from genai_host import Message
 from genai_host.api import Answer, Document
@@ -400,7 +400,7 @@ class TestDocuments:
             for _ in range(5):
                 documents.change("x", lambda document: ({"count": document["count"] + 1}, None))
 
-        at_once(count, range(4))
+        run_concurrently(count, range(4))
         assert documents.get("x").value == {"count": 20}
 
     def test_one_is_changed_again_if_another_was_faster(self, store: Store) -> None:

@@ -18,7 +18,7 @@ from unittest import mock
 
 import pytest
 import sqlalchemy
-from stored import append, at_once, turn
+from stored import append, run_concurrently, turn
 
 from genai_host import Message
 from genai_host.api import Cost
@@ -180,7 +180,7 @@ class TestRecord:
                 append(record, *turn(number))
 
         records = [begin(store) for _ in range(8)]
-        at_once(write, records)
+        run_concurrently(write, records)
         for record in records:
             assert replay(record.entries).turns == 10
 
@@ -196,7 +196,7 @@ class TestRecord:
             except Conflict:
                 outcomes.append("conflict")
 
-        at_once(write, others)
+        run_concurrently(write, others)
         assert sorted(outcomes) == ["conflict"] * 7 + ["written"]
         assert len(first.entries) == 3
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from stored import append, at_once, turn
+from stored import append, run_concurrently, turn
 
 from genai_host.api import RouteInfo, Usage
 from genai_host.calls.retry import Attempt
@@ -210,7 +210,9 @@ class TestUsage:
         stores = [make_store() for _ in range(2)]
         for each_store in stores:
             each_store.usage()  # opens the database, for which stores wait
-        at_once(lambda store: [store.add_usage(counted("ann")) for _ in range(25)], stores * 2)
+        run_concurrently(
+            lambda store: [store.add_usage(counted("ann")) for _ in range(25)], stores * 2
+        )
         assert stores[0].usage()[0].calls == 100
 
 
@@ -232,7 +234,9 @@ class TestLedger:
         stores = [make_store() for _ in range(2)]
         accounts = [("ann", "2030-01-01"), ("*", "2030-01")]
         spend = Spent(0.25, 10, 1)
-        at_once(lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)], stores * 2)
+        run_concurrently(
+            lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)], stores * 2
+        )
         spent = stores[0].for_owner("ann").ledger.spent([*accounts, ("bob", "2030-01")])
         assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
 

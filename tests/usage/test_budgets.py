@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from stored import at_once
+from stored import run_concurrently
 
 from genai_host import Config, Host, TurnLimits
 from genai_host.api import Completion, HttpProblem, Message, Prompt, RouteInfo, Usage, http_status
@@ -204,7 +204,7 @@ def test_what_many_spend_at_once_comes_together(sold: Sold, make_store: MakeStor
         for _ in range(10):
             say(host, record=False)
 
-    at_once(spend, hosts * 2)
+    run_concurrently(spend, hosts * 2)
     [state] = hosts[0].budgets.states()
     assert (state.name, state.spent) == ("total.month", 20.0)
 

@@ -44,13 +44,13 @@ def test_it_repeats_what_it_hears_unless_told_otherwise(host: Host, fake: FakeMo
     conversation = host.open("asking", "fake")
     assert conversation.say("hello you").text == "hello you"
     assert "".join(event.text for event in conversation.stream("hello again")) == "hello again"
-    assert [heard.number for heard in fake.prompts] == [0, 1]
-    assert [len(heard.messages) for heard in fake.prompts] == [1, 3]
+    assert [prompt.number for prompt in fake.prompts] == [0, 1]
+    assert [len(prompt.messages) for prompt in fake.prompts] == [1, 3]
 
 
 def test_it_hears_all_of_a_prompt(host: Host, fake: FakeModel) -> None:
-    def answer(heard: RecordedPrompt) -> api.Completion:
-        assert (heard.text, heard.tools, heard.parameters) == ("hi", ("look",), {"seed": 3})
+    def answer(prompt: RecordedPrompt) -> api.Completion:
+        assert (prompt.text, prompt.tools, prompt.parameters) == ("hi", ("look",), {"seed": 3})
         return api.Completion(
             api.Message("assistant", ["so", api.ToolCall("1", "look")]), "tool_calls"
         )
@@ -78,7 +78,7 @@ def test_a_call_may_hang_until_it_is_cancelled(host: Host, fake: FakeModel, by: 
     if by == "fault":
         fake.faults[0] = HANG
     else:
-        fake.answer = lambda heard: HANG
+        fake.answer = lambda prompt: HANG
     conversation = host.open("asking", "fake")
 
     def cancel() -> None:

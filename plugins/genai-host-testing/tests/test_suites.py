@@ -67,14 +67,14 @@ def _place(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:
 def test_departures_are_listed(pytester: pytest.Pytester) -> None:
     name = "TestDeparturesWithReasons"
     pytester.makepyfile(f"import sys\n{name} = sys.modules[{departures.__name__!r}].{name}")
-    told = pytester.runpytest_inprocess(*QUICKLY, "-rA").stdout.str()
+    output = pytester.runpytest_inprocess(*QUICKLY, "-rA").stdout.str()
     assert (
         "TestDeparturesWithReasons departs from "
         "test_a_reply_is_read: the reply is read by somebody else; "
         "test_a_stream_that_is_cut_is_no_answer: tested in another way"
-    ) in told
-    assert "TestDeparturesWithReasons departs: the reply is read by somebody else" in told
-    assert "::TestDeparturesWithReasons::test_a_stream_that_is_cut_is_no_answer" in told
+    ) in output
+    assert "TestDeparturesWithReasons departs: the reply is read by somebody else" in output
+    assert "::TestDeparturesWithReasons::test_a_stream_that_is_cut_is_no_answer" in output
 
 
 def test_nobody_departs_from_the_test_of_departures() -> None:

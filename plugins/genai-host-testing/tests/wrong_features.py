@@ -45,16 +45,16 @@ def a_right_feature(turn: api.Turn[Any]) -> api.FeatureSteps:
     "resume_after_every_entry",
 )
 def a_feature_by_chance(turn: api.Turn[Any]) -> api.FeatureSteps:
-    said = f"{turn.message.text} {random.random()}"
-    completion = yield from api.Prompt([api.Message("user", said)])
+    text = f"{turn.message.text} {random.random()}"
+    completion = yield from api.Prompt([api.Message("user", text)])
     return api.Answer(completion.text)
 
 
 @fail(Wrong, "time_and_chance_are_steps")
 def a_feature_that_looks_at_the_clock(turn: api.Turn[Any]) -> api.FeatureSteps:
     """The text changes once a year, so only an inspection of the calls detects the defect."""
-    said = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
-    completion = yield from api.Prompt([api.Message("user", said)])
+    text = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
+    completion = yield from api.Prompt([api.Message("user", text)])
     return api.Answer(completion.text)
 
 
@@ -98,8 +98,8 @@ def a_feature_that_cannot_handle_a_failure(turn: api.Turn[Any]) -> api.FeatureSt
 @fail(Wrong, "history_has_no_duplicate_messages")
 def a_feature_that_doubles_the_history(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion = yield from api.Prompt([*turn.history, turn.message])
-    said = [*turn.history, turn.message, api.Message("assistant", completion.text)]
-    return api.Answer(completion.text, new_messages=said)
+    messages = [*turn.history, turn.message, api.Message("assistant", completion.text)]
+    return api.Answer(completion.text, new_messages=messages)
 
 
 @fail(

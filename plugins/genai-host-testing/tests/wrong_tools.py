@@ -102,8 +102,8 @@ def wrong(
     """Say it, up or down."""
     if len(word) > 100:
         raise ValidationError("it is too long")
-    said = word.upper() if how == "up" else word.lower()
-    return ToolOutput([said, Image(url="https://a.example")])
+    text = word.upper() if how == "up" else word.lower()
+    return ToolOutput([text, Image(url="https://a.example")])
 
 
 add(

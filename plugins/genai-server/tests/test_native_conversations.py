@@ -53,7 +53,7 @@ def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
 
 def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
     path = api.opened(title="mine", parameters={"temperature": 0.5})
-    assert api.said(path)["answer"]["text"] == "hi"
+    assert api.take_turn(path)["answer"]["text"] == "hi"
     shown = api.get(path)
     assert (shown["title"], shown["status"]) == ("mine", "idle")
     assert shown["parameters"] == {"temperature": 0.5}
@@ -95,8 +95,8 @@ def test_what_is_wrong_is_a_status_and_what_fails_later_an_event(api: Api) -> No
 
 def test_a_turn_is_said_again_and_taken_back(api: Api) -> None:
     path = api.opened()
-    api.said(path, "one")
-    api.said(path, "two", regenerate=True)
+    api.take_turn(path, "one")
+    api.take_turn(path, "two", regenerate=True)
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["replaced", "answered"]
     message = api.post(f"{path}/undo")["message"]
     assert message["content"][0]["text"] == "two"
@@ -105,7 +105,7 @@ def test_a_turn_is_said_again_and_taken_back(api: Api) -> None:
 
 def test_a_turn_waits_and_goes_on(api: Api) -> None:
     path = api.opened(feature="waits")
-    paused = api.said(path)
+    paused = api.take_turn(path)
     assert paused["status"] == "paused"
     assert paused["pause"] == {"kind": "number", "payload": {"least": 3}}
     shown = api.get(path)
@@ -113,7 +113,7 @@ def test_a_turn_waits_and_goes_on(api: Api) -> None:
     assert api.refused("POST", f"{path}/turns", {"message": "hi"})[0] == 409
     done = api.post(f"{path}/resume", {"result": 5})
     assert done["answer"]["text"] == "it is 5"
-    api.said(path)
+    api.take_turn(path)
     assert api.post(f"{path}/abandon")["turns"][1]["status"] == "failed"
     never = api.opened()
     for stream in (False, True):
@@ -122,8 +122,8 @@ def test_a_turn_waits_and_goes_on(api: Api) -> None:
 
 def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
     path = api.opened(feature="waits")
-    told = [name for name, _ in api.events(f"{path}/turns", {"message": "hi"})]
-    assert told == ["turn", "paused"]
+    names = [name for name, _ in api.events(f"{path}/turns", {"message": "hi"})]
+    assert names == ["turn", "paused"]
     *_, (name, data) = api.events(f"{path}/resume", {"result": 4})
     assert (name, data["text"]) == ("answer", "it is 4")
 
@@ -187,28 +187,28 @@ def test_what_is_wrong_drops_no_turn_that_was_cut_off(api: Api) -> None:
     assert api.refused("POST", f"{path}/turns", {"message": "cut"}) == (503, "interrupted")
     assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["unfinished"]
-    again = api.said(path, "again")
+    again = api.take_turn(path, "again")
     assert (again["turn"], again["answer"]["text"]) == (1, "done")
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
 
 
 def test_conversations_are_listed_page_by_page_and_found(api: Api) -> None:
     paths = [api.opened() for _ in range(3)]
-    api.said(paths[0], "where is the needle")
+    api.take_turn(paths[0], "where is the needle")
     page = api.get("/conversations?limit=2")
     assert len(page["data"]) == 2
     rest = api.get(f"/conversations?limit=2&after={page['next']}")
     assert rest["next"] is None
     ids = [each["id"] for each in page["data"] + rest["data"]]
     assert {f"/conversations/{id}" for id in ids} == {*paths}
-    [found, *_] = api.get("/conversations?search=needle")["data"]
-    assert f"/conversations/{found['conversation']}" == paths[0]
+    [match, *_] = api.get("/conversations?search=needle")["data"]
+    assert f"/conversations/{match['conversation']}" == paths[0]
 
 
 def test_turns_come_page_by_page(api: Api) -> None:
     path = api.opened()
     for number in range(5):
-        api.said(path, str(number))
+        api.take_turn(path, str(number))
     last = api.get(f"{path}?limit=2")
     assert [turn["turn"] for turn in last["turns"]] == [3, 4]
     assert last["more"]
@@ -225,23 +225,23 @@ def test_turns_come_page_by_page(api: Api) -> None:
 
 def test_a_message_has_parts(api: Api) -> None:
     path = api.opened()
-    api.said(path, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
-    api.said(path, {"role": "user", "content": [{"type": "text", "text": "c"}]})
+    api.take_turn(path, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
+    api.take_turn(path, {"role": "user", "content": [{"type": "text", "text": "c"}]})
     image = {"type": "image", "url": "https://example.org/x.png"}
-    api.said(path, [{"type": "text", "text": "d"}, image])
-    assert [heard.text for heard in api.fake.prompts] == ["ab", "c", "d"]
+    api.take_turn(path, [{"type": "text", "text": "d"}, image])
+    assert [prompt.text for prompt in api.fake.prompts] == ["ab", "c", "d"]
     assert api.get(path)["turns"][2]["message"]["content"][1] == image
 
 
 def test_data_is_of_the_schema_that_is_asked_for(api: Api) -> None:
-    api.fake.answer = lambda heard: '{"city": "Oslo"}'
+    api.fake.answer = lambda prompt: '{"city": "Oslo"}'
     schema = {"type": "object", "required": ["city"]}
-    assert api.said(api.opened(), output_schema=schema)["answer"]["data"] == {"city": "Oslo"}
+    assert api.take_turn(api.opened(), output_schema=schema)["answer"]["data"] == {"city": "Oslo"}
 
 
 def test_pictures_are_never_what_runs(api: Api) -> None:
     path = api.opened(feature="draws")
-    assert len(api.said(path)["answer"]["images"]) == 2
+    assert len(api.take_turn(path)["answer"]["images"]) == 2
     kinds = [
         api.send("GET", f"{path}/images/0/{number}").headers["content-type"] for number in (0, 1)
     ]
@@ -283,23 +283,23 @@ def test_a_title_is_one_line(api: Api, title: str) -> None:
 
 
 def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    def add(*given: Any) -> None:
+    def add(*arguments: Any) -> None:
         raise StoreError("the disk is full")
 
     path = api.opened()
     with monkeypatch.context() as patched:
         patched.setattr("genai_host.store.writer.EntryWriter.add", add)
-        answer = api.said(path)["answer"]
+        answer = api.take_turn(path)["answer"]
         *_, (_, streamed) = api.events(f"{path}/turns", {"message": "hi"})
     for each in (answer, streamed):
         assert each["text"] == "hi"
         assert each["record_error"]["code"] == "store"
-    assert "record_error" not in api.said(path)["answer"]
+    assert "record_error" not in api.take_turn(path)["answer"]
 
 
 def test_exports(api: Api) -> None:
     path = api.opened()
-    api.said(path)
+    api.take_turn(path)
     assert api.get(f"{path}/export")
     assert "hi" in api.send("GET", f"{path}/export?format=markdown").text
     assert api.refused("GET", f"{path}/export?format=pdf")[0] == 400

@@ -240,8 +240,8 @@ class TestInMemory:
 
 
 def waits(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = yield from Pause("word", {}, str)
-    return Answer(said)
+    word = yield from Pause("word", {}, str)
+    return Answer(word)
 
 
 @pytest.mark.part
@@ -281,13 +281,13 @@ class TestTurns:
         id = api.opened(feature="waits" if last == b"paused" else "chat").rpartition("/")[2]
         request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
         first: Any = native.say(request).body
-        told = []
+        pieces = []
         for piece in first:
-            told.append(piece)
+            pieces.append(piece)
             if piece.startswith(b"event: " + last):
                 break
         first.close()
-        assert native.say(request).body == b"".join(told)
+        assert native.say(request).body == b"".join(pieces)
         assert len(api.get(f"/conversations/{id}")["turns"]) == 1
 
     def test_one_that_is_sent_again_early_waits(self, api: Api, native: NativeApi) -> None:

@@ -52,8 +52,8 @@ def send(text: str) -> str:
 
 
 def sends(turn: Turn[NoSettings]) -> FeatureSteps:
-    said = yield from Prompt([turn.message])
-    sent = yield from CallFunction(send, {"text": said.text}, returns=str)
+    completion = yield from Prompt([turn.message])
+    sent = yield from CallFunction(send, {"text": completion.text}, returns=str)
     return Answer(sent)
 
 
@@ -103,8 +103,8 @@ def seen(api: Api, id: str) -> tuple[str, int, Any]:
     """Return the status of a job, and the status code and value of its result."""
     reply = api.send("GET", f"/jobs/{id}/result?wait=30")
     value = reply.json()
-    told = value["error"]["code"] if "error" in value else value.get("answer", {}).get("text")
-    return api.get(f"/jobs/{id}")["status"], reply.status_code, told
+    outcome = value["error"]["code"] if "error" in value else value.get("answer", {}).get("text")
+    return api.get(f"/jobs/{id}")["status"], reply.status_code, outcome
 
 
 def conversation_of(api: Api, id: str) -> str:
@@ -195,7 +195,7 @@ def test_a_job_that_ends_its_servers_has_failed_and_says_why(api: Api, idle: Job
     assert "4 times" in api.get(f"/jobs/{id}")["error"]["message"]
     path = conversation_of(api, id)
     assert api.get(path)["turns"][0]["status"] == "failed"
-    assert api.said(path, "more")["status"] == "answered"
+    assert api.take_turn(path, "more")["status"] == "answered"
     assert api.fake.calls == 1
 
 
@@ -204,7 +204,7 @@ def test_a_waiting_job_is_cancelled(api: Api, idle: Jobs, clock: ManualClock) ->
     path = conversation_of(api, id)
     assert api.send("DELETE", f"/jobs/{id}").status_code == 204
     assert api.refused("GET", f"/jobs/{id}") == (404, "not_found")
-    assert api.said(path, "other")["answer"]["text"] == "other"
+    assert api.take_turn(path, "other")["answer"]["text"] == "other"
     clock.advance(LEASE)
     other = api.post("/jobs", {"message": "last"})["id"]
     assert seen(api, other) == ("done", 200, "last")

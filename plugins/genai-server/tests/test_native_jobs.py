@@ -65,7 +65,7 @@ def result(api: Api, job: Any) -> Any:
 
 def test_a_job_goes_on_with_a_conversation(api: Api) -> None:
     path = api.opened()
-    api.said(path, "one")
+    api.take_turn(path, "one")
     result(api, api.post("/jobs", {"conversation": path.rpartition("/")[2], "message": "two"}))
     assert len(api.get(path)["turns"]) == 2
 

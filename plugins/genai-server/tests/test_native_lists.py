@@ -187,15 +187,15 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
 
 def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) -> None:
     body = {"name": "precise", "of": "fake", "parameters": {"temperature": 0, "seed": 3}}
-    made = api.post("/models", body)
+    created = api.post("/models", body)
     expected = {"of": "fake", "provider_order": [], "parameters": body["parameters"], "reason": ""}
-    assert (made["configuration"], made["runs"]) == (expected, True)
-    assert made in api.get("/models")["data"]
+    assert (created["configuration"], created["runs"]) == (expected, True)
+    assert created in api.get("/models")["data"]
     assert "precise" in [each.name for each in served_models(api.host)]
     chosen = api.get("/routes?runs=true&operation=chat")["data"][0]  # what the page offers
     assert [chosen[key] for key in ("model", "name", "provider")] == ["precise", "precise", "fake"]
     path = api.opened(model="precise")
-    answer = api.said(path)["answer"]
+    answer = api.take_turn(path)["answer"]
     shown = api.get(path)
     assert (shown["models"], shown["configurations"]) == ({"main": "fake"}, {"main": "precise"})
     assert api.fake.prompts[-1].parameters == {"temperature": 0, "seed": 3}
@@ -274,8 +274,8 @@ def test_a_configuration_that_is_read_only_stays(
 
 def test_item_4_what_calls_came_to(api: Api) -> None:
     path = api.opened()
-    api.said(path)
-    api.said(path, "and?")
+    api.take_turn(path)
+    api.take_turn(path, "and?")
     [row] = api.get("/usage?by=provider,feature&since=1d")["data"]
     assert (row["calls"], row["failed"], row["of"]["feature"]) == (2, {}, "chat")
     assert row["slowest"] >= row["p50"] >= 0
@@ -286,9 +286,9 @@ def test_item_4_what_calls_came_to(api: Api) -> None:
 
 
 def test_users_see_what_is_theirs(api: Api) -> None:
-    api.said(api.opened())
+    api.take_turn(api.opened())
     with served(api.host, api.fake, "ann") as ann:
-        ann.said(ann.opened())
+        ann.take_turn(ann.opened())
         [row] = ann.get("/usage?by=user")["data"]
         assert (row["of"], row["calls"]) == ({"user": "ann"}, 1)
         assert ann.get("/usage?by=user&user=ann")["data"] == [row]
@@ -307,14 +307,14 @@ def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
     before = api.get("/providers/needy")
     assert (before["status"], before["preparation"]) == ("needs", "Download it (2 MB)")
     assert api.get("/providers/mock")["preparation"] is None
-    told = prepared(api, {"model": "needy/some/id"})
+    events = prepared(api, {"model": "needy/some/id"})
     assert shelf.asked[-2] == "some/id"
-    assert told[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
-    assert told[1][0] == "done"
-    assert (told[1][1]["status"], told[1][1]["preparation"]) == ("works", None)
+    assert events[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
+    assert events[1][0] == "done"
+    assert (events[1][1]["status"], events[1][1]["preparation"]) == ("works", None)
     document = description()
     described = document["components"]["schemas"]["PreparationEvents"]["properties"]
-    for name, data in told:
+    for name, data in events:
         jsonschema.validate(data, {**described[name], "components": document["components"]})
     assert api.refused("POST", "/providers/needy/prepare", {}) == (409, "conflict")
 

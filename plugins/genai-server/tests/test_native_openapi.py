@@ -79,7 +79,7 @@ def test_what_comes_back_is_as_described(api: Api) -> None:
     opened = api.post("/conversations", {"title": "mine"})
     fits("POST", "/conversations", opened, 201)
     path = f"/conversations/{opened['id']}"
-    fits("POST", "/conversations/{id}/turns", api.said(path))
+    fits("POST", "/conversations/{id}/turns", api.take_turn(path))
     fits("GET", "/conversations/{id}", api.get(f"{path}?details=true"))
     fits("GET", "/conversations", api.get("/conversations"))
     fits("GET", "/conversations", api.get("/conversations?search=hi"))
@@ -99,17 +99,17 @@ def waits(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path) -> None:
-    made = InlinePlugin(features=[Feature("waits", NoSettings, waits, roles={})])
-    with native_api(make_host, tmp_path, extra=made) as api:
+    plugin = InlinePlugin(features=[Feature("waits", NoSettings, waits, roles={})])
+    with native_api(make_host, tmp_path, extra=plugin) as api:
         path = api.opened(feature="waits")
-        fits("POST", "/conversations/{id}/turns", api.said(path))
+        fits("POST", "/conversations/{id}/turns", api.take_turn(path))
         fits("GET", "/conversations/{id}", api.get(path))
         fits("POST", "/conversations/{id}/abandon", api.post(f"{path}/abandon"))
-        api.said(path)
+        api.take_turn(path)
         fits("POST", "/conversations/{id}/resume", api.post(f"{path}/resume", {"result": 3}))
         other = api.opened()
         api.fake.faults[0] = ServiceUnavailable("away")
-        heard = [
+        events = [
             *api.events(f"{path}/turns", {"message": "hi"}),
             *api.events(f"{path}/resume", {"result": 3}),
             *api.events(f"{other}/turns", {"message": "hi"}),
@@ -117,8 +117,8 @@ def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path
         ]
         fits("GET", "/conversations/{id}", api.get(other))
     described = DOCUMENT["components"]["schemas"]["TurnEvents"]["properties"]
-    assert {name for name, _ in heard} == {*described} - {"reset", "retry"}
-    for name, data in heard:
+    assert {name for name, _ in events} == {*described} - {"reset", "retry"}
+    for name, data in events:
         schema = {**described[name], "components": DOCUMENT["components"]}
         jsonschema.validate(data, schema)
 
@@ -159,17 +159,17 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
 
 def test_it_can_be_told_to_be_silent(host: Host) -> None:
     """tests/server/test_faults_behind.py covers the default, which sends comments."""
-    said = b""
+    received = b""
     with servers.served(host, silence=0) as server, requests.Session() as client:
         path = f"{server.url}/api/v1/conversations"
         id = client.post(path, json={"feature": "pauses"}, timeout=30).json()["id"]
         body = {"message": "hi", "stream": True}
         with client.post(f"{path}/{id}/turns", json=body, stream=True, timeout=30) as reply:
             for piece in reply.iter_content(None):
-                said += piece
-                if said.count(b"event: ") > 1:
+                received += piece
+                if received.count(b"event: ") > 1:
                     GO_ON.set()
-    assert [name for name, _ in events_of(said)] == ["turn", "progress", "step", "answer"]
+    assert [name for name, _ in events_of(received)] == ["turn", "progress", "step", "answer"]
 
 
 def outcome(host: Host, id: str) -> str:

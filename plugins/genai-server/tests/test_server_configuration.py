@@ -112,11 +112,11 @@ def test_what_this_process_has_changed_itself_stays_as_it_is(file: Path, watched
 
 def test_it_waits_until_a_file_is_written(file: Path, watched: Watched) -> None:
     host, changed = watched
-    whole = file.read_text("utf-8")
+    content = file.read_text("utf-8")
     file.write_text("", encoding="utf-8")
     changed.look()
     assert "one" in host.instances
-    file.write_text(f"{whole}\n", encoding="utf-8")
+    file.write_text(f"{content}\n", encoding="utf-8")
     look(changed)
     assert "one" in host.instances
 
@@ -129,8 +129,8 @@ def test_invalid_configuration_is_logged_once(
     with caplog.at_level(logging.WARNING, "genai_host"):
         for _ in range(5):
             changed.look()
-    [told] = [each for each in caplog.messages if "was not reloaded" in each]
-    assert "providers must be a table" in told
+    [message] = [each for each in caplog.messages if "was not reloaded" in each]
+    assert "providers must be a table" in message
     assert "one" in host.instances
     write(file, two="http://127.0.0.1:2/v1")
     look(changed)

@@ -19,8 +19,8 @@ from genai_host_testing.internal.servers import (
     Several,
     client_of,
     configure,
-    said_in,
     serving,
+    user_texts,
     wait_until,
 )
 from genai_host_testing.services.openai import chat
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.slow
 
 def behind(received: Received) -> Reply:
     """Repeat the message; some replies wait until the test releases them."""
-    asked = received.json()
-    said = [each["content"] for each in asked["messages"] if each["role"] == "user"]
-    whole = chat(" | ".join(map(str, said)), streamed=asked.get("stream", False))
-    if said[-1] == "hold":
-        return Reply([HOLD, *whole.steps], keep=whole.keep)
-    return whole
+    body = received.json()
+    texts = [each["content"] for each in body["messages"] if each["role"] == "user"]
+    reply = chat(" | ".join(map(str, texts)), streamed=body.get("stream", False))
+    if texts[-1] == "hold":
+        return Reply([HOLD, *reply.steps], keep=reply.keep)
+    return reply
 
 
 @pytest.fixture
@@ -78,25 +78,25 @@ class TestWhatOneBegan:
     def test_is_gone_on_with_at_the_other_at_once(self, clients: tuple[Client, Client]) -> None:
         path = clients[0].opened()
         for number, word in enumerate("abcd"):
-            said = clients[number % 2].post(f"{path}/turns", {"message": word})
-            assert said["answer"]["text"] == " | ".join("abcd"[: number + 1])
+            turn = clients[number % 2].post(f"{path}/turns", {"message": word})
+            assert turn["answer"]["text"] == " | ".join("abcd"[: number + 1])
         for each in clients:
-            assert said_in(turns(each, path)) == list("abcd")
+            assert user_texts(turns(each, path)) == list("abcd")
             assert each.get("/api/v1/conversations")["data"][0]["turns"] == 4
 
     def test_as_responses(self, clients: tuple[Client, Client]) -> None:
         """With an explicit `store`, and by default."""
         one, other = clients
-        given = {"model": "remote/m", "store": True}
-        first = one.post("/v1/responses", {**given, "input": "a"})
+        fields = {"model": "remote/m", "store": True}
+        first = one.post("/v1/responses", {**fields, "input": "a"})
         after = {"previous_response_id": first["id"]}
-        second = other.post("/v1/responses", {**given, "input": "b", **after})
+        second = other.post("/v1/responses", {**fields, "input": "b", **after})
         assert second["output"][0]["content"][0]["text"] == "a | b"
         conversation = other.post("/v1/conversations", {})["id"]
         for each, word in ((one, "a"), (other, "b"), (one, "c")):
             body = {"model": "remote/m", "input": word, "conversation": conversation}
-            said = each.post("/v1/responses", body)
-        assert said["output"][0]["content"][0]["text"] == "a | b | c"
+            response = each.post("/v1/responses", body)
+        assert response["output"][0]["content"][0]["text"] == "a | b | c"
 
     def test_as_a_job(self, clients: tuple[Client, Client], service: FakeService) -> None:
         one, other = clients
@@ -130,7 +130,7 @@ class TestTwoTurnsAtOnce:
         service.let_go()
         first.join(30)
         assert replies[0]["answer"]["text"] == "hold"
-        assert said_in(turns(other, path)) == ["hold"]
+        assert user_texts(turns(other, path)) == ["hold"]
         assert other.post(f"{path}/turns", {"message": "c"})["answer"]["text"] == "hold | c"
 
     def test_that_begin_together(self, clients: tuple[Client, Client]) -> None:
@@ -158,10 +158,10 @@ class TestTwoTurnsAtOnce:
             good = [word for word, each in replies.items() if each.status_code == 200]
             assert good
             answered += good
-        told = turns(clients[1], path)
-        assert sorted(said_in(told)) == sorted(answered)
-        last = [each["answer"]["text"] for each in told if each["answer"]][-1]
-        assert last == " | ".join(said_in(told))
+        recorded = turns(clients[1], path)
+        assert sorted(user_texts(recorded)) == sorted(answered)
+        last = [each["answer"]["text"] for each in recorded if each["answer"]][-1]
+        assert last == " | ".join(user_texts(recorded))
 
     def test_one_is_cancelled_at_the_other(
         self, clients: tuple[Client, Client], service: FakeService
@@ -179,5 +179,5 @@ class TestTwoTurnsAtOnce:
         service.let_go()
         first.join(30)
         assert replies[0].status_code == 409
-        assert said_in(turns(other, path)) == ["b"]
+        assert user_texts(turns(other, path)) == ["b"]
         assert other.post(f"{path}/cancel", {}) == {"cancelled": False}

@@ -205,7 +205,7 @@ def test_a_cancelled_one_ends_where_it_waits(pair: Pair) -> None:
 def test_it_waits_for_coroutines(pair: Pair, at_once: bool) -> None:
     """Those that end at once, suspend, or raise, also after it was resumed by its socket."""
     mine, theirs = pair
-    found: list[int] = []
+    results: list[int] = []
 
     async def three() -> int:
         return 3
@@ -222,15 +222,15 @@ def test_it_waits_for_coroutines(pair: Pair, at_once: bool) -> None:
     def function() -> None:
         waits: Any = WAITER.get()
         for _ in range(2):
-            found.append(waits.wait_for(three(), at_once=at_once))
-            found.append(waits.wait_for(suspending(4), at_once=at_once))
+            results.append(waits.wait_for(three(), at_once=at_once))
+            results.append(waits.wait_for(suspending(4), at_once=at_once))
             with pytest.raises(ValueError, match="-1"):
                 waits.wait_for(suspending(-1), at_once=at_once)
             waiting.receive(mine, 1)
 
     theirs.sendall(b"ab")
     run(function)
-    assert found == [3, 4, 3, 4]
+    assert results == [3, 4, 3, 4]
 
 
 def test_a_part_of_a_tls_record_is_not_waited_for_in_the_loop(pair: Pair) -> None:

@@ -173,9 +173,9 @@ def test_it_leaves_no_reference_cycles() -> None:
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    with closing(asyncio.new_event_loop()) as made:
-        made.set_exception_handler(lambda loop, told: None)
-        yield made
+    with closing(asyncio.new_event_loop()) as event_loop:
+        event_loop.set_exception_handler(lambda loop, context: None)
+        yield event_loop
 
 
 def done(loop: asyncio.AbstractEventLoop, work: Callable[[LoopCallbacks], object]) -> None:

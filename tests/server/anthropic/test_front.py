@@ -24,8 +24,8 @@ AGAIN = {**THOUGHT, "thinking": "\n\nso", "signature": "YWdhaW4="}
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])
 def in_pieces(request: pytest.FixtureRequest) -> bool:
-    found: bool = request.param
-    return found
+    value: bool = request.param
+    return value
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def api(
         yield api
 
 
-def said(api: Api, *messages: Any, in_pieces: bool, **more: Any) -> list[Any]:
+def blocks_in(api: Api, *messages: Any, in_pieces: bool, **more: Any) -> list[Any]:
     """The blocks of an answer."""
     more = {"model": "claude-opus-4-6", **more}
     if in_pieces:
         return blocks_of(api.events(*messages, **more))
-    found: list[Any] = api.answered(*messages, **more)["content"]
-    return found
+    blocks: list[Any] = api.answered(*messages, **more)["content"]
+    return blocks
 
 
 @pytest.mark.parametrize("shows", [False, True], ids=["not asked for", "shown"])
@@ -61,11 +61,11 @@ def test_thoughts_come_back_as_they_were_signed(
     more: dict[str, Any] = {"tools": [{**CLOCK, "name": "look"}]}
     if shows:
         more["thinking"] = {"type": "adaptive"}
-    content = said(api, HI, in_pieces=in_pieces, **more)
+    content = blocks_in(api, HI, in_pieces=in_pieces, **more)
     called = {**CALLED, "caller": {"type": "direct"}}
     assert content == [THOUGHT, AGAIN, REDACTED, text("well"), AGAIN, called]
     result = user({"type": "tool_result", "tool_use_id": CALLED["id"], "content": "fine"})
-    said(api, HI, assistant(*content), result, in_pieces=in_pieces, **more)
+    blocks_in(api, HI, assistant(*content), result, in_pieces=in_pieces, **more)
     first, second = (request.json() for request in service.requests)
     assert second["messages"] == [HI, assistant(*blocks), result]
     assert first.get("thinking") == ({"type": "adaptive"} if shows else None)
@@ -74,7 +74,7 @@ def test_thoughts_come_back_as_they_were_signed(
 def test_what_is_asked(api: Api, service: FakeService) -> None:
     service.replies = [claude("so"), claude("so")]
     cached = {"cache_control": {"type": "ephemeral"}}
-    asked = {
+    fields = {
         "max_tokens": 4096,
         "thinking": {"type": "enabled", "budget_tokens": 2048, "display": "omitted"},
         "tools": [CLOCK],
@@ -83,12 +83,12 @@ def test_what_is_asked(api: Api, service: FakeService) -> None:
         "temperature": 1,
     }
     marked = user({"type": "text", "text": "hi", **cached})
-    said(api, marked, in_pieces=False, **asked)
-    said(api, HI, in_pieces=False, **asked, **cached)
+    blocks_in(api, marked, in_pieces=False, **fields)
+    blocks_in(api, HI, in_pieces=False, **fields, **cached)
     first, second = (request.json() for request in service.requests)
-    assert first == {"model": "claude-opus-4-6", "messages": [marked], **asked}
+    assert first == {"model": "claude-opus-4-6", "messages": [marked], **fields}
     ttl = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
-    assert second == {"model": "claude-opus-4-6", "messages": [HI], **asked, **ttl}
+    assert second == {"model": "claude-opus-4-6", "messages": [HI], **fields, **ttl}
 
 
 DISABLED, ADAPTIVE = {"type": "disabled"}, {"type": "adaptive"}
@@ -109,14 +109,14 @@ BUDGET = {"type": "enabled", "budget_tokens": 2048}
 )
 def test_thinking(api: Api, service: FakeService, model: str, thinking: Any, expected: Any) -> None:
     service.replies = [claude("so")]
-    said(api, HI, in_pieces=False, model=model, thinking=thinking, max_tokens=4096)
+    blocks_in(api, HI, in_pieces=False, model=model, thinking=thinking, max_tokens=4096)
     assert service.requests[0].json().get("thinking") == expected
 
 
 def test_temperature_of_models_that_take_none(api: Api, service: FakeService) -> None:
     service.replies = [claude("so")]
     model = {"model": "claude-opus-5"}
-    said(api, HI, in_pieces=False, temperature=1, top_p=1, **model)
+    blocks_in(api, HI, in_pieces=False, temperature=1, top_p=1, **model)
     assert {"temperature", "top_p"}.isdisjoint(service.requests[0].json())
     assert "temperature" in api.refused(HI, temperature=0.5, **model)
 

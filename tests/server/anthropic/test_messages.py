@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from anthropic_api import CLOCK, HI, OWN, Api, assistant, text, user
-from api_suite import ApiSuite, said
+from api_suite import ApiSuite, completion_of
 
 from genai_host.api import File, Image, Message, Reasoning, ToolCall, ToolResult, Usage, VendorPart
 
@@ -61,20 +61,21 @@ def answered(*parts: Any, **more: Any) -> Message:
 
 class TestMessages(ApiSuite):
     answers = {
-        "signed thoughts": (said(Reasoning("hm"), VendorPart(OWN, THOUGHT), "so"), {},
+        "signed thoughts": (completion_of(Reasoning("hm"), VendorPart(OWN, THOUGHT), "so"), {},
                             [THOUGHT, text("so")]),
-        "thoughts that are not asked for": (said(Reasoning("hm"), "so"), {}, [text("so")]),
-        "thoughts": (said(Reasoning("hm"), "so"), {"thinking": {"type": "adaptive"}},
+        "thoughts that are not asked for": (completion_of(Reasoning("hm"), "so"), {}, [text("so")]),
+        "thoughts": (completion_of(Reasoning("hm"), "so"), {"thinking": {"type": "adaptive"}},
                      [{"type": "thinking", "thinking": "hm", "signature": ""}, text("so")]),
-        "JSON in a fence": (said('```json\n{"a": 1}\n```', ToolCall("a", "clock")), OBJECT,
+        "JSON in a fence": (completion_of('```json\n{"a": 1}\n```', ToolCall("a", "clock")), OBJECT,
                             [{**USE, **DIRECT}, text('{"a":1}')]),
         "arguments that are no JSON": (
-            said(ToolCall("a", "clock", malformed="{oops"), finish="tool_calls"), {},
+            completion_of(ToolCall("a", "clock", malformed="{oops"), finish="tool_calls"), {},
             [{**MALFORMED, **DIRECT}]),
-        "what its service wrote": (said(*OWN_PARTS, *OTHERS), {}, [*OWNS, words("so", **CITED)]),
-        "nothing": (said(), {}, []),
+        "what its service wrote": (
+            completion_of(*OWN_PARTS, *OTHERS), {}, [*OWNS, words("so", **CITED)]),
+        "nothing": (completion_of(), {}, []),
     }  # fmt: skip
-    heard = {
+    prompts = {
         "turns": (
             [user(words("look")), user(image(PNG)),
              user(image({"type": "url", "url": "https://x/y"}),
@@ -135,14 +136,14 @@ class TestMessages(ApiSuite):
 
 def test_a_message(api: Api) -> None:
     usage = Usage(9, 3, cached_tokens=2, cache_write_tokens=1)
-    api.fake.answer = lambda heard: said("hello", usage=usage)
-    whole = api.answered()
-    assert (whole["type"], whole["role"], whole["model"]) == ("message", "assistant", "fake")
-    assert whole["content"] == [text("hello")]
-    assert (whole["stop_reason"], whole["stop_sequence"]) == ("end_turn", None)
+    api.fake.answer = lambda prompt: completion_of("hello", usage=usage)
+    body = api.answered()
+    assert (body["type"], body["role"], body["model"]) == ("message", "assistant", "fake")
+    assert body["content"] == [text("hello")]
+    assert (body["stop_reason"], body["stop_sequence"]) == ("end_turn", None)
     # the specification requires these fields, which are null here
-    assert whole["container"] is whole["stop_details"] is None
-    assert whole["usage"] == {
+    assert body["container"] is body["stop_details"] is None
+    assert body["usage"] == {
         "input_tokens": 6, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 2,
         "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 0},
         "output_tokens": 3, "output_tokens_details": {"thinking_tokens": 0},
@@ -159,15 +160,15 @@ def test_a_message(api: Api) -> None:
     ],
 )  # fmt: skip
 def test_why_it_stopped(api: Api, finish: Any, vendors: str, reason: str) -> None:
-    completion = said("so", finish=finish, vendor_finish=vendors)
-    api.fake.answer = lambda heard: completion
+    completion = completion_of("so", finish=finish, vendor_finish=vendors)
+    api.fake.answer = lambda prompt: completion
     assert api.answered()["stop_reason"] == reason
     assert api.events()[-2]["delta"]["stop_reason"] == reason
 
 
 def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
     """Any of its words would say that the answer is usable."""
-    api.fake.answer = lambda heard: said("so", finish="other", vendor_finish="RECITATION")
+    api.fake.answer = lambda prompt: completion_of("so", finish="other", vendor_finish="RECITATION")
     reply = api.sent()
     assert reply.status_code == 502
     assert "RECITATION" in reply.json()["error"]["message"]
@@ -176,12 +177,12 @@ def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
     assert json.loads(last.removeprefix("data: "))["type"] == "error"
 
 
-@pytest.mark.parametrize(("given", "met"), [(["END"], "END"), (["END", "STOP"], None)])
-def test_a_stop_sequence(api: Api, given: list[str], met: str | None) -> None:
+@pytest.mark.parametrize(("sequences", "met"), [(["END"], "END"), (["END", "STOP"], None)])
+def test_a_stop_sequence(api: Api, sequences: list[str], met: str | None) -> None:
     """Which of several it was, no service tells the host."""
-    api.fake.answer = lambda heard: said("so", vendor_finish="stop_sequence")
-    whole = api.answered(stop_sequences=given)
-    assert (whole["stop_reason"], whole["stop_sequence"]) == ("stop_sequence", met)
+    api.fake.answer = lambda prompt: completion_of("so", vendor_finish="stop_sequence")
+    body = api.answered(stop_sequences=sequences)
+    assert (body["stop_reason"], body["stop_sequence"]) == ("stop_sequence", met)
 
 
 def test_the_system_is_heard_first(api: Api) -> None:
@@ -191,21 +192,21 @@ def test_the_system_is_heard_first(api: Api) -> None:
 
 def test_tools_are_offered_and_called(api: Api) -> None:
     call = ToolCall("toolu_1", "clock", {"zone": "UTC"})
-    api.fake.answer = lambda heard: said("let me see", call, finish="tool_calls")
-    whole = api.answered(tools=[CLOCK], tool_choice={"type": "any"})
-    assert whole["stop_reason"] == "tool_use"
-    assert whole["content"][1] == {
+    api.fake.answer = lambda prompt: completion_of("let me see", call, finish="tool_calls")
+    body = api.answered(tools=[CLOCK], tool_choice={"type": "any"})
+    assert body["stop_reason"] == "tool_use"
+    assert body["content"][1] == {
         "type": "tool_use", "id": "toolu_1", "name": "clock", "input": {"zone": "UTC"}, **DIRECT,
     }  # fmt: skip
     assert api.fake.prompts[0].tools == ("clock",)
 
 
 def test_a_schema_holds_the_answer(api: Api) -> None:
-    api.fake.answer = lambda heard: '{"city": "Paris"}'
+    api.fake.answer = lambda prompt: '{"city": "Paris"}'
     form = {"type": "json_schema", "schema": SCHEMA}
     api.answered(output_config={"format": form})
     api.answered(output_format=form)
-    assert [heard.schema for heard in api.fake.prompts] == [SCHEMA, SCHEMA]
+    assert [prompt.schema for prompt in api.fake.prompts] == [SCHEMA, SCHEMA]
 
 
 def test_parameters_have_the_hosts_names(api: Api) -> None:
@@ -216,8 +217,8 @@ def test_parameters_have_the_hosts_names(api: Api) -> None:
 
 
 def test_a_feature_is_a_model_as_well(api: Api) -> None:
-    whole = api.answered(model="feature:chat")
-    assert (whole["model"], whole["content"]) == ("feature:chat", [text("hi")])
+    body = api.answered(model="feature:chat")
+    assert (body["model"], body["content"]) == ("feature:chat", [text("hi")])
 
 
 def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:

@@ -97,16 +97,16 @@ def test_what_changes_nothing_is_taken(api: Api) -> None:
         mcp_servers=[],
         **cached,
     )
-    (heard,) = api.fake.prompts
-    assert heard.parameters == {"max_tokens": 99, "temperature": 1}
-    assert heard.tools == ("clock",)
+    (prompt,) = api.fake.prompts
+    assert prompt.parameters == {"max_tokens": 99, "temperature": 1}
+    assert prompt.tools == ("clock",)
 
 
 @pytest.mark.part
 def test_parameters_that_the_model_has_besides(api: Api) -> None:
     api.answered(seed=3, presence_penalty=0.5)
-    heard = api.fake.prompts[0].parameters
-    assert (heard["seed"], heard["presence_penalty"]) == (3, 0.5)
+    parameters = api.fake.prompts[0].parameters
+    assert (parameters["seed"], parameters["presence_penalty"]) == (3, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_tools_are_chosen(choice: dict[str, Any], expected: str) -> None:
     from genai_wire_anthropic.server.requests import chosen, tools_in
 
     body = JsonReader({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
-    tools, found, at_once = chosen(body, tools_in(body)[0])
-    assert (found, at_once) == (expected, None)
+    tools, name, parallel = chosen(body, tools_in(body)[0])
+    assert (name, parallel) == (expected, None)
     assert [tool.name for tool in tools] == (
         ["none"] if choice.get("name") == "none" else ["clock", "none"]
     )

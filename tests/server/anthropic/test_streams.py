@@ -32,8 +32,8 @@ pytestmark = pytest.mark.part
 
 
 def test_a_stream(api: Api) -> None:
-    said = Message("assistant", "a long thing to say")
-    api.fake.answer = lambda heard: Completion(said, usage=Usage(7, 5, cached_tokens=2))
+    message = Message("assistant", "a long thing to say")
+    api.fake.answer = lambda prompt: Completion(message, usage=Usage(7, 5, cached_tokens=2))
     events = api.events()
     kinds = [event["type"] for event in events]
     assert kinds[:3] == ["message_start", "ping", "content_block_start"]
@@ -55,7 +55,7 @@ def test_a_stream(api: Api) -> None:
 def test_calls_of_tools(api: Api) -> None:
     calls = [ToolCall("a", "clock", {}), ToolCall("a", "clock", {"zone": "UTC"})]
     bad = ToolCall("c", "clock", malformed="{")
-    api.fake.answer = lambda heard: Completion(
+    api.fake.answer = lambda prompt: Completion(
         Message("assistant", [Text("so"), *calls, bad]), "tool_calls"
     )
     events = api.events(tools=[CLOCK])
@@ -74,8 +74,8 @@ def test_a_feature(api: Api) -> None:
 
 
 def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
-    def answer(heard: RecordedPrompt) -> Completion:
-        if heard.messages[-1].role == "tool":
+    def answer(prompt: RecordedPrompt) -> Completion:
+        if prompt.messages[-1].role == "tool":
             return Completion(Message("assistant", "done"))
         call = ToolCall("a", "look", {"at": "it"})
         return Completion(Message("assistant", [VendorPart(OWN, SIGNED[0]), call]), "tool_calls")
@@ -101,9 +101,9 @@ def written(
         return Completion(Message("assistant", content))
 
     writer = MessageWriter("m", shows_thoughts=shows_thoughts)
-    whole = b"".join(writer.events(CompletionStream(answer())))
+    data = b"".join(writer.events(CompletionStream(answer())))
     return blocks_of(
-        [json.loads(block.split("\ndata: ")[1]) for block in whole.decode().split("\n\n")[:-1]]
+        [json.loads(block.split("\ndata: ")[1]) for block in data.decode().split("\n\n")[:-1]]
     )
 
 
@@ -174,7 +174,7 @@ class TestThoughts:
 class TestErrors:
     def test_on_the_way(self, api: Api) -> None:
         """The last event is the error; no `message_stop` is sent."""
-        api.fake.answer = lambda heard: "no JSON at all"
+        api.fake.answer = lambda prompt: "no JSON at all"
         form = {"type": "json_schema", "schema": {"type": "object"}}
         reply = api.sent(stream=True, output_config={"format": form})
         assert reply.status_code == 200

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from api_suite import ApiSuite, said as answered
+from api_suite import ApiSuite, completion_of as completion_of
 from gemini_form import Api, model, user
 
 from genai_host.api import (
@@ -61,19 +61,19 @@ def parts_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
 
 class TestGenerate(ApiSuite):
     answers = {
-        "a call": (answered(ToolCall("c1", "look", {"at": 1}), finish="tool_calls"), {},
+        "a call": (completion_of(ToolCall("c1", "look", {"at": 1}), finish="tool_calls"), {},
                    [{"functionCall": {"id": "c1", "name": "look", "args": {"at": 1}}}]),
-        "thoughts that are not asked for": (answered(*SIGNED[:3]), {}, [{"text": "so"}]),
-        "thoughts": (answered(Reasoning("hm"), "so"), THOUGHTS,
+        "thoughts that are not asked for": (completion_of(*SIGNED[:3]), {}, [{"text": "so"}]),
+        "thoughts": (completion_of(Reasoning("hm"), "so"), THOUGHTS,
                      [{"text": "hm", "thought": True}, {"text": "so"}]),
-        "signatures": (answered(*SIGNED, finish="tool_calls"), THOUGHTS, SIGNED_PARTS),
-        "pictures": (answered(Image(PICTURE), Image(url="https://a.test/b.png")), {},
+        "signatures": (completion_of(*SIGNED, finish="tool_calls"), THOUGHTS, SIGNED_PARTS),
+        "pictures": (completion_of(Image(PICTURE), Image(url="https://a.test/b.png")), {},
                      [INLINE, {"fileData": {"mimeType": "", "fileUri": "https://a.test/b.png"}}]),
-        "JSON in a fence": (answered('```json\n{"a": 1}\n```'),
+        "JSON in a fence": (completion_of('```json\n{"a": 1}\n```'),
                             {"generationConfig": {"responseMimeType": "application/json"}},
                             [{"text": '{"a":1}'}]),
     }  # fmt: skip
-    heard = {
+    prompts = {
         "turns": ([{"parts": [{"text": "hi"}]}, model("hello"), user("and", " now?")],
                   [HI, Message("assistant", "hello"), Message("user", ["and", " now?"])]),
         "data and addresses": (
@@ -133,7 +133,7 @@ class TestGenerate(ApiSuite):
 
     def test_a_reply_is_whole(self, api: Api) -> None:
         usage = Usage(input_tokens=7, output_tokens=5, reasoning_tokens=2, cached_tokens=3)
-        api.fake.answer = lambda heard: answered("hello", usage=usage)
+        api.fake.answer = lambda prompt: completion_of("hello", usage=usage)
         reply = api.generate(user("hi"))
         content = {"role": "model", "parts": [{"text": "hello"}]}
         assert reply["candidates"] == [{"content": content, "finishReason": "STOP", "index": 0}]
@@ -155,13 +155,13 @@ class TestGenerate(ApiSuite):
     )  # fmt: skip
     def test_why_it_ended(self, api: Api, finish: Any, vendors: str, reason: str) -> None:
         parts = [ToolCall("c1", "look")] if finish == "tool_calls" else ["so"]
-        answer = answered(*parts, finish=finish, vendor_finish=vendors)
-        api.fake.answer = lambda heard: answer
+        answer = completion_of(*parts, finish=finish, vendor_finish=vendors)
+        api.fake.answer = lambda prompt: answer
         assert api.generate(user("hi"))["candidates"][0]["finishReason"] == reason
 
     def test_a_call_that_is_no_json_is_told_as_that(self, api: Api) -> None:
         call = ToolCall("c1", "look", malformed="{at")
-        api.fake.answer = lambda heard: answered(call, finish="tool_calls")
+        api.fake.answer = lambda prompt: completion_of(call, finish="tool_calls")
         (candidate,) = api.generate(user("hi"))["candidates"]
         assert candidate["finishReason"] == "MALFORMED_FUNCTION_CALL"
         assert "{at" in candidate["finishMessage"]

@@ -19,13 +19,13 @@ class TestTokens:
         assert api.fake.prompts == []
 
     def test_of_a_whole_request(self, api: Api) -> None:
-        whole = {
+        request = {
             "model": "models/fake",
             "contents": [user("one two")],
             "systemInstruction": {"parts": [{"text": "be kind"}]},
             "generationConfig": {"temperature": 0},
         }
-        body = {"generateContentRequest": whole}
+        body = {"generateContentRequest": request}
         assert api.call("countTokens", body).json() == {"totalTokens": 4}
 
     @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ class TestLists:
         assert "models/fake-moderate@fake" not in models
 
     def test_in_pages(self, api: Api) -> None:
-        whole = self.get(api, "?pageSize=1000").json()
-        assert "nextPageToken" not in whole
-        found: list[Any] = []
+        listed = self.get(api, "?pageSize=1000").json()
+        assert "nextPageToken" not in listed
+        models: list[Any] = []
         token = ""
-        for _ in whole["models"]:
+        for _ in listed["models"]:
             page = self.get(api, f"?pageSize=1&pageToken={token}").json()
-            found += page["models"]
+            models += page["models"]
             token = page.get("nextPageToken", "")
-        assert found == whole["models"]
+        assert models == listed["models"]
         assert token == ""
 
     @pytest.mark.parametrize("query", ["pageSize=x", "pageToken=-1", "pageSize=9999999999"])

@@ -24,7 +24,7 @@ HI = user("hi")
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:
     with Api.serving(
-        make_host, FakeModel(lambda heard: "{}" if heard.schema is not None else "yes")
+        make_host, FakeModel(lambda prompt: "{}" if prompt.schema is not None else "yes")
     ) as api:
         yield api
 
@@ -115,7 +115,9 @@ class TestParameters:
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GEMINI_API_KEY", "key")
-        said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
+        reply_body = {
+            "candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]
+        }
         body: dict[str, Any] = {
             "contents": [HI],
             "generationConfig": {
@@ -123,7 +125,7 @@ class TestParameters:
             },
             "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
         }
-        with FakeService([json_reply(said)]) as service:
+        with FakeService([json_reply(reply_body)]) as service:
             monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
             with Api.serving(make_host, gemini=genai_vendor_gemini) as api:
                 reply = api.call("generateContent", body, "gemini/gemini-new")

@@ -46,7 +46,7 @@ def reasons_in(events: list[dict[str, Any]]) -> list[str]:
 class TestEvents:
     def test_pieces_and_an_end(self, api: Api) -> None:
         usage = Usage(3, 4)
-        api.fake.answer = lambda heard: Completion(Message("assistant", "a" * 20), usage=usage)
+        api.fake.answer = lambda prompt: Completion(Message("assistant", "a" * 20), usage=usage)
         events = api.events(HI)
         assert [part["text"] for part in parts_in(events)] == ["a" * 8, "a" * 8, "a" * 4, ""]
         assert reasons_in(events) == ["STOP"]
@@ -67,7 +67,7 @@ class TestEvents:
         assert reply.status_code == 400
 
     def test_calls_come_with_their_signatures(self, api: Api) -> None:
-        said = [
+        content = [
             Text("so"),
             VendorPart("gemini", {"thoughtSignature": "AQ=="}),
             ToolCall("c1", "look", {"at": 1}),
@@ -75,7 +75,7 @@ class TestEvents:
             ToolCall("c2", "look", {}),
             Image(url="https://a.test/b.png"),
         ]
-        api.fake.answer = lambda heard: Completion(Message("assistant", said), "tool_calls")
+        api.fake.answer = lambda prompt: Completion(Message("assistant", content), "tool_calls")
         assert parts_in(api.events(HI)) == [
             {"text": "so"},
             {"text": "", "thoughtSignature": "AQ=="},
@@ -88,8 +88,8 @@ class TestEvents:
         ]
 
     def test_thoughts_that_did_not_come_in_pieces(self, api: Api) -> None:
-        said = Message("assistant", [Reasoning("hm"), Text("so")])
-        api.fake.answer = lambda heard: Completion(said)
+        message = Message("assistant", [Reasoning("hm"), Text("so")])
+        api.fake.answer = lambda prompt: Completion(message)
         config = {"thinkingConfig": {"includeThoughts": True}}
         events = api.events(HI, generationConfig=config)
         assert parts_in(events) == [{"text": "so"}, {"text": "hm", "thought": True}]
@@ -104,8 +104,8 @@ class TestEvents:
 class TestThoughtsAndErrorsInPieces:
     @pytest.fixture
     def api(self, make_host: MakeHost) -> Iterator[Api]:
-        said = Completion(Message("assistant", [Reasoning("hm"), Text("so")]))
-        with Api.serving(make_host, ThinkingModel(lambda heard: said)) as api:
+        completion = Completion(Message("assistant", [Reasoning("hm"), Text("so")]))
+        with Api.serving(make_host, ThinkingModel(lambda prompt: completion)) as api:
             yield api
 
     def stream(self, api: Api, query: str = "", **config: Any) -> Any:
@@ -126,8 +126,8 @@ class TestThoughtsAndErrorsInPieces:
         assert "finishReason" not in reply.text
 
     def test_also_in_an_array(self, api: Api) -> None:
-        *said, error = self.stream(api, responseMimeType="application/json").json()
-        assert parts_in(said) == [{"text": "s"}, {"text": "o"}]
+        *chunks, error = self.stream(api, responseMimeType="application/json").json()
+        assert parts_in(chunks) == [{"text": "s"}, {"text": "o"}]
         assert "not valid JSON" in error["error"]["message"]
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from api_suite import ApiSuite, said
+from api_suite import ApiSuite, completion_of
 from genai_wire_ollama.server.replies import ChatWriter, as_message
 from ollama_form import HI, Api
 
@@ -35,13 +35,14 @@ def calls(*wire: Any, **more: Any) -> Any:
 
 class TestChat(ApiSuite):
     answers = {
-        "the end at a limit": (said("so", finish="length"), {}, ("so", "length")),
-        "the end at a call": (said("so", finish="tool_calls"), {}, ("so", "stop")),
-        "the end at a filter": (said("so", finish="content_filter"), {}, ("so", "content_filter")),
-        "JSON in a fence": (said('```json\n{"a": 1}\n```'), {"format": "json"},
+        "the end at a limit": (completion_of("so", finish="length"), {}, ("so", "length")),
+        "the end at a call": (completion_of("so", finish="tool_calls"), {}, ("so", "stop")),
+        "the end at a filter": (
+            completion_of("so", finish="content_filter"), {}, ("so", "content_filter")),
+        "JSON in a fence": (completion_of('```json\n{"a": 1}\n```'), {"format": "json"},
                             ('{"a":1}', "stop")),
     }  # fmt: skip
-    heard = {
+    prompts = {
         "turns": (
             [{"role": "system", "content": "be kind"}, HI,
              {"role": "assistant", "content": "hello", "thinking": "hm"}, {"role": "assistant"},
@@ -62,7 +63,7 @@ class TestChat(ApiSuite):
         return reply["message"]["content"], reply["done_reason"]
 
     def test_a_reply_is_whole(self, api: Api) -> None:
-        api.fake.answer = lambda heard: said("hello", usage=Usage(7, 5))
+        api.fake.answer = lambda prompt: completion_of("hello", usage=Usage(7, 5))
         reply = api.chat(HI)
         assert datetime.fromisoformat(reply.pop("created_at").replace("Z", "+00:00")).tzinfo
         assert reply.pop("total_duration") == reply.pop("eval_duration") > 0
@@ -74,7 +75,7 @@ class TestChat(ApiSuite):
 
     def test_calls_thoughts_and_pictures(self, api: Api) -> None:
         content = [Reasoning("hm"), ToolCall("c1", "look", {"at": 1}), Image(PICTURE)]
-        api.fake.answer = lambda heard: said(*content, finish="tool_calls")
+        api.fake.answer = lambda prompt: completion_of(*content, finish="tool_calls")
         function = {"index": 0, "name": "look", "arguments": {"at": 1}}
         message = {
             "role": "assistant", "content": "", "thinking": "hm", "images": [DATA],
@@ -89,7 +90,7 @@ class TestChat(ApiSuite):
             assert (piece["done"], last["done"]) == (False, True)
 
     def test_in_pieces(self, api: Api) -> None:
-        api.fake.answer = lambda heard: said("a" * 20)
+        api.fake.answer = lambda prompt: completion_of("a" * 20)
         *pieces, last = api.lines("chat", messages=[HI])
         assert [each["message"]["content"] for each in pieces] == ["a" * 8, "a" * 8, "a" * 4]
         assert not any(each["done"] or "done_reason" in each for each in pieces)
@@ -106,7 +107,7 @@ class TestChat(ApiSuite):
         hear = {"function": {"name": "hear", "arguments": {}}}
         results = [result("1", tool_name="look"), result("2", name="hear"), result("3")]
         api.chat(HI, calls(CALL, hear, CALL), *results)
-        _, called, answered = api.heard
+        _, called, answered = api.prompt_messages
         first, second, third = called.tool_calls
         assert (first.name, first.arguments) == ("look", AT)
         assert answered.content == (
@@ -126,13 +127,13 @@ class TestGenerate:
         body = {"system": "be kind", "prompt": "look", "images": [DATA], "stream": False}
         reply = api.post("generate", **body).json()
         assert (reply["response"], reply["done_reason"]) == ("look", "stop")
-        assert api.heard == [
+        assert api.prompt_messages == [
             Message("system", "be kind"),
             Message("user", ["look", Image(PICTURE, "image/png")]),
         ]
 
     def test_in_pieces(self, api: Api) -> None:
-        api.fake.answer = lambda heard: said(Reasoning("hm"), "a" * 10)
+        api.fake.answer = lambda prompt: completion_of(Reasoning("hm"), "a" * 10)
         *pieces, last = api.lines("generate", prompt="hi")
         assert "".join(each["response"] for each in pieces) == "a" * 10
         assert [each["thinking"] for each in pieces if "thinking" in each] == ["hm"]

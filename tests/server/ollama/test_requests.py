@@ -21,7 +21,7 @@ pytestmark = pytest.mark.part
 
 @pytest.fixture
 def api(make_host: MakeHost) -> Iterator[Api]:
-    fake = FakeModel(lambda heard: "yes" if heard.schema is None else "{}")
+    fake = FakeModel(lambda prompt: "yes" if prompt.schema is None else "{}")
     with Api.serving(make_host, fake) as api:
         yield api
 
@@ -48,16 +48,16 @@ class TestOptions:
     def test_those_that_are_left_out_are_named(self, api: Api) -> None:
         options = {"num_ctx": 4096, "unheard_of": {}, "min_p": 0.0, "temperature": 0}
         more = {"options": options, "keep_alive": "5m", "another": 1}
-        for path, said in (("chat", {"messages": [HI]}), ("generate", {"prompt": "hi"})):
+        for path, fields in (("chat", {"messages": [HI]}), ("generate", {"prompt": "hi"})):
             for in_pieces in (False, True):
-                reply = api.post(path, model="fake", stream=in_pieces, **said, **more)
+                reply = api.post(path, model="fake", stream=in_pieces, **fields, **more)
                 assert reply.status_code == 200, reply.text
                 assert reply.headers["x-genai-host-dropped"] == (
                     "options.num_ctx, options.unheard_of, another"
                 )
 
     @pytest.mark.parametrize(
-        ("options", "told"),
+        ("options", "expected"),
         [
             ({"min_p": 0.5}, "min_p"),
             ({"mirostat": 2}, "mirostat"),
@@ -69,15 +69,15 @@ class TestOptions:
             ([], "$.options"),
         ],
     )
-    def test_that_are_wrong(self, api: Api, options: Any, told: str) -> None:
-        assert told in api.refused(HI, options=options)
+    def test_that_are_wrong(self, api: Api, options: Any, expected: str) -> None:
+        assert expected in api.refused(HI, options=options)
 
     def test_ollamas_own_reach_it(
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        said = {"message": {"role": "assistant", "content": "so"}, "done": True}
+        reply_body = {"message": {"role": "assistant", "content": "so"}, "done": True}
         options = {"num_ctx": 4096, "min_p": 0.5, "num_predict": 9, "repeat_penalty": 1}
-        with FakeService([json_reply(said)]) as service:
+        with FakeService([json_reply(reply_body)]) as service:
             monkeypatch.setenv("OLLAMA_HOST", service.url)
             with Api.serving(make_host, ollama=genai_vendor_ollama) as api:
                 api.chat(HI, model="ollama/some", options=options, think="low")
@@ -138,7 +138,7 @@ class TestFormats:
 
 class TestWhatIsRefused:
     @pytest.mark.parametrize(
-        ("message", "told"),
+        ("message", "place"),
         [
             ("hi", "$.messages[0]"),
             ({"content": "hi"}, "$.messages[0].role"),
@@ -155,11 +155,11 @@ class TestWhatIsRefused:
             ({"role": "tool", "tool_name": "a", "content": "1"}, "$.messages[0]"),
         ],
     )  # fmt: skip
-    def test_messages(self, api: Api, message: Any, told: str) -> None:
-        assert f"(at {told})" in api.refused(message)
+    def test_messages(self, api: Api, message: Any, place: str) -> None:
+        assert f"(at {place})" in api.refused(message)
 
     @pytest.mark.parametrize(
-        ("more", "told"),
+        ("more", "place"),
         [
             ({"model": ""}, "$.model"),
             ({"model": ":latest"}, "$.model"),
@@ -173,8 +173,8 @@ class TestWhatIsRefused:
              "$.tools[0].function.parameters"),
         ],
     )  # fmt: skip
-    def test_beside_them(self, api: Api, more: Any, told: str) -> None:
-        assert f"(at {told})" in api.refused(HI, **more)
+    def test_beside_them(self, api: Api, more: Any, place: str) -> None:
+        assert f"(at {place})" in api.refused(HI, **more)
 
     def test_managing_models(self, api: Api) -> None:
         for path in ("pull", "push", "create", "copy", "blobs/sha256:aa"):

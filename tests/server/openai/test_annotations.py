@@ -65,14 +65,14 @@ def test_citations_reach_the_client_in_its_format(
         else:
             cited = [api.completed(model="gate/m")["choices"][0]["message"]["annotations"]]
         assert cited == [[NESTED]]
-        asked = {"model": "gate/m", "input": [HI], "store": False, "stream": streamed}
-        body = api.post("/v1/responses", asked).text
+        request = {"model": "gate/m", "input": [HI], "store": False, "stream": streamed}
+        body = api.post("/v1/responses", request).text
     if streamed:
         events = [json.loads(line[6:]) for line in body.split("\n") if line.startswith("data: ")]
         [added] = [each["annotation"] for each in events if each["type"] == ADDED]
         [done] = [each for each in events if each["type"] == "response.content_part.done"]
         assert (added, done["part"]["annotations"]) == (FLAT, [FLAT])
-        whole = events[-1]["response"]
+        completed = events[-1]["response"]
     else:
-        whole = json.loads(body)
-    assert whole["output"][-1]["content"][0]["annotations"] == [FLAT]
+        completed = json.loads(body)
+    assert completed["output"][-1]["content"][0]["annotations"] == [FLAT]

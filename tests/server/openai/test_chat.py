@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_suite import ApiSuite, said
+from api_suite import ApiSuite, completion_of
 from fronts import FRONTS, place
 from openai_form import HI, READING, Api, gate_api
 
@@ -33,16 +33,16 @@ CLOCK = {
 
 
 def test_a_completion(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(
+    api.fake.answer = lambda prompt: Completion(
         Message("assistant", "hello"), usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1)
     )
-    whole = api.completed()
-    assert (whole["object"], whole["model"]) == ("chat.completion", "fake")
-    assert whole["system_fingerprint"] == ""
-    [choice] = whole["choices"]
+    body = api.completed()
+    assert (body["object"], body["model"]) == ("chat.completion", "fake")
+    assert body["system_fingerprint"] == ""
+    [choice] = body["choices"]
     assert choice["finish_reason"] == "stop"
     assert (choice["message"]["role"], choice["message"]["content"]) == ("assistant", "hello")
-    usage = whole["usage"]
+    usage = body["usage"]
     assert (usage["prompt_tokens"], usage["total_tokens"]) == (7, 10)
     assert usage["prompt_tokens_details"]["cached_tokens"] == 2
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 1
@@ -85,7 +85,7 @@ def calls(ids: str, name: str, arguments: Any) -> Any:
 
 
 class TestMessages(ApiSuite):
-    heard = {
+    prompts = {
         "turns": (
             [{"role": "developer", "content": "be brief"},
              {"role": "user", "content": [{"type": "text", "text": "look"}]},
@@ -121,7 +121,7 @@ class TestMessages(ApiSuite):
 
 def test_tools_are_offered_and_called(api: Api) -> None:
     call = ToolCall("call_1", "clock", {"zone": "UTC"})
-    api.fake.answer = lambda heard: said("let me see", call, finish="tool_calls")
+    api.fake.answer = lambda prompt: completion_of("let me see", call, finish="tool_calls")
     [choice] = api.completed(tools=[CLOCK], tool_choice="required")["choices"]
     assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", "let me see")
     [wire] = choice["message"]["tool_calls"]
@@ -139,7 +139,7 @@ def test_a_tool_that_is_called_as_a_choice_can_be_chosen(api: Api, name: str) ->
 
 def test_calls_of_tools_in_a_stream(api: Api) -> None:
     calls = [ToolCall("a", "clock", {}), ToolCall("b", "clock", {"zone": "UTC"})]
-    api.fake.answer = lambda heard: Completion(Message("assistant", calls), "tool_calls")
+    api.fake.answer = lambda prompt: Completion(Message("assistant", calls), "tool_calls")
     *pieces, last, _ = api.events(tools=[CLOCK])
     found = [
         call for piece in pieces for call in piece["choices"][0]["delta"].get("tool_calls", ())
@@ -152,7 +152,7 @@ def test_calls_of_tools_in_a_stream(api: Api) -> None:
 def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
     """Any of its words would say that the answer is usable."""
     completion = Completion(Message("assistant", "so"), "other", vendor_finish="RECITATION")
-    api.fake.answer = lambda heard: completion
+    api.fake.answer = lambda prompt: completion
     reply = api.chat()
     assert reply.status_code == 502
     assert "RECITATION" in reply.json()["error"]["message"]
@@ -161,12 +161,12 @@ def test_an_end_that_the_api_has_no_word_for_is_an_error(api: Api) -> None:
 
 @pytest.mark.parametrize("kind", ["json_object", "json_schema"])
 def test_json_is_asked_for_by_a_schema(api: Api, kind: str) -> None:
-    api.fake.answer = lambda heard: '{"city": "Paris"}'
+    api.fake.answer = lambda prompt: '{"city": "Paris"}'
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     more = {"json_schema": {"name": "city", "schema": schema, "strict": True}}
     form = {"type": kind, **(more if kind == "json_schema" else {})}
-    whole = api.completed(response_format=form)
-    assert whole["choices"][0]["message"]["content"] == '{"city": "Paris"}'
+    body = api.completed(response_format=form)
+    assert body["choices"][0]["message"]["content"] == '{"city": "Paris"}'
     named = {"title": "city", **schema}
     assert api.fake.prompts[0].schema == (named if kind == "json_schema" else {"type": "object"})
 
@@ -223,9 +223,9 @@ def test_what_only_the_service_knows_reaches_one_that_speaks_the_format(
     assert not {"extra_body", "service_tier"} & sent.keys()
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_a_model_that_cannot_be_told_how_many_calls_to_make(api: Api, at_once: bool) -> None:
-    api.completed(tools=[CLOCK], parallel_tool_calls=at_once)
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_model_that_cannot_be_told_how_many_calls_to_make(api: Api, parallel: bool) -> None:
+    api.completed(tools=[CLOCK], parallel_tool_calls=parallel)
     assert api.fake.prompts[0].parameters == {}
 
 
@@ -274,10 +274,10 @@ def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
 ) -> None:
     from genai_host.serving import completion
 
-    whole = completion.CompletionStream.__iter__
+    iterate = completion.CompletionStream.__iter__
 
     def cut(self: Any) -> Iterator[Any]:
-        yield next(whole(self))
+        yield next(iterate(self))
         raise IncompleteReply("cut")
 
     monkeypatch.setattr(completion.CompletionStream, "__iter__", cut)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from api_suite import said
+from api_suite import completion_of
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in
 from openai_form import HI, Api, gate_api
 
@@ -67,16 +67,16 @@ def test_a_call_is_in_the_form_of_its_tool(
     api: Api, call: ToolCall, text: str, stream: bool
 ) -> None:
     clock = ToolCall("b", "clock", {"input": "x"})
-    api.fake.answer = lambda heard: said("so", call, clock, finish="tool_calls")
+    api.fake.answer = lambda prompt: completion_of("so", call, clock, finish="tool_calls")
     if stream:
         *pieces, last, _ = api.events(tools=[PATCH, CLOCK])
         deltas = [piece["choices"][0]["delta"] for piece in pieces]
-        found = [each for delta in deltas for each in delta.get("tool_calls", ())]
-        assert [each.pop("index") for each in found] == [0, 1]
+        calls = [each for delta in deltas for each in delta.get("tool_calls", ())]
+        assert [each.pop("index") for each in calls] == [0, 1]
     else:
         last = api.completed(tools=[PATCH, CLOCK])
-        found = last["choices"][0]["message"]["tool_calls"]
-    assert found == [
+        calls = last["choices"][0]["message"]["tool_calls"]
+    assert calls == [
         {"id": "a", "type": "custom", "custom": {"name": "patch", "input": text}},
         {"id": "b", "type": "function",
          "function": {"name": "clock", "arguments": '{"input":"x"}'}},
@@ -85,7 +85,7 @@ def test_a_call_is_in_the_form_of_its_tool(
 
 
 def test_a_call_is_in_the_form_of_a_tool_with_a_malformed_name(api: Api) -> None:
-    api.fake.answer = lambda heard: said(ToolCall("a", "x\ud800", {"input": "y"}))
+    api.fake.answer = lambda prompt: completion_of(ToolCall("a", "x\ud800", {"input": "y"}))
     tool = {"type": "custom", "custom": {"name": "x\ud800"}}
     message = api.completed(tools=[tool])["choices"][0]["message"]
     assert [call["type"] for call in message["tool_calls"]] == ["custom"]

@@ -25,7 +25,7 @@ CALLED = {"name": "clock", "arguments": '{"zone":"UTC"}'}
 def api(make_host: MakeHost) -> Iterator[Api]:
     calls = [ToolCall("a", "clock", {"zone": "UTC"}), ToolCall("b", "map")]
     answer = Completion(Message("assistant", calls), "tool_calls")
-    with Api.serving(make_host, FakeModel(lambda heard: answer)) as api:
+    with Api.serving(make_host, FakeModel(lambda prompt: answer)) as api:
         yield api
 
 

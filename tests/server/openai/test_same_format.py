@@ -144,8 +144,8 @@ class TestLogprobs:
         message = {"role": "assistant", "content": "ab"}
         choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": TOKENS}}
         service.replies = [json_reply({"choices": [choice]})]
-        whole = api.completed(ASK, model="gate/m", logprobs=True, top_logprobs=2)
-        assert whole["choices"][0]["logprobs"] == {"content": TOKENS}
+        body = api.completed(ASK, model="gate/m", logprobs=True, top_logprobs=2)
+        assert body["choices"][0]["logprobs"] == {"content": TOKENS}
         sent = service.requests[0].json()
         assert (sent["logprobs"], sent["top_logprobs"]) == (True, 2)
 
@@ -183,23 +183,23 @@ class TestSeveralAnswers:
     """ragas and outlines ask for several in one request."""
 
     @staticmethod
-    def whole(*numbers: int, **more: Any) -> dict[str, Any]:
+    def reply_with(*numbers: int, **more: Any) -> dict[str, Any]:
         """A reply with the answers of these numbers."""
         return {"choices": [{"index": at, "message": {"content": "abc"[at]}, **more}
                             for at in numbers]}  # fmt: skip
 
     def test_item_5_in_one_reply(self, api: Api, service: FakeService) -> None:
-        reply = self.whole(0, 1, 2, more=1.5)
+        reply = self.reply_with(0, 1, 2, more=1.5)
         service.replies = [json_reply(reply)]
-        found = api.completed(ASK, model="gate/m", n=3)["choices"]
-        assert [each["message"]["content"] for each in found] == ["a", "b", "c"]
-        assert found[1:] == reply["choices"][1:]
+        choices = api.completed(ASK, model="gate/m", n=3)["choices"]
+        assert [each["message"]["content"] for each in choices] == ["a", "b", "c"]
+        assert choices[1:] == reply["choices"][1:]
         assert service.requests[0].json()["n"] == 3
 
     def test_item_5_in_any_order(self, api: Api, service: FakeService) -> None:
-        service.replies = [json_reply(self.whole(1, 0))]
-        found = api.completed(ASK, model="gate/m", n=2)["choices"]
-        texts = [(each["index"], each["message"]["content"]) for each in found]
+        service.replies = [json_reply(self.reply_with(1, 0))]
+        choices = api.completed(ASK, model="gate/m", n=2)["choices"]
+        texts = [(each["index"], each["message"]["content"]) for each in choices]
         assert texts == [(0, "a"), (1, "b")]
 
     def test_item_5_not_with_functions(self, api: Api) -> None:
@@ -230,17 +230,17 @@ class TestSeveralAnswers:
     def test_item_5_in_a_stream_of_a_service_that_does_not_stream(
         self, api: Api, service: FakeService
     ) -> None:
-        service.replies = [json_reply(self.whole(0, 1))]
+        service.replies = [json_reply(self.reply_with(0, 1))]
         *pieces, _ = api.events(ASK, model="gate/m", n=2)
-        found = [each["choices"][0] for each in pieces]
-        texts = [(each["index"], each["delta"].get("content")) for each in found]
+        choices = [each["choices"][0] for each in pieces]
+        texts = [(each["index"], each["delta"].get("content")) for each in choices]
         assert [each for each in texts if each[1]] == [(1, "b"), (0, "a")]
 
     @pytest.mark.parametrize("stream", [False, True])
     def test_item_5_those_that_were_not_requested_are_left_out(
         self, api: Api, service: FakeService, stream: bool
     ) -> None:
-        service.replies = [json_reply(self.whole(0, 1))]
+        service.replies = [json_reply(self.reply_with(0, 1))]
         assert '"b"' not in api.chat(ASK, model="gate/m", stream=stream).text
 
     @pytest.mark.parametrize(("n", "status"), [(1, 200), (2, 400)])

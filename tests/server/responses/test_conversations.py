@@ -32,9 +32,9 @@ def texts(page: dict[str, Any]) -> list[str]:
     return [item["content"][0]["text"] for item in page["data"]]
 
 
-def begun(api: Api, *said: str, **more: Any) -> str:
+def begun(api: Api, *texts: str, **more: Any) -> str:
     """The path of a new conversation."""
-    items = [user(text) for text in said]
+    items = [user(text) for text in texts]
     return f"/conversations/{api.ok('POST', '/conversations', {'items': items, **more})['id']}"
 
 
@@ -93,12 +93,12 @@ def test_a_response_in_a_conversation(api: Api) -> None:
     path = begun(api, "one")
     id = path.rpartition("/")[2]
     call = ToolCall("c", "clock", {})
-    api.fake.answer = lambda heard: Completion(
+    api.fake.answer = lambda prompt: Completion(
         Message("assistant", [VendorPart("fake", 1), call]), "tool_calls"
     )
     first = api.response("two", conversation=id, tools=[CLOCK], store=False)
     assert first["conversation"] == {"id": id}
-    api.fake.answer = lambda heard: "noon"
+    api.fake.answer = lambda prompt: "noon"
     events = api.events([output_of("c")], conversation={"id": id}, tools=[CLOCK])
     assert [message.role for message in api.fake.prompts[-1].messages] == [
         "user", "user", "assistant", "tool",
@@ -115,7 +115,7 @@ def test_a_response_in_a_conversation(api: Api) -> None:
     elsewhere = api.refused("so", previous_response_id=events[-1]["response"]["id"])
     assert id in elsewhere["message"]
     reference = {"type": "item_reference", "id": items[0]["id"]}
-    api.fake.answer = lambda heard: heard.text
+    api.fake.answer = lambda prompt: prompt.text
     assert api.response([reference])["output"][0]["content"][0]["text"] == "one"
 
 
@@ -128,7 +128,7 @@ def test_a_failure_adds_nothing(api: Api) -> None:
 
 def test_a_conversation_that_is_deleted_meanwhile(api: Api) -> None:
     path = begun(api, "one")
-    api.fake.answer = lambda heard: (api.ok("DELETE", path), "so")[1]
+    api.fake.answer = lambda prompt: (api.ok("DELETE", path), "so")[1]
     gone = {"conversation": path.rpartition("/")[2]}
     assert api.refused("two", status=404, **gone)["code"] == "conversation_not_found"
     path = begun(api, "one")

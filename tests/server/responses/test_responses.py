@@ -38,7 +38,7 @@ PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
 def test_a_response(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(
+    api.fake.answer = lambda prompt: Completion(
         Message("assistant", "hello"),
         usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1, cache_write_tokens=1),
     )
@@ -93,13 +93,13 @@ def test_what_the_model_hears(api: Api) -> None:
         user("and so"),
     ]  # fmt: skip
     api.response(items, instructions="be kind", max_output_tokens=9, **parameters)
-    (heard,) = api.fake.prompts
+    (prompt,) = api.fake.prompts
     calls = [ToolCall("1", "clock", {"a": 1}), ToolCall("2", "look", malformed="{")]
     results = [
         ToolResult("1", "clock", "(the document https://a.example/c.pdf follows)"),
         ToolResult("2", "look", Image(PNG, "image/png")),
     ]
-    assert list(heard.messages) == [
+    assert list(prompt.messages) == [
         Message("system", "be kind"),
         Message("system", "be brief"),
         Message("user", [
@@ -115,12 +115,12 @@ def test_what_the_model_hears(api: Api) -> None:
         Message("user", "so"),
         Message("user", "and so"),
     ]  # fmt: skip
-    assert heard.parameters == {"max_tokens": 9, **parameters}
+    assert prompt.parameters == {"max_tokens": 9, **parameters}
 
 
 def test_tools(api: Api) -> None:
     call = ToolCall("c1", "clock", {"zone": "é"})
-    api.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    api.fake.answer = lambda prompt: Completion(Message("assistant", [call]), "tool_calls")
     response = api.response(tools=[CLOCK], tool_choice="required", parallel_tool_calls=True)
     (item,) = response["output"]
     assert item["id"].startswith("fc_")
@@ -160,7 +160,7 @@ def test_one_tool(api: Api, name: str) -> None:
     ],
 )  # fmt: skip
 def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
-    api.fake.answer = lambda heard: '{"a": 1}'
+    api.fake.answer = lambda prompt: '{"a": 1}'
     response = api.response(text={"format": form})
     assert response["text"]["format"] == form
     assert response["output"][0]["content"][0]["text"] == '{"a": 1}'
@@ -177,14 +177,14 @@ def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
     ],
 )
 def test_why_it_ended(api: Api, finish: Any, status: str, why: Any) -> None:
-    api.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    api.fake.answer = lambda prompt: Completion(Message("assistant", "so"), finish)
     response = api.response()
     assert (response["status"], response["incomplete_details"]) == (status, why)
     assert response["output"][0]["status"] == status
 
 
 def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(
+    api.fake.answer = lambda prompt: Completion(
         Message("assistant", [
             Reasoning("one"), Reasoning("two"), "a", "b", ToolCall("1", "clock", malformed="{"),
             VendorPart("openai-responses", {"phase": "commentary"}), "c",
@@ -200,14 +200,14 @@ def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
 def test_pictures_that_the_model_makes(api: Api) -> None:
     picture = Image(PNG, "image/png")
     elsewhere = Image(url="https://a.example/b.png")
-    api.fake.answer = lambda heard: Completion(Message("assistant", ["so", picture, elsewhere]))
+    api.fake.answer = lambda prompt: Completion(Message("assistant", ["so", picture, elsewhere]))
     for output in (api.response()["output"], api.events()[-1]["response"]["output"]):
         assert [item["type"] for item in output][1] == "image_generation_call"
         assert base64.b64decode(output[1]["result"]) == PNG
         assert output[2]["content"][0]["text"] == "https://a.example/b.png"
         api.response([user("hi"), *output, user("and?")])
-        heard = api.fake.prompts[-1].messages[1]
-        assert heard.content[1] == Image(PNG)
+        message = api.fake.prompts[-1].messages[1]
+        assert message.content[1] == Image(PNG)
 
 
 def test_arguments_that_are_nested_too_deeply(api: Api) -> None:

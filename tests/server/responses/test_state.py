@@ -34,7 +34,7 @@ RECORDING: Config = CONFIG._replace(server=ServerConfig(record_api_calls=True))
 DAY = 24 * 3600
 
 
-def heard(api: Api) -> list[str]:
+def last_prompt(api: Api) -> list[str]:
     return [f"{message.role}: {message.text}" for message in api.fake.prompts[-1].messages]
 
 
@@ -42,20 +42,20 @@ def test_going_on_from_a_response(api: Api) -> None:
     first = api.response("one", instructions="be kind")
     second = api.response("two", previous_response_id=first["id"])
     api.response("three", previous_response_id=second["id"], instructions="be brief")
-    assert heard(api) == [
+    assert last_prompt(api) == [
         "system: be brief", "user: one", "assistant: one", "user: two", "assistant: two",
         "user: three",
     ]  # fmt: skip
     assert second["previous_response_id"] == first["id"]
     api.response("other", previous_response_id=first["id"])  # another branch
-    assert heard(api) == ["user: one", "assistant: one", "user: other"]
+    assert last_prompt(api) == ["user: one", "assistant: one", "user: other"]
 
 
 def test_a_loop_of_tools(api: Api) -> None:
     calls = [ToolCall("c", "clock", {}), ToolCall("d", "clock", {})]
-    api.fake.answer = lambda heard: Completion(Message("assistant", calls), "tool_calls")
+    api.fake.answer = lambda prompt: Completion(Message("assistant", calls), "tool_calls")
     first = api.response("when?", tools=[CLOCK])
-    api.fake.answer = lambda heard: "noon"
+    api.fake.answer = lambda prompt: "noon"
     outputs = [output_of("d", "2"), output_of("c", "1")]
     api.response(outputs, previous_response_id=first["id"], tools=[CLOCK])
     assert list(api.fake.prompts[-1].messages[1:]) == [
@@ -71,7 +71,7 @@ def test_a_loop_of_tools(api: Api) -> None:
 
 def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
     parts = [Reasoning("hm"), VendorPart("fake", {"secret": 1}), VendorPart("fake", 2)]
-    api.fake.answer = lambda heard: Completion(Message("assistant", [*parts, "so"]))
+    api.fake.answer = lambda prompt: Completion(Message("assistant", [*parts, "so"]))
     first = api.response()
     assert "encrypted_content" not in first["output"][0]
     api.response("and?", previous_response_id=first["id"])
@@ -83,8 +83,8 @@ def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
 
 
 def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -> None:
-    said = Completion(Message("assistant", [VendorPart("fake", {"secret": 1}), "so"]))
-    with two_users(make_host, FakeModel(lambda heard: said)) as (ann, bob):
+    completion = Completion(Message("assistant", [VendorPart("fake", {"secret": 1}), "so"]))
+    with two_users(make_host, FakeModel(lambda prompt: completion)) as (ann, bob):
         output = ann.response(include=["reasoning.encrypted_content"])["output"]
         sealed = output[0]["encrypted_content"]
         ann.response([user("hi"), *output, user("so?")])
@@ -119,12 +119,12 @@ def test_showing_and_deleting(api: Api) -> None:
 
 
 def test_input_items(api: Api) -> None:
-    said = [
+    items = [
         user("one"),
         user([{"type": "input_text", "text": "two"}]),
         {"id": "msg_mine", "role": "assistant", "content": "three"},
     ]
-    path = f"/responses/{api.response(said)['id']}/input_items"
+    path = f"/responses/{api.response(items)['id']}/input_items"
     page = api.ok("GET", path, order="asc")
     one, two, three = page["data"]
     assert one["content"] == [{"type": "input_text", "text": "one"}]
@@ -144,10 +144,10 @@ def test_input_items(api: Api) -> None:
 def test_items_can_be_referred_to(api: Api) -> None:
     first = api.response("one")
     (answer,) = first["output"]
-    (asked,) = api.ok("GET", f"/responses/{first['id']}/input_items")["data"]
-    references = [{"type": "item_reference", "id": item["id"]} for item in (asked, answer)]
+    (question,) = api.ok("GET", f"/responses/{first['id']}/input_items")["data"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in (question, answer)]
     api.response([references[0], {"id": answer["id"]}, user("two")])
-    assert heard(api) == ["user: one", "assistant: one", "user: two"]
+    assert last_prompt(api) == ["user: one", "assistant: one", "user: two"]
     api.response([references[1], user("two")], previous_response_id=first["id"])
     for id in ("msg_x", f"{answer['id']}0", "msg_" + "0" * 52, "\0"):
         gone = [{"type": "item_reference", "id": id}]
@@ -173,14 +173,14 @@ def test_what_is_kept_is_of_one_user(make_host: MakeHost, kept: Store) -> None:
 @pytest.mark.parametrize("how", ["recording", "asked"])
 def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
     """Another process has it as well."""
-    given: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
+    settings: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
     more = {} if how == "recording" else {"store": True}
-    with Api.serving(make_host, store=kept, **given) as api:
+    with Api.serving(make_host, store=kept, **settings) as api:
         response = api.response("one", **more)
-    with Api.serving(make_host, store=kept, **given) as again:
+    with Api.serving(make_host, store=kept, **settings) as again:
         assert again.ok("GET", f"/responses/{response['id']}") == response
         second = again.response("two", previous_response_id=response["id"])
-        assert heard(again) == ["user: one", "assistant: one", "user: two"]
+        assert last_prompt(again) == ["user: one", "assistant: one", "user: two"]
         again.ok("DELETE", f"/responses/{response['id']}")
         again.refused(status=404, previous_response_id=second["id"])
 
@@ -312,7 +312,7 @@ SUMMARY = Completion(Message("assistant", "noon in CET"), usage=Usage(7, 3))
 def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
     api.fake.answer = calls_the_clock
     items = [user("when?"), *api.response("when?", tools=[CLOCK])["output"], output_of("c1")]
-    api.fake.answer = lambda heard: SUMMARY
+    api.fake.answer = lambda prompt: SUMMARY
     body = {"model": "fake", "input": items, "instructions": "be kind", "tools": [CLOCK]}
     compacted = api.ok(*COMPACT, body)
     asked = api.fake.prompts[-1]
@@ -371,7 +371,7 @@ def test_a_compaction_of_a_stored_response(api: Api) -> None:
 
 
 def test_that_of_another_user_is_refused(make_host: MakeHost) -> None:
-    with two_users(make_host, FakeModel(lambda heard: SUMMARY)) as (ann, bob):
+    with two_users(make_host, FakeModel(lambda prompt: SUMMARY)) as (ann, bob):
         compacted = ann.ok(*COMPACT, {"model": "fake", "input": "hi"})
         assert ann.response(compacted["output"])["status"] == "completed"
         assert bob.refused(compacted["output"])["param"] == "input[1].encrypted_content"

@@ -51,7 +51,7 @@ def test_a_text(api: Api) -> None:
 
 
 def test_a_call(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(Message("assistant", ["so", CALL]), "tool_calls")
+    api.fake.answer = lambda prompt: Completion(Message("assistant", ["so", CALL]), "tool_calls")
     events = api.events(tools=[CLOCK])
     assert kinds(events)[8:] == [
         "output_item.done", "output_item.added", "function_call_arguments.delta",
@@ -65,7 +65,7 @@ def test_a_call(api: Api) -> None:
 
 
 def test_an_answer_that_is_cut(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(Message("assistant", "so"), "length")
+    api.fake.answer = lambda prompt: Completion(Message("assistant", "so"), "length")
     *_, done, last = api.events()
     assert last["type"] == "response.incomplete"
     assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
@@ -74,7 +74,7 @@ def test_an_answer_that_is_cut(api: Api) -> None:
 
 
 def test_an_answer_of_nothing(api: Api) -> None:
-    api.fake.answer = lambda heard: Completion(Message("assistant", []))
+    api.fake.answer = lambda prompt: Completion(Message("assistant", []))
     events = api.events()
     assert kinds(events) == ["created", "in_progress", "completed"]
     assert events[-1]["response"]["output"] == []
@@ -83,7 +83,7 @@ def test_an_answer_of_nothing(api: Api) -> None:
 def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
     """The model of this test does not stream what it thinks."""
     thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
-    api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so"]))
+    api.fake.answer = lambda prompt: Completion(Message("assistant", [*thought, "so"]))
     events = api.events()
     assert "reasoning_summary_text.delta" in kinds(events)
     output = events[-1]["response"]["output"]
@@ -97,19 +97,21 @@ def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
 def test_items_are_done_in_order_where_thoughts_are_sealed(api: Api) -> None:
     """Clients keep them as they are done, and send them again."""
     thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
-    api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so", CALL]))
+    api.fake.answer = lambda prompt: Completion(Message("assistant", [*thought, "so", CALL]))
     events = api.events(include=["reasoning.encrypted_content"], store=False)
     done = items_of(events, "done")
     assert done == events[-1]["response"]["output"]
     assert [item["type"] for item in done] == ["reasoning", "message", "function_call"]
     assert done[0]["encrypted_content"]
-    api.fake.answer = lambda heard: "fine"
+    api.fake.answer = lambda prompt: "fine"
     output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
     api.response([{"role": "user", "content": "hi"}, *done, output])
     assert list(api.fake.prompts[-1].messages[1].content) == [*thought, Text("so"), CALL]
 
 
-def told(pieces: list[Delta], end: Completion | GenaiError, **more: Any) -> list[dict[str, Any]]:
+def events_of(
+    pieces: list[Delta], end: Completion | GenaiError, **more: Any
+) -> list[dict[str, Any]]:
     """The events of an answer that comes in these pieces."""
 
     def answer() -> Any:
@@ -133,7 +135,7 @@ def test_thoughts_texts_and_calls_in_pieces(hold: bool) -> None:
         Delta(tool_call=CALL), Delta("c"),
     ]  # fmt: skip
     end = Completion(Message("assistant", [secret, thought, "ab", CALL, "c"]))
-    events = told(pieces, end, hold=hold)
+    events = events_of(pieces, end, hold=hold)
     output = events[-1]["response"]["output"]
     done = items_of(events, "done")
     for items in (items_of(events, "added"), done):
@@ -151,7 +153,7 @@ def test_an_answer_whose_pieces_are_not_the_whole() -> None:
     """What was told holds: a text is not told twice, and a call not lost."""
     end = Completion(Message("assistant", ["a", CALL, "b"]))
     for pieces in ([Delta("ab")], [Delta("ab"), Delta(tool_call=CALL)]):
-        events = told(pieces, end, hold=False)
+        events = events_of(pieces, end, hold=False)
         output = events[-1]["response"]["output"]
         assert [item["type"] for item in output] == ["message", "function_call"]
         assert output[0]["content"][0]["text"] == "ab"
@@ -162,7 +164,7 @@ def test_an_answer_whose_pieces_are_not_the_whole() -> None:
     [(IncompleteReply("cut"), "server_error"), (RateLimited("slowly"), "rate_limit_exceeded")],
 )
 def test_an_error_amid_a_stream(error: GenaiError, code: str) -> None:
-    events = told([Delta("so")], error, hold=False)
+    events = events_of([Delta("so")], error, hold=False)
     last = events[-1]
     assert last["type"] == "response.failed"
     assert not {"response.completed", "response.incomplete"} & {e["type"] for e in events}
@@ -173,14 +175,14 @@ def test_an_error_amid_a_stream(error: GenaiError, code: str) -> None:
 
 
 def test_a_bug_amid_a_stream_is_told_without_its_words(caplog: Any) -> None:
-    events = told([Delta("so")], RuntimeError("key sk-1"), hold=False)  # type: ignore[arg-type]
+    events = events_of([Delta("so")], RuntimeError("key sk-1"), hold=False)  # type: ignore[arg-type]
     assert events[-1]["response"]["error"]["code"] == "server_error"
     assert "sk-1" not in json.dumps(events)
     assert "key sk-1" in caplog.text
 
 
 def test_nothing_of_a_failed_response_is_kept(api: Api) -> None:
-    api.fake.answer = lambda heard: "{"
+    api.fake.answer = lambda prompt: "{"
     schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
     events = api.events(text={"format": schema})
     assert events[-1]["type"] == "response.failed"

@@ -63,8 +63,8 @@ FORMS: dict[str, tuple[dict[str, Any], ToolCall, dict[str, Any]]] = {
 def answers(api: Api, *parts: str | Part) -> None:
     """The model answers with these parts, then with a text."""
 
-    def answer(heard: Any) -> str | Completion:
-        if any(message.role == "tool" for message in heard.messages):
+    def answer(prompt: Any) -> str | Completion:
+        if any(message.role == "tool" for message in prompt.messages):
             return "done"
         return Completion(Message("assistant", list(parts)), "tool_calls")
 

@@ -94,6 +94,8 @@ def test_a_search_is_sent_with_and_without_further_fields(
     api: Api, service: FakeService, more: Any
 ) -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "failed", **more}
-    said = [{"type": "message", "role": role, "content": "hi"} for role in ("user", "assistant")]
-    body, dropped = sent(api, service, input=[said[0], search, *reversed(said)])
+    messages = [
+        {"type": "message", "role": role, "content": "hi"} for role in ("user", "assistant")
+    ]
+    body, dropped = sent(api, service, input=[messages[0], search, *reversed(messages)])
     assert (body["input"][1], dropped) == (search, "")

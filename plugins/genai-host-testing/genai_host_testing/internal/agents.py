@@ -43,7 +43,7 @@ def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Co
 
 def in_turn(*answers: FakeAnswer) -> FakeModel:
     """Return a model that gives these answers in order, and then repeats the last one."""
-    return FakeModel(lambda heard: answers[min(heard.number, len(answers) - 1)])
+    return FakeModel(lambda prompt: answers[min(prompt.number, len(answers) - 1)])
 
 
 def agent_host(
@@ -57,7 +57,7 @@ def agent_host(
     return make_host(agent=genai_feature_agent, tools=own, fake=model, **given)
 
 
-def since_user(heard: RecordedPrompt) -> list[Message]:
+def since_user(prompt: RecordedPrompt) -> list[Message]:
     """Return the messages since the last user message."""
-    spoken = [number for number, each in enumerate(heard.messages) if each.role == "user"]
-    return list(heard.messages[spoken[-1] + 1 :])
+    spoken = [number for number, each in enumerate(prompt.messages) if each.role == "user"]
+    return list(prompt.messages[spoken[-1] + 1 :])

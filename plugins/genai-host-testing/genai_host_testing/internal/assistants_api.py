@@ -49,9 +49,9 @@ def says(text: str, finish: FinishReason = "stop") -> Completion:
     return Completion(Message("assistant", text), finish=finish, usage=used)
 
 
-def outputs_in(heard: RecordedPrompt) -> list[str]:
+def outputs_in(prompt: RecordedPrompt) -> list[str]:
     """Return the tool outputs in the last message that the model receives."""
-    return outputs_of(heard.messages[-1])
+    return outputs_of(prompt.messages[-1])
 
 
 def outputs_of(message: Message) -> list[str]:
@@ -111,9 +111,9 @@ class Api:
         id: str = self.post("/assistants", given)["id"]
         return id
 
-    def thread(self, *said: str) -> str:
+    def thread(self, *texts: str) -> str:
         """Create a thread with these user messages and return its id."""
-        messages = [{"role": "user", "content": each} for each in said]
+        messages = [{"role": "user", "content": each} for each in texts]
         id: str = self.post("/threads", {"messages": messages})["id"]
         return id
 

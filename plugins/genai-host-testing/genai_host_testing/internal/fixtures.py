@@ -255,7 +255,7 @@ def pyodide(pytestconfig: pytest.Config) -> Path:
     named = os.environ.get("GENAI_HOST_TEST_PYODIDE")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / KNOWN.name
     try:
-        pull(KNOWN, folder, registry(os.environ, Path.home()), lambda size, whole: None)
+        pull(KNOWN, folder, registry(os.environ, Path.home()), lambda size, total: None)
     except ServiceUnavailable as error:
         if os.environ.get("CI"):
             raise

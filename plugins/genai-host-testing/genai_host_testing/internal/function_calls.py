@@ -244,11 +244,11 @@ def play(host: Host, case: Case, model: str) -> Played:
         for event in conversation.stream(case.question):
             if event.kind != "progress" or not isinstance(event.data.data, Added):
                 continue
-            said = event.data.data.message
-            if said.role == "tool":
-                gave += _results(said)
+            message = event.data.data.message
+            if message.role == "tool":
+                gave += _results(message)
             elif not calls:
-                calls += said.tool_calls
+                calls += message.tool_calls
     except GenaiError as raised:
         error = raised
     return Played(case, calls, set(gave) == {_GIVES}, error)

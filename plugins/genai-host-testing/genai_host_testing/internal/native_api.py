@@ -48,7 +48,7 @@ class Api:
         """Create a conversation and return its path."""
         return f"/conversations/{self.post('/conversations', given)['id']}"
 
-    def said(self, path: str, message: Any = "hi", **more: Any) -> Any:
+    def take_turn(self, path: str, message: Any = "hi", **more: Any) -> Any:
         return self.post(f"{path}/turns", {"message": message, **more})
 
     def events(self, path: str, body: Any, **given: Any) -> list[tuple[str, Any]]:

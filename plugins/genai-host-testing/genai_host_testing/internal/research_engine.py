@@ -174,8 +174,8 @@ class Scene:
             **given,
         )
 
-    def _answer(self, heard: RecordedPrompt) -> str:
-        if "queries for a search engine" in heard.messages[0].text:
+    def _answer(self, prompt: RecordedPrompt) -> str:
+        if "queries for a search engine" in prompt.messages[0].text:
             return self.query
         return self.says
 
@@ -196,18 +196,18 @@ class Scene:
             **given,
         )
 
-    def ask(self, said: str = "Where do rivers run to?", **given: Any) -> dict[str, Any]:
+    def ask(self, text: str = "Where do rivers run to?", **settings: Any) -> dict[str, Any]:
         """Send one request; further keys are settings, except those of the request itself."""
         beside = ("conversation_history", "search_history", "region", "additional_searches")
-        request = {name: given.pop(name) for name in beside if name in given}
-        own = {name: given.pop(name) for name in ("model", "models") if name in given}
+        request = {name: settings.pop(name) for name in beside if name in settings}
+        own = {name: settings.pop(name) for name in ("model", "models") if name in settings}
         assistant = self.assistant(**own)
-        return assistant.answer({"input_text": said, **request, "settings": given})
+        return assistant.answer({"input_text": text, **request, "settings": settings})
 
     def prompts(self) -> list[str]:
         """Return the prompts of the model, without those for queries."""
-        asked = [heard.messages for heard in self.model.prompts]
-        texts = ["\n\n".join(message.text for message in each) for each in asked]
+        conversations = [prompt.messages for prompt in self.model.prompts]
+        texts = ["\n\n".join(message.text for message in each) for each in conversations]
         return [text for text in texts if "queries for a search engine" not in text]
 
 

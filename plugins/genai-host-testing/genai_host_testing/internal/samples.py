@@ -37,8 +37,8 @@ def conversations(
         messages.append(Message("user", draw(st.lists(user_parts, min_size=1, max_size=3))))
         ids = [f"call_{turn}_{number}" for number in range(draw(st.integers(0, 2)))]
         calls = [ToolCall(id, "look", draw(arguments)) for id in ids]
-        said = draw(st.lists(texts, min_size=0 if calls else 1, max_size=2))
-        messages.append(Message("assistant", [*said, *calls]))
+        spoken = draw(st.lists(texts, min_size=0 if calls else 1, max_size=2))
+        messages.append(Message("assistant", [*spoken, *calls]))
         contents = [draw(st.lists(result_parts, max_size=2)) for _ in ids]
         failed = [draw(st.booleans()) for _ in ids]
         if ids:

@@ -58,8 +58,8 @@ class Several:
     def end(self, sign: int = signal.SIGTERM) -> tuple[int, str]:
         """End the server, and return its exit code and its remaining output."""
         self.process.send_signal(sign)
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
+        _, output = self.process.communicate(timeout=60)
+        return self.process.returncode, output
 
     @contextlib.contextmanager
     def at(self, worker: int) -> Iterator[Client]:
@@ -190,7 +190,7 @@ def _good(reply: requests.Response) -> Any:
     return reply.json()
 
 
-def said_in(turns: Sequence[Mapping[str, Any]]) -> list[str]:
+def user_texts(turns: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the user's messages in the answered turns of a conversation."""
     return [
         "".join(part["text"] for part in turn["message"]["content"])

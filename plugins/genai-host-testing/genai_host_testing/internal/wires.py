@@ -16,25 +16,25 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 """The parameters of a tool."""
 
 
-def said(messages: Sequence[Message]) -> list[tuple[str, Any]]:
+def contents_of(messages: Sequence[Message]) -> list[tuple[str, Any]]:
     """What messages say in any format: these differ in how texts are divided, in the names of
     files, and in how a failure is marked."""
-    found: list[tuple[str, Any]] = []
+    contents: list[tuple[str, Any]] = []
     for message in messages:
         for part in message.content:
-            if isinstance(part, Text) and found and found[-1][0] == f"{message.role} text":
-                found[-1] = (found[-1][0], found[-1][1] + part.text)
+            if isinstance(part, Text) and contents and contents[-1][0] == f"{message.role} text":
+                contents[-1] = (contents[-1][0], contents[-1][1] + part.text)
             elif isinstance(part, Text):
-                found.append((f"{message.role} text", part.text))
+                contents.append((f"{message.role} text", part.text))
             elif isinstance(part, (Image, File)):
-                found.append((f"{message.role} {part.type}", part.data))
+                contents.append((f"{message.role} {part.type}", part.data))
             elif isinstance(part, ToolCall):
-                found.append(("call", (part.id, part.name, part.arguments)))
+                contents.append(("call", (part.id, part.name, part.arguments)))
             elif isinstance(part, ToolResult):
                 shown = [each.data for each in part.content if isinstance(each, Image)]
                 words = "".join(each.text for each in part.content if isinstance(each, Text))
-                found.append(("result", (part.id, f"{'error: ' * part.error}{words}", shown)))
-    return found
+                contents.append(("result", (part.id, f"{'error: ' * part.error}{words}", shown)))
+    return contents
 
 
 class Wire(WireSuite):
@@ -60,7 +60,7 @@ class Wire(WireSuite):
                 written = self.fields_of(ChatCall(model_id="m", messages=messages))
                 client.post(self.path, written)
                 again = self.calls[-1]
-                assert said(again.messages) == said(self.as_written(messages))
+                assert contents_of(again.messages) == contents_of(self.as_written(messages))
 
             check()
 

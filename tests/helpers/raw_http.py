@@ -19,7 +19,7 @@ def dial(url: str) -> Iterator[socket.socket]:
         yield connection
 
 
-def heard(connection: socket.socket) -> bytes:
+def receive_all(connection: socket.socket) -> bytes:
     """Return all bytes that are received until the server closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
@@ -30,20 +30,20 @@ def heard(connection: socket.socket) -> bytes:
 
 def until(connection: socket.socket, end: bytes) -> bytes:
     """Return the received bytes up to a marker."""
-    got = b""
-    while end not in got:
+    received = b""
+    while end not in received:
         part = connection.recv(65536)
-        assert part, got
-        got += part
-    return got
+        assert part, received
+        received += part
+    return received
 
 
-def said(url: str, data: bytes) -> bytes:
+def exchange(url: str, data: bytes) -> bytes:
     """Return the server's reply to some bytes, after which it sends nothing more."""
     with dial(url) as connection:
         with contextlib.suppress(OSError):
             connection.sendall(data)
-        return heard(connection)
+        return receive_all(connection)
 
 
 def statuses(replies: bytes) -> list[int]:
