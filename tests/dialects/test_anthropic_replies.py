@@ -54,7 +54,7 @@ def piece(index: int, kind: str, **fields: Any) -> Any:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def given(index: int, json: str) -> Any:
+def args(index: int, json: str) -> Any:
     return piece(index, "input_json", partial_json=json)
 
 
@@ -153,8 +153,8 @@ class TestReplies(ChatReplies):
              begins(2, REDACTED), ends(2),
              begins(3, text("")), piece(3, "text", text="a"), piece(3, "citations", citation=CITED),
              piece(3, "text", text=""), piece(3, "text", text="b"), ends(3),
-             begins(4, {**SEARCH, "input": {}}), given(4, '{"q":'), given(4, '"é"}'), ends(4),
-             begins(5, tool_use("toolu_1", "look", {})), given(5, ""), given(5, '{"at": 1}'),
+             begins(4, {**SEARCH, "input": {}}), args(4, '{"q":'), args(4, '"é"}'), ends(4),
+             begins(5, tool_use("toolu_1", "look", {})), args(5, ""), args(5, '{"at": 1}'),
              ends(5), begins(6, tool_use("toolu_2", "look", {})), ends(6),
              {"type": "of_tomorrow", "index": 0}, piece(3, "of_tomorrow"),
              last("tool_use", {"output_tokens": 9, "input_tokens": None,
@@ -177,12 +177,12 @@ class TestReplies(ChatReplies):
                       answer("a", vendor="end_turn")),
         "blocks with one index": (
             [START, begins(0, text("")), piece(0, "text", text="a"), ends(0),
-             begins(0, tool_use("toolu_1", "look", {})), given(0, '{"at": 1}'), ends(0),
-             begins(0, tool_use("toolu_2", "look", {})), given(0, "{}"), ends(0), STOP],
+             begins(0, tool_use("toolu_1", "look", {})), args(0, '{"at": 1}'), ends(0),
+             begins(0, tool_use("toolu_2", "look", {})), args(0, "{}"), ends(0), STOP],
             [Delta("a"), Delta(tool_call=FIRST), Delta(tool_call=SECOND)],
             answer("a", FIRST, SECOND, finish="tool_calls")),
         "a repeated end": (
-            [START, *[begins(0, tool_use("toolu_2", "look", {}))] * 2, given(0, "{}"),
+            [START, *[begins(0, tool_use("toolu_2", "look", {}))] * 2, args(0, "{}"),
              *[ends(0), last("tool_use")] * 2, STOP],
             [Delta(tool_call=SECOND)], answer(SECOND, finish="tool_calls", vendor="tool_use")),
         "a refusal": ([*A, last("refusal"), STOP], [Delta("a")],
@@ -208,7 +208,7 @@ class TestReplies(ChatReplies):
     malformed = [[], "hi", message("hi"), message({"text": "a"}), message(text(1)),
                  {**message(), "content": 1}]  # fmt: skip
     malformed_events = [
-        b"{", [], {}, begins(0, {}), begins(0, 1), given(7, "{}"),
+        b"{", [], {}, begins(0, {}), begins(0, 1), args(7, "{}"),
         {"type": "content_block_delta", "index": 0, "delta": []},
         {"type": "message_start", "message": 1},
         piece(0, "text", text=1),
@@ -221,7 +221,7 @@ class TestReplies(ChatReplies):
         {"type": "message_start", "message": message(usage={"input_tokens": 1})},
         begins(0, thinking("", "")), piece(0, "thinking", thinking="hm"),
         piece(0, "signature", signature="c2ln"), begins(1, tool_use("toolu_1", "look", {})),
-        given(1, "{}"), ends(1), begins(2, text("")), piece(2, "citations", citation=CITED),
+        args(1, "{}"), ends(1), begins(2, text("")), piece(2, "citations", citation=CITED),
         piece(2, "text", text="a"), last("end_turn", {"output_tokens": 1}), STOP,
     ]  # fmt: skip
     wholes = st.builds(
@@ -261,8 +261,8 @@ class TestReplies(ChatReplies):
     def returned(self, reply: Any, body: Any) -> None:
         """All of it as it came, but for texts that show nothing."""
         shown = [each for each in reply["content"] if each.get("text", "x").strip()]
-        found = body["messages"][1]["content"] if len(body["messages"]) > 2 else []
-        assert ([text(found)] if isinstance(found, str) else found) == shown
+        content = body["messages"][1]["content"] if len(body["messages"]) > 2 else []
+        assert ([text(content)] if isinstance(content, str) else content) == shown
 
 
 def test_citations_go_back_with_their_text() -> None:
@@ -275,8 +275,8 @@ def test_citations_go_back_with_their_text() -> None:
 def test_an_error_reply_is_told_by_its_status(kind: str) -> None:
     data = json.dumps(failure(kind, "it\nis so")).encode()
     for status in (400, 429, 503):
-        found = AnthropicMessages().map_error(ProviderReply(data, status))
-        assert found == error_of_status(status, "it is so")
+        error = AnthropicMessages().map_error(ProviderReply(data, status))
+        assert error == error_of_status(status, "it is so")
 
 
 def test_a_whole_message_may_be_one_event() -> None:
@@ -312,7 +312,7 @@ def test_fields_of_a_reply_are_not_taken_for_those_of_the_host(value: Any) -> No
 
 def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:
     with pytest.raises(MalformedReply):
-        TestReplies().streamed([START, begins(0, SEARCH), given(0, "{"), ends(0), STOP])
+        TestReplies().streamed([START, begins(0, SEARCH), args(0, "{"), ends(0), STOP])
 
 
 def written(completion: Completion, chunks: Sequence[Delta]) -> list[dict[str, Any]]:

@@ -46,13 +46,13 @@ def plain(value: Any) -> Any:
 def simulated(says: Says) -> tuple[bytes, list[bytes], tuple[bytes, list[bytes]]]:
     """A reply, its stream, and both with a call, as a simulated service sends them."""
 
-    def data(**asked: Any) -> bytes:
-        (sent,) = says(**asked).steps
+    def data(**fields: Any) -> bytes:
+        (sent,) = says(**fields).steps
         assert isinstance(sent, bytes)
         return sent.partition(b"\r\n\r\n")[2]
 
-    def events(**asked: Any) -> list[bytes]:
-        _, *sent, _ = says(**asked, streamed=True).steps
+    def events(**fields: Any) -> list[bytes]:
+        _, *sent, _ = says(**fields, streamed=True).steps
         return [each.partition(b"data: ")[2].partition(b"\n")[0] for each in cast(Any, sent)]
 
     text = DialectSuite.text

@@ -43,8 +43,8 @@ def base64(*numbers: float) -> str:
 
 
 def body(**call: Any) -> Any:
-    made = EmbedCall(model_id="m", **{"texts": ["a", "b"], **call})
-    return json.loads(DIALECT.prepare_request(made).data())
+    embed_call = EmbedCall(model_id="m", **{"texts": ["a", "b"], **call})
+    return json.loads(DIALECT.prepare_request(embed_call).data())
 
 
 class TestReplies(VectorReplies):
@@ -73,8 +73,8 @@ class TestReplies(VectorReplies):
 
     def test_vectors_may_come_as_base64(self) -> None:
         for second in (base64(0.25, 3), [0.25, 3]):
-            found = self.read(items(base64(1, -0.5), second))
-            assert found.vectors == [[1.0, -0.5], [0.25, 3.0]]
+            result = self.read(items(base64(1, -0.5), second))
+            assert result.vectors == [[1.0, -0.5], [0.25, 3.0]]
 
 
 def test_it_says_what_it_is() -> None:
@@ -108,8 +108,8 @@ def test_a_request_has_the_texts() -> None:
     ],
 )  # fmt: skip
 def test_all_of_a_call_has_its_place(call: Any, fields: Any) -> None:
-    found = body(**call)
-    assert {name: found.get(name) for name in fields} == fields
+    sent = body(**call)
+    assert {name: sent.get(name) for name in fields} == fields
 
 
 ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
@@ -141,9 +141,9 @@ def test_an_error_is_explained(
     error: Any, status: int, kind: type[GenaiError], message: str, own: int
 ) -> None:
     data = json.dumps({"error": error}).encode()
-    found = DIALECT.map_error(ProviderReply(data, status))
-    assert type(found) is kind
-    assert (found.message, found.status) == (message, own)
+    mapped = DIALECT.map_error(ProviderReply(data, status))
+    assert type(mapped) is kind
+    assert (mapped.message, mapped.status) == (message, own)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"error": null}', NESTED, b"<p>"])
@@ -161,8 +161,8 @@ def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
     ids=repr,
 )
 def test_an_error_in_the_form_of_others_is_explained(data: Any) -> None:
-    found = DIALECT.map_error(ProviderReply(json.dumps(data).encode(), 400))
-    assert (type(found), str(found)) == (BadRequest, "no")
+    error = DIALECT.map_error(ProviderReply(json.dumps(data).encode(), 400))
+    assert (type(error), str(error)) == (BadRequest, "no")
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,6 @@ FAILURE = {"error": {"message": "no", "type": "x", "code": 400, "param": None}}
 def test_nothing_in_an_error_raises_anything_else(place: ValuePath) -> None:
     bodies = [json.dumps(with_other(FAILURE, place, weird)).encode() for weird in WEIRD]
     for body in bodies:
-        found = DIALECT.map_error(ProviderReply(body, 400))
-        assert found is None or isinstance(found, GenaiError)
-        assert found is None or isinstance(found.message, str)
+        error = DIALECT.map_error(ProviderReply(body, 400))
+        assert error is None or isinstance(error, GenaiError)
+        assert error is None or isinstance(error.message, str)

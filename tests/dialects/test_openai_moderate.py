@@ -93,8 +93,8 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([json_reply(REPLY)]) as made:
-        yield made
+    with FakeService([json_reply(REPLY)]) as fake_service:
+        yield fake_service
 
 
 @pytest.fixture

@@ -215,12 +215,12 @@ class TestReplies(ChatReplies):
         **{f"all calls in one event, {ids}": (
             [*(calling(index=at, **each) for at, each in enumerate(chunks)),
              choice({"tool_calls": whole}), DONE],
-            None, answer(*(ToolCall(id, "f") for id in found), finish="tool_calls"))
-           for ids, chunks, whole, found in REPEATED},
+            None, answer(*(ToolCall(id, "f") for id in expected), finish="tool_calls"))
+           for ids, chunks, whole, expected in REPEATED},
         **{f"calls in several events, {name}": (
-            [*(choice({"tool_calls": calls}) for calls in given), DONE],
-            None, answer(*starmap(ToolCall, found), finish="tool_calls"))
-           for name, (given, found) in MESSAGES.items()},
+            [*(choice({"tool_calls": calls}) for calls in sent), DONE],
+            None, answer(*starmap(ToolCall, expected), finish="tool_calls"))
+           for name, (sent, expected) in MESSAGES.items()},
         "unknown fields of a call in one event": (
             [calling(index=0, **named("f"), new=1),
              choice({"tool_calls": [named("f", id="a", new=2)]}), DONE],
@@ -323,8 +323,8 @@ class TestReplies(ChatReplies):
         ]
         for index, call in enumerate(message.get("tool_calls", ())):
             kind, field = ("custom", "input") if "custom" in call else ("function", "arguments")
-            given = call[kind][field]
-            first, *rest = pieces.cut(given) if isinstance(given, str) else [given]
+            value = call[kind][field]
+            first, *rest = pieces.cut(value) if isinstance(value, str) else [value]
             begun = {**call, "index": index, kind: {**call[kind], field: first}}
             more = [{"index": index, kind: {field: each}} for each in rest]
             strands.append([{"tool_calls": [each]} for each in (begun, *more)])
@@ -385,7 +385,7 @@ _PLACES = [
 @pytest.mark.parametrize(("level", "name"), _PLACES)
 def test_a_chunk_with_only_text_is_read_as_any_other(level: int, name: str) -> None:
     def outcomes(chunk: Any, *, quick: bool) -> list[Any]:
-        decoder, found = ChatDecoder(), []
+        decoder, results = ChatDecoder(), []
         if not quick:
             decoder._read_text = lambda data: None
         feed = partial(decoder.feed, event(chunk))
@@ -394,10 +394,10 @@ def test_a_chunk_with_only_text_is_read_as_any_other(level: int, name: str) -> N
         for step in steps:
             try:
                 result = step()
-                found.append(list(result) if isinstance(result, Sequence) else result)
+                results.append(list(result) if isinstance(result, Sequence) else result)
             except GenaiError as error:
-                found.append((type(error), str(error), vars(error).get("text")))
-        return found
+                results.append((type(error), str(error), vars(error).get("text")))
+        return results
 
     for value, reasoning in product(_VALUES, ({}, {"reasoning": "r"})):
         piece: dict[str, Any] = {"content": "a", **reasoning}

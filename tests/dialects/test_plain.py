@@ -110,9 +110,9 @@ class TestReplies(ChatReplies):
         return usual_codec().to_json(answer(text, finish=finish, vendor=finish))
 
     def in_pieces(self, reply: Any, pieces: Pieces) -> list[Any]:
-        found = self.read(reply)
-        calls = [usual_codec().to_json(each) for each in found.tool_calls]
-        deltas = [{"text": each} for each in pieces.cut(found.text)]
+        completion = self.read(reply)
+        calls = [usual_codec().to_json(each) for each in completion.tool_calls]
+        deltas = [{"text": each} for each in pieces.cut(completion.text)]
         deltas += [{"tool_call": each} for each in calls]
         return [*({"delta": each} for each in deltas), {"end": reply}]
 

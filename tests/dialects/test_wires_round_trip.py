@@ -90,7 +90,7 @@ class Wire:
     model, nobody   names of a model that is there, and of one that is not
     usage           all that it can tell of tokens
     carries         what a user may say besides text
-    taken           parameters
+    parameters           parameters
     always          parameters that it needs
     thoughts        what stands beside a thought and comes back with it
     malformed       whether arguments that are no JSON come back as they were
@@ -105,7 +105,7 @@ class Wire:
     nobody: str
     usage: Usage
     carries: tuple[Image | File, ...] = (PICTURE, PAPER)
-    taken: Mapping[str, Any] = field(factory=lambda: {"temperature": 0.5, "max_tokens": 9})
+    parameters: Mapping[str, Any] = field(factory=lambda: {"temperature": 0.5, "max_tokens": 9})
     always: Mapping[str, Any] = field(factory=dict)
     thoughts: tuple[VendorPart, ...] = ()
     malformed: bool = False
@@ -120,18 +120,19 @@ _USUAL = {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
 WIRES = {
     "openai": Wire(
         "openai", "fake@openai", "nobody@openai", Usage(9, 5, cached_tokens=3, reasoning_tokens=2),
-        taken={**_USUAL, "seed": 3}, malformed=True, embeds="openai/fake-embed"),
+        parameters={**_USUAL, "seed": 3}, malformed=True, embeds="openai/fake-embed"),
     "responses": Wire(
         "openai", "thinker", "missing@openai+openai-responses",
         Usage(7, 5, cached_tokens=3, reasoning_tokens=2),
-        taken={"temperature": 0.5, "max_tokens": 9, "top_p": 0.5}, thoughts=SECRETS, malformed=True,
+        parameters={"temperature": 0.5, "max_tokens": 9, "top_p": 0.5}, thoughts=SECRETS,
+        malformed=True,
         results=SHOWN, finishes=("length", "content_filter", "other")),
     "anthropic": Wire(
         "anthropic",
         "anthropic/fake",
         "anthropic/nobody",
         Usage(9, 5, 3, 2, 4, 1),
-        taken={**_USUAL, "top_k": 3},
+        parameters={**_USUAL, "top_k": 3},
         always={"max_tokens": 2048},
         thoughts=SIGNED,
         results=(*SHOWN, ToolResult("c", "look", "3", True)),
@@ -230,12 +231,12 @@ def test_a_conversation(sides: Sides) -> None:
     ]
     answer = Completion(Message("assistant", "a" * 20), usage=wire.usage)
     sides.fake.answer = lambda prompt: answer
-    completion = sides.ask(*messages, parameters=wire.taken)
+    completion = sides.ask(*messages, parameters=wire.parameters)
     assert completion.text == "a" * 20
     assert (completion.finish, completion.usage) == ("stop", wire.usage)
     (prompt,) = sides.fake.prompts
     assert list(prompt.messages) == messages
-    assert {**wire.always, **prompt.parameters} == {**wire.always, **wire.taken}
+    assert {**wire.always, **prompt.parameters} == {**wire.always, **wire.parameters}
 
 
 def test_why_it_ended(sides: Sides) -> None:

@@ -56,13 +56,13 @@ class Hosts:
         self._monkeypatch.setenv(key, KEY)
         self._monkeypatch.setenv("ANTHROPIC_BASE_URL", self._service.url)
         instance = provider_config("anthropic", **settings)
-        made = self._make_host(
+        host = self._make_host(
             config=Config(providers={"anthropic": instance}),
             anthropic=genai_vendor_anthropic,
             look=LOOKING,
         )
-        assert made.plugins.broken == []
-        return made
+        assert host.plugins.broken == []
+        return host
 
 
 @pytest.fixture
@@ -297,9 +297,9 @@ def _capable(**supported: bool) -> dict[str, Any]:
 
 
 def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) -> None:
-    known = _capable(image_input=True, pdf_input=False, thinking=True, batch=True)
+    capabilities = _capable(image_input=True, pdf_input=False, thinking=True, batch=True)
     service.replies = [
-        json_reply({"data": [{"id": "claude-a", "capabilities": known,
+        json_reply({"data": [{"id": "claude-a", "capabilities": capabilities,
                               "max_input_tokens": 1_000_000}],
                     "has_more": True, "first_id": "claude-a", "last_id": "claude-a"}),
         json_reply({"data": [{"id": "claude-b"}], "has_more": False, "last_id": "claude-b"}),

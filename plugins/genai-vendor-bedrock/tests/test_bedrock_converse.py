@@ -54,17 +54,17 @@ def document(format: str, source: bytes, name: str = "document") -> Any:
 
 
 def of(role: str, *content: Any) -> Any:
-    found = [{"text": each} if isinstance(each, str) else each for each in content]
-    return {"role": role, "content": found}
+    blocks = [{"text": each} if isinstance(each, str) else each for each in content]
+    return {"role": role, "content": blocks}
 
 
-def use(given: Any) -> Any:
-    return {"toolUse": {"toolUseId": "call_1", "name": "look", "input": given}}
+def use(arguments: Any) -> Any:
+    return {"toolUse": {"toolUseId": "call_1", "name": "look", "input": arguments}}
 
 
 def result(*content: Any, **more: Any) -> Any:
-    found = of("user", *content)["content"]
-    return {"toolResult": {"toolUseId": "call_1", "content": found, **more}}
+    blocks = of("user", *content)["content"]
+    return {"toolResult": {"toolUseId": "call_1", "content": blocks, **more}}
 
 
 class TestRequests(ChatRequests):
@@ -180,8 +180,8 @@ class TestRequests(ChatRequests):
         one, two, *others = (File(PDF, "application/pdf", name) for name in names)
         content = self.content(user(one, two), assistant("ok"), user(*others), user("so?"))
         blocks = [block for each in content for block in each["content"] if "document" in block]
-        found = [block["document"]["name"] for block in blocks]
-        assert found == ["a", "a (2)", "a (2) (2)", "document"]
+        document_names = [block["document"]["name"] for block in blocks]
+        assert document_names == ["a", "a (2)", "a (2) (2)", "document"]
 
     @pytest.mark.parametrize("options", [{}, {"tools": [LOOK], "tool_choice": "none"}])
     def test_tools_that_were_used_are_named_though_none_may_be_used_now(self, options: Any) -> None:
@@ -197,9 +197,9 @@ class TestRequests(ChatRequests):
         called, answered = self.content(
             assistant(ToolCall(id, "look")), tool(ToolResult(id, "look", "fine"))
         )
-        made = called["content"][0]["toolUse"]["toolUseId"]
-        assert made.startswith("call_")
-        assert answered["content"][0]["toolResult"]["toolUseId"] == made
+        call_id = called["content"][0]["toolUse"]["toolUseId"]
+        assert call_id.startswith("call_")
+        assert answered["content"][0]["toolResult"]["toolUseId"] == call_id
 
     @pytest.mark.parametrize(
         ("ttl", "point"), [("5m", {"type": "default"}), ("1h", {"type": "default", "ttl": "1h"})]

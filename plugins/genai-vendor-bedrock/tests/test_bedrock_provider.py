@@ -84,13 +84,13 @@ class Hosts:
             if value:
                 self._monkeypatch.setenv(name, value)
         instance = provider_config("bedrock", models=models or {}, **settings)
-        made = self._make_host(
+        host = self._make_host(
             config=Config(providers={"bedrock": instance}), bedrock=genai_vendor_bedrock,
             claude=genai_vendor_anthropic, open=genai_models_open, look=LOOKING,
             patience=RetryPolicy(jitter=lambda _: 0.0),
         )  # fmt: skip
-        assert made.plugins.broken == []
-        return made
+        assert host.plugins.broken == []
+        return host
 
     def signed(self, token: str = "", **settings: Any) -> Host:
         """With keys of an AWS user."""
@@ -159,12 +159,12 @@ def test_claude_answers_as_anthropic_has_it(
     (sent,) = service.requests
     operation = "invoke-with-response-stream" if streamed else "invoke"
     assert sent.path == f"/model/{quote(id, safe='')}/{operation}"
-    kept = {"type": "text", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
+    cached = {"type": "text", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
     assert sent.json() == {
         "anthropic_version": "bedrock-2023-05-31",
         "max_tokens": 16_000,
-        "system": [{**kept, "text": "You are a helpful assistant."}],
-        "messages": [{"role": "user", "content": [{**kept, "text": "hi"}]}],
+        "system": [{**cached, "text": "You are a helpful assistant."}],
+        "messages": [{"role": "user", "content": [{**cached, "text": "hi"}]}],
     }
 
 
@@ -312,8 +312,8 @@ def test_its_address_is_that_of_the_region(
     host = hosts(region=region)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     provider: Any = host.instances["bedrock"].provider
-    asked = ProviderRequest("chat", "bedrock-converse", "m", {}, path="/model/{model}/converse")
-    assert provider.address(asked) == f"https://{host_name}/model/m/converse"
+    request = ProviderRequest("chat", "bedrock-converse", "m", {}, path="/model/{model}/converse")
+    assert provider.address(request) == f"https://{host_name}/model/m/converse"
 
 
 def test_the_region_may_be_the_profiles(hosts: Hosts, service: FakeService, tmp_path: Path) -> None:

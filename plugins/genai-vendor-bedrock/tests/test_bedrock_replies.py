@@ -64,9 +64,9 @@ def use(id: str) -> Any:
     return {"toolUse": {**CALLED["toolUse"], "toolUseId": id}}
 
 
-def with_one_index(given: Any) -> Any:
+def with_one_index(stream: Any) -> Any:
     return [{kind: inner | {"contentBlockIndex": 0} if "contentBlockIndex" in inner else inner
-             for kind, inner in each.items()} for each in given]  # fmt: skip
+             for kind, inner in each.items()} for each in stream]  # fmt: skip
 
 
 def by_tool() -> ChatCall:
@@ -109,7 +109,7 @@ blocks = st.one_of(
     st.builds(lambda text: {"text": text}, words),
     st.sampled_from([THOUGHT, REDACTED]),
     st.builds(
-        lambda id, given: {"toolUse": {"toolUseId": id, "name": "look", "input": given}},
+        lambda id, tool_input: {"toolUse": {"toolUseId": id, "name": "look", "input": tool_input}},
         words,
         st.dictionaries(words, st.integers() | words, max_size=2),
     ),
@@ -210,9 +210,9 @@ class TestReplies(ChatReplies):
 
     def test_the_use_of_the_tool_is_the_answer(self) -> None:
         reply = ProviderReply(json.dumps(body([ANSWER], "tool_use")).encode())
-        found = self.dialect.extract_result(by_tool(), reply)
-        assert (json.loads(found.text), found.finish) == ({"city": "Oslo"}, "stop")
-        assert not found.tool_calls
+        completion = self.dialect.extract_result(by_tool(), reply)
+        assert (json.loads(completion.text), completion.finish) == ({"city": "Oslo"}, "stop")
+        assert not completion.tool_calls
         decoder: Any = self.dialect.decoder(by_tool())
         pieces = [piece for each in events([ANSWER], "tool_use")
                   for piece in decoder.feed(event(each))]  # fmt: skip
@@ -264,6 +264,6 @@ class TestReplies(ChatReplies):
 
     def test_an_id_that_needs_a_profile_says_so(self) -> None:
         data = json.dumps(self.failures[0][1]).encode()
-        found = self.dialect.map_error(ProviderReply(data, 400))
-        assert found is not None
-        assert "inference profile" in found.hint
+        error = self.dialect.map_error(ProviderReply(data, 400))
+        assert error is not None
+        assert "inference profile" in error.hint

@@ -50,9 +50,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
-    made = make_host(gemini=genai_vendor_gemini, look=LOOKING)
-    assert made.plugins.broken == []
-    return made
+    new_host = make_host(gemini=genai_vendor_gemini, look=LOOKING)
+    assert new_host.plugins.broken == []
+    return new_host
 
 
 @each_way
@@ -76,8 +76,8 @@ def test_a_tool_is_used_and_its_signature_sent_back(
 ) -> None:
     service.replies = [gemini(call=True, streamed=streamed), gemini("fine", streamed=streamed)]
     assert ask(host, "gemini-3.8-flash", streamed, "look") == "fine"
-    asked, result = service.requests[1].json()["contents"][-2:]
-    assert asked == {"role": "model", "parts": [
+    call, result = service.requests[1].json()["contents"][-2:]
+    assert call == {"role": "model", "parts": [
         {"functionCall": {"id": "fc_1", "name": "look", "args": {"at": "é"}},
          "thoughtSignature": SIGNATURE}]}  # fmt: skip
     assert result == {"role": "user", "parts": [{"functionResponse": {

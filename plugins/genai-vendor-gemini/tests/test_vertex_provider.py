@@ -85,8 +85,8 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def key() -> str:
-    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    return made.private_bytes(
+    private_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return private_key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
@@ -96,19 +96,19 @@ def account(
     service: FakeService, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     """A service account whose tokens the service gives."""
-    made = {
+    fields = {
         "type": "service_account",
         "client_email": "me@mine.iam.gserviceaccount.com",
         "private_key": key,
         "token_uri": f"{service.url}/token",
     }
     file = tmp_path / "account.json"
-    file.write_text(json.dumps(made), encoding="utf-8")
+    file.write_text(json.dumps(fields), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-    return made
+    return fields
 
 
-def given(token: str, seconds: int = 3600) -> Any:
+def token_reply(token: str, seconds: int = 3600) -> Any:
     return json_reply({"access_token": token, "expires_in": seconds, "token_type": "Bearer"})
 
 
@@ -215,7 +215,7 @@ def asked_for_tokens(service: FakeService) -> list[Received]:
 
 @pytest.mark.usefixtures("account")
 def test_a_token_is_got_once_and_used_again(vertex: MakeVertex, service: FakeService) -> None:
-    service.replies = [given("one"), gemini("a"), gemini("b")]
+    service.replies = [token_reply("one"), gemini("a"), gemini("b")]
     host = vertex()
     assert [ask(host, "gemini-3.8-flash@vertex") for _ in "ab"] == ["a", "b"]
     assert tokens_sent(service) == ["one", "one"]
@@ -226,7 +226,7 @@ def test_a_token_is_got_once_and_used_again(vertex: MakeVertex, service: FakeSer
 @pytest.mark.usefixtures("account")
 def test_a_token_that_is_refused_is_got_anew_once(vertex: MakeVertex, service: FakeService) -> None:
     refused = failure(401, "UNAUTHENTICATED", message="no: one")
-    service.replies = [given("one"), refused, given("two"), gemini("a")]
+    service.replies = [token_reply("one"), refused, token_reply("two"), gemini("a")]
     assert ask(vertex(), "gemini-3.8-flash@vertex") == "a"
     assert tokens_sent(service) == ["one", "two"]
 
@@ -237,7 +237,13 @@ def test_a_token_is_got_anew_before_it_ends(
 ) -> None:
     clock = ManualClock()
     _let_tell_the_time(monkeypatch, clock)
-    service.replies = [given("one"), gemini("a"), gemini("b"), given("two"), gemini("c")]
+    service.replies = [
+        token_reply("one"),
+        gemini("a"),
+        gemini("b"),
+        token_reply("two"),
+        gemini("c"),
+    ]
     host = vertex(clock=clock)
     ask(host, "gemini-3.8-flash@vertex")
     clock.advance(3600 - 61)
@@ -264,7 +270,7 @@ def test_the_project_that_is_billed_for_credentials_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "theirs")
-    service.replies = [given("one"), gemini("a")]
+    service.replies = [token_reply("one"), gemini("a")]
     ask(vertex(), "gemini-3.8-flash@vertex")
     assert service.requests[-1].headers["x-goog-user-project"] == "theirs"
 

@@ -225,8 +225,8 @@ class TestCount:
 
     def test_item_8_a_schema_counts_as_it_does_in_a_call(self, local_host: Host) -> None:
         answer = _open_bare(local_host).say("hi", output_type={"const": "one"})
-        found = local_host.count_tokens("hi", model="smollm2", schema={"const": "one"})
-        assert found.tokens == answer.usage.input_tokens
+        count = local_host.count_tokens("hi", model="smollm2", schema={"const": "one"})
+        assert count.tokens == answer.usage.input_tokens
 
     def test_item_8_what_no_window_has_room_for_disturbs_no_call(self, local_host: Host) -> None:
         assert local_host.count_tokens("word " * 20_000, model="smollm2").tokens > 20_000

@@ -167,11 +167,11 @@ def test_cancelling_ends_the_reading_of_a_long_prompt(
 def test_what_is_cancelled_is_computed_no_further(
     make_local_host: MakeHost, overheard: Overheard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Engine] = []
+    created: list[Engine] = []
     prepare = Engine._params
 
     def measured(engine: Engine, params: Any, folder: str) -> Any:
-        made.append(engine)
+        created.append(engine)
         prepare(engine, params, folder)
         params.endpoint_metrics = True
         return params
@@ -184,7 +184,7 @@ def test_what_is_cancelled_is_computed_no_further(
         conversation.say("hi", output_type=ENDLESS)
     assert_ended(overheard)
     assert_answers(host)  # it does one thing after the other
-    (engine,) = made
+    (engine,) = created
     server = engine._loaded(Cancellation())
     counted = re.search(r"tokens_predicted_total (\d+)", str(server.handle_metrics()))
     assert counted is not None
@@ -263,28 +263,28 @@ def test_closing_the_host_frees_the_engine(
 
 def own_inodes() -> set[str]:
     """The sockets of this process."""
-    found = set()
+    inodes = set()
     for link in Path("/proc/self/fd").iterdir():
         try:
             target = os.readlink(link)
         except FileNotFoundError:  # closed meanwhile
             continue
         if target.startswith("socket:["):
-            found.add(target[len("socket:[") : -1])
-    return found
+            inodes.add(target[len("socket:[") : -1])
+    return inodes
 
 
 def listeners() -> list[str]:
     """The TCP sockets of this process that listen: proc(5), state 0A."""
-    own, found = own_inodes(), []
+    own, addresses = own_inodes(), []
     for table in ("tcp", "tcp6"):
         file = Path("/proc/self/net") / table
         lines = file.read_text(encoding="ascii").splitlines()[1:] if file.exists() else []
         for line in lines:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in own:
-                found.append(fields[1])
-    return found
+                addresses.append(fields[1])
+    return addresses
 
 
 @of_linux

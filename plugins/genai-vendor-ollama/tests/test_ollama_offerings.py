@@ -25,9 +25,9 @@ def host(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_all_of_them_are_declared_and_run(host: Host) -> None:
     for offering in OFFERINGS:
         model = host.catalog.models[offering.model]
-        found = host.explain(f"{offering.model}@ollama", operation=model.operation)
-        assert [each.id for each in found if each.runs] == [offering.id] * len(found)
-        assert [each.dialect for each in found] == (
+        routes = host.explain(f"{offering.model}@ollama", operation=model.operation)
+        assert [each.id for each in routes if each.runs] == [offering.id] * len(routes)
+        assert [each.dialect for each in routes] == (
             ["ollama-chat"] if model.operation == "chat" else ["ollama-embed"]
         )
 
@@ -55,10 +55,10 @@ def test_an_instance_may_have_another_tag(host: Host) -> None:
 
 
 def test_models_for_embeddings_get_the_words_that_they_want(host: Host) -> None:
-    (found,) = host.explain("nomic-embed-text@ollama", operation="embed")
-    assert found.variant["query"] == "search_query: "
-    (found,) = host.explain("bge-m3@ollama", operation="embed")
-    assert found.variant["query"] == ""
+    (route,) = host.explain("nomic-embed-text@ollama", operation="embed")
+    assert route.variant["query"] == "search_query: "
+    (route,) = host.explain("bge-m3@ollama", operation="embed")
+    assert route.variant["query"] == ""
 
 
 def test_without_declarations_they_go_by_their_names_all_the_same(make_host: MakeHost) -> None:

@@ -47,9 +47,9 @@ class Hosts:
         self._url = url
 
     def __call__(self, **settings: Any) -> Host:
-        given = provider_config("ollama", **{"base_url": self._url, **settings})
+        provider = provider_config("ollama", **{"base_url": self._url, **settings})
         return self._make_host(
-            config=Config(providers={"ollama": given}),
+            config=Config(providers={"ollama": provider}),
             patience=ONCE,
             ollama=genai_vendor_ollama,
             look=LOOKING,
@@ -64,9 +64,9 @@ def hosts(make_host: MakeHost, service: FakeService) -> Hosts:
 
 @pytest.fixture
 def host(hosts: Hosts) -> Host:
-    made = hosts()
-    assert made.plugins.broken == []
-    return made
+    new_host = hosts()
+    assert new_host.plugins.broken == []
+    return new_host
 
 
 AnswerIn = Callable[..., Reply]
@@ -121,8 +121,8 @@ def test_thinking_is_asked_for_and_tokens_are_counted(
     host: Host, service: FakeService, streamed: bool
 ) -> None:
     service.replies = [chat("hello", streamed=streamed, thinking="hm")]
-    found = answered(host, "ollama/m", streamed, parameters={"think": "high"})
-    assert (found.text, found.usage) == ("hello", Usage(3, 2))
+    answer = answered(host, "ollama/m", streamed, parameters={"think": "high"})
+    assert (answer.text, answer.usage) == ("hello", Usage(3, 2))
     assert service.requests[0].json()["think"] == "high"
 
 
@@ -235,8 +235,8 @@ def test_ollamas_own_service_wants_a_key(cloud: MakeCloud, monkeypatch: pytest.M
 
 
 def test_ollamas_own_service_holds_nothing_to_a_schema(cloud: MakeCloud) -> None:
-    for found in cloud().explain("qwen3-8b@ollama"):
-        assert "schema" not in found.capabilities
+    for route in cloud().explain("qwen3-8b@ollama"):
+        assert "schema" not in route.capabilities
 
 
 def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:

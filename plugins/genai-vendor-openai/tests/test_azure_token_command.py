@@ -37,8 +37,8 @@ open(os.path.join(folder, str(number)), "w").close()
 
 @pytest.fixture
 def service() -> Iterator[FakeService]:
-    with FakeService([chat("hello")]) as made:
-        yield made
+    with FakeService([chat("hello")]) as fake_service:
+        yield fake_service
 
 
 @pytest.fixture

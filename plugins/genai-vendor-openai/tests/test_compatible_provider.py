@@ -79,8 +79,8 @@ def test_a_key_may_be_handed_over_but_not_written_down(
 ) -> None:
     service.replies = [chat("hello")]
     host = configured()
-    given = {"base_url": service.url, "api_key": Secret(KEY)}
-    host.instances.add("here", "openai-compatible", given)
+    settings = {"base_url": service.url, "api_key": Secret(KEY)}
+    host.instances.add("here", "openai-compatible", settings)
     host.open("chat", "here/m").say("hi")
     assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
     written = configured(f'api_key = "{KEY}"\n')
@@ -131,9 +131,9 @@ def test_its_variants_are_settings(configured: MakeHost, service: FakeService) -
 
 def test_a_variant_that_is_not_set_is_left_to_the_model(configured: MakeHost) -> None:
     models = 'models = { "gpt-6.1-sol" = "openai/gpt-6.1-sol" }\n'
-    (found,) = configured(models).explain("gpt-6.1-sol@gate")
-    assert (found.dialect, found.id) == ("openai-chat", "openai/gpt-6.1-sol")
-    assert found.variant["max_tokens"] == "max_completion_tokens"
+    (route,) = configured(models).explain("gpt-6.1-sol@gate")
+    assert (route.dialect, route.id) == ("openai-chat", "openai/gpt-6.1-sol")
+    assert route.variant["max_tokens"] == "max_completion_tokens"
     (other,) = configured(models + 'max_tokens = "max_tokens"\n').explain("gpt-6.1-sol@gate")
     assert other.variant["max_tokens"] == "max_tokens"
 

@@ -61,8 +61,8 @@ def test_how_much_it_can_think(name: str, efforts: list[str]) -> None:
 
 
 def test_what_guides_the_choice_of_tokens_is_taken_where_thinking_is_off() -> None:
-    taken = {model.name for model in THINKING if "temperature" not in model.parameters}
-    assert taken == {"gpt-5.4", "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.2", "gpt-5.1"}
+    names = {model.name for model in THINKING if "temperature" not in model.parameters}
+    assert names == {"gpt-5.4", "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.2", "gpt-5.1"}
 
 
 @pytest.mark.smoke

@@ -51,9 +51,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
-    made = make_host(openai=genai_vendor_openai, look=LOOKING)
-    assert made.plugins.broken == []
-    return made
+    new_host = make_host(openai=genai_vendor_openai, look=LOOKING)
+    assert new_host.plugins.broken == []
+    return new_host
 
 
 AnswerIn = Callable[..., Reply]
@@ -160,10 +160,10 @@ def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> No
 
 def test_parameters_are_named_as_the_model_has_them(host: Host, service: FakeService) -> None:
     service.replies = [chat("a"), chat("a"), responses("a")]
-    given = {"max_tokens": 7, "reasoning_effort": "high", "verbosity": "low"}
+    parameters = {"max_tokens": 7, "reasoning_effort": "high", "verbosity": "low"}
     host.open("chat", "gpt-4.1", parameters={"max_tokens": 7, "temperature": 0}).say("hi")
-    host.open("chat", "gpt-6.1-sol@openai+openai-chat", parameters=given).say("hi")
-    host.open("chat", "gpt-6.1-sol", parameters=given).say("hi")
+    host.open("chat", "gpt-6.1-sol@openai+openai-chat", parameters=parameters).say("hi")
+    host.open("chat", "gpt-6.1-sol", parameters=parameters).say("hi")
     direct, thinking, newest = (request.json() for request in service.requests)
     assert (direct["max_tokens"], direct["temperature"]) == (7, 0)
     assert direct["messages"][0]["role"] == "system"

@@ -112,7 +112,7 @@ class TestAnthropicMessages(Wire):
         """The service would refuse the objects without their types."""
         without_tools = {"tools": [], "tool_choice": {"type": "auto", "new": 1}}
         with self.serving() as (service, client):
-            _, headers, _ = client.send(self.path, self.asked(**without_tools))
+            _, headers, _ = client.send(self.path, self.request_with(**without_tools))
             assert headers[DROPPED] == "tool_choice.new"
             assert "tool_choice" not in service.bodies[-1]
 
@@ -148,7 +148,7 @@ class TestAnthropicMessages(Wire):
     container = {"id": "container_1", "expires_at": "2026-11-28T00:00:00Z"}
     searched = {**used, "server_tool_use": {"web_search_requests": 1}}
 
-    def asked(self, *blocks: Any, **more: Any) -> dict[str, Any]:
+    def request_with(self, *blocks: Any, **more: Any) -> dict[str, Any]:
         """A request; `blocks` are the answer before it."""
         answer = [{"role": "assistant", "content": list(blocks)}] if blocks else []
         user = {"role": "user", "content": "hi"}
@@ -160,7 +160,7 @@ class TestAnthropicMessages(Wire):
                 **self.head, "content": self.ran, "stop_reason": "end_turn",
                 "container": self.container, "usage": self.searched,
             }  # fmt: skip
-            shown = json.loads(client.post(self.path, self.asked()))
+            shown = json.loads(client.post(self.path, self.request_with()))
         assert shown["content"] == list(self.ran)
         assert shown["container"] == self.container
         assert shown["usage"]["server_tool_use"] == {"web_search_requests": 1}
@@ -176,25 +176,25 @@ class TestAnthropicMessages(Wire):
         ]
         with self.serving() as (service, client):
             service.events = [StreamEvent(json.dumps(each).encode()) for each in events]
-            shown = events_in(client.post(self.path, self.asked(stream=True)))
+            shown = events_in(client.post(self.path, self.request_with(stream=True)))
         assert blocks_of(shown) == list(self.ran)
         assert shown[-2]["delta"]["container"] == self.container
         assert shown[-2]["usage"]["server_tool_use"] == {"web_search_requests": 1}
 
     def test_an_unknown_event_changes_nothing_in_a_stream(self) -> None:
         unknown = {"type": "new_event", "index": 0, "delta": {"type": "new_delta", "stop": True}}
-        known = [StreamEvent(json.dumps(each).encode()) for each in self.stream]
+        events = [StreamEvent(json.dumps(each).encode()) for each in self.stream]
         with self.serving() as (service, client):
-            usual = events_in(client.post(self.path, self.asked(stream=True)))
-            for at in range(len(known)):
+            usual = events_in(client.post(self.path, self.request_with(stream=True)))
+            for at in range(len(events)):
                 new = StreamEvent(json.dumps(unknown).encode(), "new_event")
-                service.events = [*known[:at], new, *known[at:]]
-                shown = events_in(client.post(self.path, self.asked(stream=True)))
+                service.events = [*events[:at], new, *events[at:]]
+                shown = events_in(client.post(self.path, self.request_with(stream=True)))
                 assert shown[1:] == usual[1:], at
 
     def test_what_the_service_ran_is_sent_back(self) -> None:
         with self.serving() as (service, client):
-            client.post(self.path, self.asked(*self.ran))
+            client.post(self.path, self.request_with(*self.ran))
             sent = service.bodies[-1]["messages"][1]["content"]
         assert [{"citations": [], **each} if "text" in each else each for each in sent] == list(
             self.ran
@@ -204,13 +204,13 @@ class TestAnthropicMessages(Wire):
         """Not for a service that has betas elsewhere, such as Bedrock, either."""
         monkeypatch.delitem(AnthropicMessages.parameters, "betas")
         with self.serving() as (service, client):
-            _, headers, _ = client.send(self.path, self.asked(*self.ran))
+            _, headers, _ = client.send(self.path, self.request_with(*self.ran))
         assert service.bodies[-1]["messages"][1]["content"][1] == self.ran[1]
         assert DROPPED not in headers
 
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
         with self.serving(another=True) as (_, client):
-            status, headers, _ = client.send(self.path, self.asked(*self.ran))
+            status, headers, _ = client.send(self.path, self.request_with(*self.ran))
         assert status == 200
         assert headers[DROPPED].split(", ") == [
             "messages[1].content[1].server_tool_use",

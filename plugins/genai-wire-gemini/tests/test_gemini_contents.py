@@ -37,8 +37,8 @@ CONFIG = {
 
 
 def of(role: str, *parts: Any) -> Any:
-    found = [{"text": each} if isinstance(each, str) else each for each in parts]
-    return {"role": role, "parts": found}
+    content = [{"text": each} if isinstance(each, str) else each for each in parts]
+    return {"role": role, "parts": content}
 
 
 def inline(kind: str, data: str = "YQ==") -> Any:

@@ -194,8 +194,8 @@ class TestReplies(ChatReplies):
     def test_what_came_is_sent_back_as_it_came(self) -> None:
         for wire in SENT_BACK:
             streamed = self.streamed([*map(response, wire), STOP])[1]
-            for found in (self.read(response(*wire, finish="STOP")), streamed):
-                assert self.sent_again(found)["contents"][1]["parts"] == wire
+            for completion in (self.read(response(*wire, finish="STOP")), streamed):
+                assert self.sent_again(completion)["contents"][1]["parts"] == wire
 
     def test_a_list_of_events_without_an_end_is_cut(self) -> None:
         with pytest.raises(IncompleteReply) as caught:

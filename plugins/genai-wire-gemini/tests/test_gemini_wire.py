@@ -116,7 +116,7 @@ class TestGemini(Wire):
         content = {"role": "model", "parts": [*parts]}
         return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
 
-    def asked(self, *parts: Any, role: str = "model") -> dict[str, Any]:
+    def request_with(self, *parts: Any, role: str = "model") -> dict[str, Any]:
         """The next turn."""
         user = {"role": "user", "parts": [{"text": "hi"}]}
         return {"contents": [user, {"role": role, "parts": [*parts]}, user]}
@@ -152,7 +152,7 @@ class TestGemini(Wire):
         snake = {"executable_code": {"code": "1"}, "thought_signature": "c2ln", "new": 1}
         with self.serving() as (service, client):
             for parts in (list(self.ran), [snake]):
-                client.post(self.path, self.asked(*parts))
+                client.post(self.path, self.request_with(*parts))
                 assert service.bodies[-1]["contents"][1]["parts"] == parts
 
     def test_what_the_service_ran_is_sent_without_extra_body(
@@ -160,14 +160,14 @@ class TestGemini(Wire):
     ) -> None:
         monkeypatch.setattr("genai_host_testing.suites.wire._ServiceProvider.extra_body", None)
         with self.serving() as (service, client):
-            _, headers, _ = client.send(self.path, self.asked(self.code))
+            _, headers, _ = client.send(self.path, self.request_with(self.code))
         assert service.bodies[-1]["contents"][1]["parts"] == [self.code]
         assert DROPPED not in headers
 
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
         with self.serving(another=True) as (_, client):
             ran = (*self.ran[:-1], {**self.invoked, "partMetadata": {"a": 1}, "new": 1})
-            status, headers, _ = client.send(self.path, self.asked(*ran))
+            status, headers, _ = client.send(self.path, self.request_with(*ran))
         assert status == 200
         places = [(1, "executableCode"), (2, "codeExecutionResult"), (3, "toolCall"),
                   (4, "toolCall"), (4, "new")]  # fmt: skip
@@ -177,5 +177,5 @@ class TestGemini(Wire):
     def test_a_message_of_the_user_may_be_left_out(self) -> None:
         """Some clients run the code themselves, and send the output as the user."""
         with self.serving(another=True) as (service, client):
-            client.post(self.path, self.asked(self.output, role="user"))
+            client.post(self.path, self.request_with(self.output, role="user"))
         assert len(service.bodies[-1]["messages"]) == 2

@@ -48,8 +48,8 @@ def result(id: str, name: str, content: str, **more: Any) -> Any:
 
 
 def function(name: str, description: str, parameters: Any) -> Any:
-    made = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": made}
+    fields = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": fields}
 
 
 class TestRequests(ChatRequests):
@@ -143,8 +143,8 @@ class TestReplies(VectorReplies):
         return {"model": "m-1", "embeddings": vectors, "prompt_eval_count": 5}
 
     def test_the_model_and_its_tokens_are_told(self) -> None:
-        found = self.read(self.reply([[1], [2]]))
-        assert (found.model, found.usage) == ("m-1", Usage(input_tokens=5))
+        result = self.read(self.reply([[1], [2]]))
+        assert (result.model, result.usage) == ("m-1", Usage(input_tokens=5))
 
 
 def test_texts_are_sent_at_once_and_whole() -> None:
@@ -152,8 +152,10 @@ def test_texts_are_sent_at_once_and_whole() -> None:
 
 
 def test_parameters_have_their_places() -> None:
-    given = {"dimensions": 8, "truncate": True, "keep_alive": 0, "num_ctx": 64}
-    body = body_of("a", parameters=given, variant={"options": {"num_gpu": 1}, "keep_alive": "1h"})
+    parameters = {"dimensions": 8, "truncate": True, "keep_alive": 0, "num_ctx": 64}
+    body = body_of(
+        "a", parameters=parameters, variant={"options": {"num_gpu": 1}, "keep_alive": "1h"}
+    )
     assert body == {
         "model": "m", "input": ["a"], "dimensions": 8, "truncate": True, "keep_alive": 0,
         "options": {"num_gpu": 1, "num_ctx": 64},

@@ -57,8 +57,8 @@ class TestReplies(ChatReplies):
     finishes = [("stop", "stop"), ("length", "length"), ("load", "other"), ("unload", "other"),
                 ("something new", "stop"), ("max_tokens", "length"), (None, "stop")]  # fmt: skip
     broken = ("error",)
-    arguments = [(given, ToolCall("call_0", "f", call.arguments, call.malformed))
-                 for given, call in ARGUMENTS]  # fmt: skip
+    arguments = [(arguments_of_call, ToolCall("call_0", "f", call.arguments, call.malformed))
+                 for arguments_of_call, call in ARGUMENTS]  # fmt: skip
     replies = {
         "all kinds": (
             reply("hello", thinking="hm", images=["iVBORw=="], tool_calls=[CALL]),
@@ -169,13 +169,13 @@ class TestReplies(ChatReplies):
         call = ChatCall(model_id="m", messages=[Message("assistant", calls)])
         body = chat_event(fields=END, tool_calls=[CALL, {**CALL, "id": "call_ab"}, CALL])
         for _ in range(2):
-            found = self.dialect.extract_result(call, ProviderReply(body))
-            assert [each.id for each in found.tool_calls] == ids
+            completion = self.dialect.extract_result(call, ProviderReply(body))
+            assert [each.id for each in completion.tool_calls] == ids
 
     def test_two_calls_with_one_id_are_two(self) -> None:
         calls = [{"id": "c", "function": {**LOOK, "arguments": {"at": at}}} for at in "ab"]
-        found = self.read(piece(tool_calls=calls) | END)
-        assert len({call.id for call in found.tool_calls}) == 2
+        completion = self.read(piece(tool_calls=calls) | END)
+        assert len({call.id for call in completion.tool_calls}) == 2
 
     def test_a_stream_that_is_cut_at_any_byte_is_no_answer(self) -> None:
         events = [json.dumps(piece(f"w{number} ")).encode() for number in range(20)]

@@ -41,8 +41,8 @@ class Poll(Part):
 
 
 def function(name: str, description: str, parameters: Any, **more: Any) -> Any:
-    made = {"name": name, "description": description, "parameters": parameters, **more}
-    return {"type": "function", "function": made}
+    fields = {"name": name, "description": description, "parameters": parameters, **more}
+    return {"type": "function", "function": fields}
 
 
 def format_of(schema: Any, *, strict: bool) -> Any:
@@ -175,22 +175,22 @@ class TestRequests(ChatRequests):
         ]
 
     def test_a_schema_that_is_of_no_object_is_put_into_one(self) -> None:
-        found = self.body(schema=NUMBERS, variant={"object_root": True, "strict": True})
-        format = found["response_format"]["json_schema"]
+        body = self.body(schema=NUMBERS, variant={"object_root": True, "strict": True})
+        format = body["response_format"]["json_schema"]
         assert format["strict"] is True
         assert format["schema"]["properties"] == {"whole_answer": NUMBERS}
 
     def test_pictures_of_tools_come_after_all_results_of_calls_that_were_made_at_once(self) -> None:
         shown = ToolResult("1", "look", Image(url="http://x"))
-        found = self.content(tool(shown), tool(ToolResult("2", "look", "b")), user("and?"))
-        assert [message["role"] for message in found] == ["tool", "tool", "user", "user"]
+        messages = self.content(tool(shown), tool(ToolResult("2", "look", "b")), user("and?"))
+        assert [message["role"] for message in messages] == ["tool", "tool", "user", "user"]
 
     def test_a_mapping_need_not_be_a_dict(self) -> None:
         view = MappingProxyType({"type": "object", "title": "shown"})
         call = ToolCall("1", "f", view)
-        found = self.body(assistant(call), tools=[ToolSchema("f", "", view)], schema=view)
-        assert found["messages"][0]["tool_calls"][0]["function"]["arguments"] == (
+        body = self.body(assistant(call), tools=[ToolSchema("f", "", view)], schema=view)
+        assert body["messages"][0]["tool_calls"][0]["function"]["arguments"] == (
             '{"type":"object","title":"shown"}'
         )
-        assert found["tools"][0]["function"]["parameters"]["type"] == "object"
-        assert found["response_format"]["json_schema"]["schema"] == view
+        assert body["tools"][0]["function"]["parameters"]["type"] == "object"
+        assert body["response_format"]["json_schema"]["schema"] == view

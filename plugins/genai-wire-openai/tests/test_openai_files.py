@@ -26,11 +26,11 @@ FORM = "multipart/form-data; boundary=b"
 
 
 def form_of(data: bytes, name: str = "a.txt", **fields: str) -> RouteRequest:
-    made = Request(
+    request = Request(
         "POST", "http://x", files={"file": (name, io.BytesIO(data))}, data=fields
     ).prepare()
-    assert isinstance(made.body, bytes)
-    return sent(made.body, made.headers["content-type"])
+    assert isinstance(request.body, bytes)
+    return sent(request.body, request.headers["content-type"])
 
 
 def sent(body: bytes, kind: str) -> RouteRequest:
@@ -89,15 +89,15 @@ def test_files_are_uploaded_listed_read_and_deleted(
     host = make_host(openai=genai_wire_openai, store=make_store())
     with RouteServer(host, user="ann") as server, RouteServer(host, user="bob") as other:
         url = f"{server.url}/v1/files"
-        made = uploaded(url).json()
-        path = f"files/{made['id']}"
-        assert (made["object"], made["bytes"], made["purpose"]) == ("file", 2, "batch")
-        assert requests.get(f"{server.url}/{path}", timeout=60).json() == made
+        file = uploaded(url).json()
+        path = f"files/{file['id']}"
+        assert (file["object"], file["bytes"], file["purpose"]) == ("file", 2, "batch")
+        assert requests.get(f"{server.url}/{path}", timeout=60).json() == file
         assert requests.get(f"{server.url}/v1/{path}/content", timeout=60).content == b"{}"
-        assert requests.get(url, timeout=60).json()["data"] == [made]
+        assert requests.get(url, timeout=60).json()["data"] == [file]
         assert requests.get(f"{other.url}/v1/files", timeout=60).json()["data"] == []
         assert requests.get(f"{other.url}/v1/{path}", timeout=60).status_code == 404
-        assert requests.delete(f"{url}/{made['id']}", timeout=60).json()["deleted"] is True
+        assert requests.delete(f"{url}/{file['id']}", timeout=60).json()["deleted"] is True
         assert requests.get(f"{server.url}/v1/{path}", timeout=60).status_code == 404
 
 

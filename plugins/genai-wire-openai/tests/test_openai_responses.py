@@ -173,8 +173,8 @@ class TestRequests(ChatRequests):
 
     def test_a_schema_that_is_of_no_object_is_put_into_one(self) -> None:
         schema = {"type": "array", "items": CITY}
-        found = self.body(schema=schema, variant={"object_root": True, "strict": True})
-        format = found["text"]["format"]
+        body = self.body(schema=schema, variant={"object_root": True, "strict": True})
+        format = body["text"]["format"]
         assert format["strict"] is True
         assert format["schema"]["properties"] == {
             "whole_answer": {"type": "array", "items": CLOSED}

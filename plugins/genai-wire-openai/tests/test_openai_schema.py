@@ -70,9 +70,9 @@ class Loose:
     ids=lambda schema: json.dumps(schema)[:60],
 )  # fmt: skip
 def test_a_schema_in_the_subset_is_held_to(schema: Any) -> None:
-    found = fit(schema, strict=True)
-    assert found.strict
-    assert json.dumps(found.schema).count("additionalProperties") == json.dumps(schema).count(
+    fitted = fit(schema, strict=True)
+    assert fitted.strict
+    assert json.dumps(fitted.schema).count("additionalProperties") == json.dumps(schema).count(
         "properties"
     )
     assert not fit(schema, strict=False).strict
@@ -112,8 +112,8 @@ def test_a_schema_in_the_subset_is_held_to(schema: Any) -> None:
     ids=lambda schema: json.dumps(schema)[:90],
 )
 def test_another_one_is_sent_as_it_is(schema: Any) -> None:
-    found = fit(schema, strict=True)
-    assert (found.strict, found.schema, found.wrapped) == (False, schema, False)
+    fitted = fit(schema, strict=True)
+    assert (fitted.strict, fitted.schema, fitted.wrapped) == (False, schema, False)
 
 
 def test_a_schema_that_is_nested_too_deeply_is_sent_as_it_is() -> None:
@@ -186,9 +186,9 @@ def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, va
     ids=lambda schema: json.dumps(schema)[:60],
 )
 def test_a_value_is_asked_for_inside_of_an_object(schema: Any) -> None:
-    found = fit(schema, strict=False, object_root=True)
-    assert found.wrapped
-    checker = SchemaValidator(found.schema)
+    fitted = fit(schema, strict=False, object_root=True)
+    assert fitted.wrapped
+    checker = SchemaValidator(fitted.schema)
     place: dict[str, Any] = {"name": "x", "kind": None, "near": []}
     samples: list[Any] = ["a", ["b"], [], None, {"a": "c"}, place, [place]]
     for value in samples:
@@ -210,8 +210,8 @@ def test_an_object_is_asked_for_as_it_is() -> None:
 
 def test_a_schema_that_refers_to_itself_stays_as_it_is() -> None:
     schema = {"type": "array", "items": {"$ref": "#"}}
-    found = fit(schema, strict=True, object_root=True)
-    assert (found.schema, found.wrapped, found.strict) == (schema, False, False)
+    fitted = fit(schema, strict=True, object_root=True)
+    assert (fitted.schema, fitted.wrapped, fitted.strict) == (schema, False, False)
 
 
 def test_only_the_text_is_replaced() -> None:

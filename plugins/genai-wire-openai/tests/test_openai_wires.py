@@ -229,14 +229,14 @@ class TestOpenAIResponses(Wire):
 
     def test_what_the_service_ran_last_is_sent_back(self) -> None:
         """A picture may be the whole answer."""
-        given = [{"role": "user", "content": "draw"}, self.drawn, {"role": "user", "content": "a"}]
+        items = [{"role": "user", "content": "draw"}, self.drawn, {"role": "user", "content": "a"}]
         with self.serving() as (service, client):
-            client.post(self.path, {"model": "tested", "store": False, "input": given})
+            client.post(self.path, {"model": "tested", "store": False, "input": items})
             assert service.bodies[-1]["input"][1] == self.drawn
 
     def test_what_a_service_ran_is_left_out_for_others_and_named(self) -> None:
-        given = [*self.ran, {"role": "user", "content": "and?"}]
-        request = {"model": "tested", "store": False, "input": given}
+        items = [*self.ran, {"role": "user", "content": "and?"}]
+        request = {"model": "tested", "store": False, "input": items}
         for failing in (False, True):
             with self.serving(another=True, failing=failing) as (_, client):
                 dropped = client.dropped(self.path, request)
