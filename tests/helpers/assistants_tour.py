@@ -123,18 +123,18 @@ class Side:
 
 
 @contextmanager
-def touring(make_host: MakeHost, http_client: Any = None, **given: Any) -> Iterator[Side]:
+def touring(make_host: MakeHost, http_client: Any = None, **settings: Any) -> Iterator[Side]:
     """Serve a host with the plugin and yield its client.
 
     Args:
         http_client: That of the SDK, if it is not the usual one.
-        given: Arguments of the host.
+        settings: Arguments of the host.
     """
     fake = FakeModel()
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
     with (
         Store() as store,
-        served(host := make_host(**plugins, config=CONFIG, store=store, **given)) as server,
+        served(host := make_host(**plugins, config=CONFIG, store=store, **settings)) as server,
         openai.OpenAI(
             base_url=f"{server.url}/v1", api_key="key", max_retries=0, http_client=http_client
         ) as client,

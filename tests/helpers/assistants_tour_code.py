@@ -100,9 +100,9 @@ class CodeTour(Tour):
         (path,) = text.annotations
         assert (path.type, path.text) == ("file_path", LINK)
         assert text.value[path.start_index : path.end_index] == LINK
-        made = side.client.files.retrieve(path.file_path.file_id)
-        assert (made.filename, made.purpose) == ("table.csv", "assistants_output")
-        assert side.client.files.content(made.id).read() == b"a,b"
+        file = side.client.files.retrieve(path.file_path.file_id)
+        assert (file.filename, file.purpose) == ("table.csv", "assistants_output")
+        assert side.client.files.content(file.id).read() == b"a,b"
 
     def test_item_11_code_in_a_stream(self, side: Side) -> None:
         thread, assistant = self.thread_and_assistant(side)

@@ -66,12 +66,12 @@ class ObjectsTour(Tour):
             side.beta.assistants.retrieve(assistant.id)
 
     def test_item_11_what_an_assistant_is_without_more(self, side: Side) -> None:
-        made = side.beta.assistants.create(model="fake")
-        assert (made.name, made.description, made.instructions) == (None, None, None)
-        assert (made.tools, made.metadata) == ([], {})
-        assert side.beta.assistants.retrieve(made.id) == made
-        made = side.beta.assistants.create(model="fake", name=None, tools=[], metadata=None)
-        assert (made.name, made.tools, made.metadata) == (None, [], {})
+        assistant = side.beta.assistants.create(model="fake")
+        assert (assistant.name, assistant.description, assistant.instructions) == (None, None, None)
+        assert (assistant.tools, assistant.metadata) == ([], {})
+        assert side.beta.assistants.retrieve(assistant.id) == assistant
+        assistant = side.beta.assistants.create(model="fake", name=None, tools=[], metadata=None)
+        assert (assistant.name, assistant.tools, assistant.metadata) == (None, [], {})
 
     def test_item_11_lists_of_nothing(self, side: Side) -> None:
         thread = side.beta.threads.create().id
@@ -83,9 +83,9 @@ class ObjectsTour(Tour):
             assert list(listed) == []
 
     def test_item_11_pages(self, side: Side) -> None:
-        a, b, c, d, e = made = [side.assistant(name=name) for name in "abcde"]
+        a, b, c, d, e = assistants = [side.assistant(name=name) for name in "abcde"]
         listed = side.beta.assistants.list
-        assert ids(listed().data) == made[::-1]
+        assert ids(listed().data) == assistants[::-1]
         first = listed(limit=2)
         assert (ids(first.data), first.has_more) == ([e, d], True)
         assert (first.first_id, first.last_id) == (e, d)
@@ -93,8 +93,8 @@ class ObjectsTour(Tour):
         assert (ids(second.data), second.has_more) == ([c, b], True)
         last = second.get_next_page()
         assert (ids(last.data), last.has_more, last.has_next_page()) == ([a], False, False)
-        assert ids(list(listed(limit=2))) == made[::-1]  # all pages, in order
-        assert ids(list(listed(limit=2, order="asc"))) == made
+        assert ids(list(listed(limit=2))) == assistants[::-1]  # all pages, in order
+        assert ids(list(listed(limit=2, order="asc"))) == assistants
         assert ids(listed(order="asc", after=b, limit=2).data) == [c, d]
         assert ids(listed(after=d).data) == [c, b, a]
         before = listed(before=b, limit=2)
@@ -139,27 +139,27 @@ class ObjectsTour(Tour):
             {"type": "image_file", "image_file": {"file_id": picture}},
         ]
         attached: Any = [{"file_id": file, "tools": [SEARCH]}]
-        made = messages.create(
+        message = messages.create(
             thread, role="user", content=content, attachments=attached, metadata={"a": "b"}
         )
-        assert made.id.startswith("msg_")
-        assert (made.object, made.thread_id) == ("thread.message", thread)
-        assert (made.role, made.status, made.run_id) == ("user", "completed", None)
-        text, data, link, image = made.content
+        assert message.id.startswith("msg_")
+        assert (message.object, message.thread_id) == ("thread.message", thread)
+        assert (message.role, message.status, message.run_id) == ("user", "completed", None)
+        text, data, link, image = message.content
         assert (text.type, text.text.value, text.text.annotations) == ("text", "look", [])
         assert (data.image_url.url, data.image_url.detail) == (PIXEL, "low")
         assert link.image_url.detail == "auto"
         assert (image.type, image.image_file.file_id) == ("image_file", picture)
-        assert [each.to_dict() for each in made.attachments] == attached
-        assert messages.retrieve(made.id, thread_id=thread) == made
+        assert [each.to_dict() for each in message.attachments] == attached
+        assert messages.retrieve(message.id, thread_id=thread) == message
 
-        changed = messages.update(made.id, thread_id=thread, metadata={"c": "d"})
+        changed = messages.update(message.id, thread_id=thread, metadata={"c": "d"})
         assert changed.metadata == {"c": "d"}
-        assert messages.retrieve(made.id, thread_id=thread) == changed
-        gone = messages.delete(made.id, thread_id=thread)
+        assert messages.retrieve(message.id, thread_id=thread) == changed
+        gone = messages.delete(message.id, thread_id=thread)
         assert (gone.object, gone.deleted) == ("thread.message.deleted", True)
         with pytest.raises(openai.NotFoundError):
-            messages.retrieve(made.id, thread_id=thread)
+            messages.retrieve(message.id, thread_id=thread)
         assert [each.content[0].text.value for each in messages.list(thread)] == ["first"]
 
     def test_item_11_pages_of_messages(self, side: Side) -> None:

@@ -25,45 +25,49 @@ DAY = 24 * 3600
 
 class SearchTour(Tour):
     def test_item_11_vector_stores(self, side: Side) -> None:
-        made = side.stores.create(
+        created = side.stores.create(
             name="notes",
             file_ids=[side.file()],
             metadata={"a": "b"},
             expires_after={"anchor": "last_active_at", "days": 7},
             chunking_strategy=STATIC,
         )
-        assert made.id.startswith("vs_")
-        assert (made.object, made.name, made.metadata) == ("vector_store", "notes", {"a": "b"})
-        assert made.expires_after.days == 7
-        assert made.expires_at == made.last_active_at + 7 * DAY
-        assert made.file_counts.total == 1
-        (file,) = side.stores.files.list(made.id)
-        side.stores.files.poll(file.id, vector_store_id=made.id, poll_interval_ms=POLL)
-        store = side.stores.retrieve(made.id)
+        assert created.id.startswith("vs_")
+        assert (created.object, created.name, created.metadata) == (
+            "vector_store",
+            "notes",
+            {"a": "b"},
+        )
+        assert created.expires_after.days == 7
+        assert created.expires_at == created.last_active_at + 7 * DAY
+        assert created.file_counts.total == 1
+        (file,) = side.stores.files.list(created.id)
+        side.stores.files.poll(file.id, vector_store_id=created.id, poll_interval_ms=POLL)
+        store = side.stores.retrieve(created.id)
         assert (store.status, store.file_counts.completed) == ("completed", 1)
         assert store.usage_bytes > 0
-        changed = side.stores.update(made.id, name="books", metadata={}, expires_after=None)
+        changed = side.stores.update(created.id, name="books", metadata={}, expires_after=None)
         assert (changed.name, changed.metadata) == ("books", {})
         assert (changed.expires_after, changed.expires_at) == (None, None)
-        assert side.stores.retrieve(made.id) == changed
-        gone = side.stores.delete(made.id)
+        assert side.stores.retrieve(created.id) == changed
+        gone = side.stores.delete(created.id)
         assert (gone.object, gone.deleted) == ("vector_store.deleted", True)
         with pytest.raises(openai.NotFoundError):
-            side.stores.retrieve(made.id)
+            side.stores.retrieve(created.id)
         assert side.client.files.retrieve(file.id).status == "processed"  # which remains
 
     def test_item_11_pages_of_vector_stores(self, side: Side) -> None:
-        a, b, c = made = [side.store() for _ in range(3)]
-        assert ids(list(side.stores.list(limit=2))) == made[::-1]
+        a, b, c = stores = [side.store() for _ in range(3)]
+        assert ids(list(side.stores.list(limit=2))) == stores[::-1]
         assert ids(side.stores.list(order="asc", after=a, limit=1).data) == [b]
         assert ids(side.stores.list(before=a).data) == [c, b]
 
     def test_item_11_files_of_vector_stores(self, side: Side) -> None:
         store, files = side.store(), side.stores.files
-        made = files.create(store, file_id=side.file(), attributes={"year": 2026, "new": True})
-        assert (made.object, made.vector_store_id) == ("vector_store.file", store)
-        assert made.attributes == {"year": 2026, "new": True}
-        done = files.poll(made.id, vector_store_id=store, poll_interval_ms=POLL)
+        first = files.create(store, file_id=side.file(), attributes={"year": 2026, "new": True})
+        assert (first.object, first.vector_store_id) == ("vector_store.file", store)
+        assert first.attributes == {"year": 2026, "new": True}
+        done = files.poll(first.id, vector_store_id=store, poll_interval_ms=POLL)
         assert (done.status, done.last_error) == ("completed", None)
         assert done.usage_bytes > 0
         static = done.chunking_strategy.static
@@ -78,16 +82,16 @@ class SearchTour(Tour):
         third = files.upload_and_poll(vector_store_id=store, file=upload, poll_interval_ms=POLL)
         assert third.status == "completed"
         assert [each.text for each in files.content(third.id, vector_store_id=store)] == ["Hello"]
-        assert ids(list(files.list(store, limit=1))) == [third.id, second.id, made.id]
-        assert ids(files.list(store, order="asc", after=made.id, limit=1).data) == [second.id]
-        assert ids(files.list(store, before=made.id).data) == [third.id, second.id]
-        changed = files.update(made.id, vector_store_id=store, attributes={"year": 2027})
+        assert ids(list(files.list(store, limit=1))) == [third.id, second.id, first.id]
+        assert ids(files.list(store, order="asc", after=first.id, limit=1).data) == [second.id]
+        assert ids(files.list(store, before=first.id).data) == [third.id, second.id]
+        changed = files.update(first.id, vector_store_id=store, attributes={"year": 2027})
         assert changed.attributes == {"year": 2027}
-        assert files.retrieve(made.id, vector_store_id=store) == changed
-        gone = files.delete(made.id, vector_store_id=store)
-        assert (gone.id, gone.object, gone.deleted) == (made.id, "vector_store.file.deleted", True)
+        assert files.retrieve(first.id, vector_store_id=store) == changed
+        gone = files.delete(first.id, vector_store_id=store)
+        assert (gone.id, gone.object, gone.deleted) == (first.id, "vector_store.file.deleted", True)
         with pytest.raises(openai.NotFoundError):
-            files.retrieve(made.id, vector_store_id=store)
+            files.retrieve(first.id, vector_store_id=store)
         assert side.stores.retrieve(store).file_counts.total == 2
 
     def test_item_11_a_file_that_cannot_be_read(self, side: Side) -> None:
@@ -137,8 +141,8 @@ class SearchTour(Tour):
             {"file_id": side.file("b.txt", "b"), "chunking_strategy": STATIC},
         ]
         batch = side.stores.file_batches.create_and_poll(store, files=files, poll_interval_ms=POLL)
-        found = side.stores.file_batches.list_files(batch.id, vector_store_id=store, order="asc")
-        one, two = found
+        listed = side.stores.file_batches.list_files(batch.id, vector_store_id=store, order="asc")
+        one, two = listed
         assert (one.attributes, two.attributes) == ({"name": "a"}, {})
         assert two.chunking_strategy.static.max_chunk_size_tokens == 100
 
@@ -178,19 +182,19 @@ class SearchTour(Tour):
                 file.id, vector_store_id=store, attributes={"year": year, "of": "me"}
             )
 
-        def found(filters: Any) -> set[str]:
+        def search(filters: Any) -> set[str]:
             hits = side.stores.search(store, query="a", filters=filters)
             return {hit.filename for hit in hits}
 
         new = {"type": "gte", "key": "year", "value": 2026}
         mine = {"type": "eq", "key": "of", "value": "me"}
-        assert found(new) == {"b.txt"}
-        assert found(mine) == {"a.txt", "b.txt"}
-        assert found({"type": "and", "filters": [new, mine]}) == {"b.txt"}
-        assert found({"type": "or", "filters": [new, {**mine, "value": "you"}]}) == {"b.txt"}
-        assert found({"type": "in", "key": "year", "value": [2025]}) == {"a.txt"}
+        assert search(new) == {"b.txt"}
+        assert search(mine) == {"a.txt", "b.txt"}
+        assert search({"type": "and", "filters": [new, mine]}) == {"b.txt"}
+        assert search({"type": "or", "filters": [new, {**mine, "value": "you"}]}) == {"b.txt"}
+        assert search({"type": "in", "key": "year", "value": [2025]}) == {"a.txt"}
         with pytest.raises(openai.BadRequestError):
-            found({"type": "like", "key": "of", "value": "m"})
+            search({"type": "like", "key": "of", "value": "m"})
 
     def test_item_11_a_vector_store_that_has_expired(self, late: Side, clock: ManualClock) -> None:
         store = late.store(harbour=NOTE)
@@ -236,19 +240,21 @@ class SearchTour(Tour):
             (hit,) = detailed.step_details.tool_calls[0].file_search.results
             assert [(each.type, each.text) for each in hit.content] == [("text", NOTE)]
 
-    @pytest.mark.parametrize("asked", [False, True], ids=["without", "with"])
-    def test_item_11_what_was_found_in_a_stream(self, side: Side, asked: bool) -> None:
+    @pytest.mark.parametrize("is_included", [False, True], ids=["without", "with"])
+    def test_item_11_what_was_found_in_a_stream(self, side: Side, is_included: bool) -> None:
         side.fake.answer = calling(FOUND)
         resources: Any = {"file_search": {"vector_store_ids": [side.store(harbour=NOTE)]}}
         assistant = side.assistant(tools=[SEARCH], tool_resources=resources)
-        given: Any = {"include": CONTENT} if asked else {}
-        events = list(side.runs.create(side.thread(), assistant_id=assistant, stream=True, **given))
+        options: Any = {"include": CONTENT} if is_included else {}
+        events = list(
+            side.runs.create(side.thread(), assistant_id=assistant, stream=True, **options)
+        )
         deltas = [each.data.delta for each in events if each.event == "thread.run.step.delta"]
         done = [each.data for each in events if each.event == "thread.run.step.completed"]
         for details in (deltas[-1].step_details, done[0].step_details):
             (hit,) = details.to_dict()["tool_calls"][0]["file_search"]["results"]
             assert hit["file_name"] == "harbour.txt"
-            assert ("content" in hit) is asked
+            assert ("content" in hit) is is_included
 
     def test_item_11_what_is_attached_is_searched(self, side: Side) -> None:
         side.fake.answer = calling(FOUND, then=lambda prompt: results(prompt)[0])
@@ -264,11 +270,11 @@ class SearchTour(Tour):
 
     def test_item_11_vector_stores_that_are_made_with_others(self, side: Side) -> None:
         resources: Any = {"file_search": {"vector_stores": [{"file_ids": [side.file()]}]}}
-        for made in (
+        for owner in (
             side.beta.assistants.create(model="fake", tools=[SEARCH], tool_resources=resources),
             side.beta.threads.create(tool_resources=resources),
         ):
-            (store,) = made.tool_resources.file_search.vector_store_ids
+            (store,) = owner.tool_resources.file_search.vector_store_ids
             assert side.stores.retrieve(store).file_counts.total == 1
 
     def test_item_11_the_asynchronous_client(self, side: Side) -> None:

@@ -91,7 +91,7 @@ class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is i
 
     def of(self, hook: str) -> list[Any]:
         """Return the arguments of each call of a hook."""
-        return [given for name, given in self.noted if name == hook]
+        return [value for name, value in self.noted if name == hook]
 
     def order(self) -> list[str]:
         """Return the names of the hooks, with repeated calls in a row merged."""

@@ -68,10 +68,10 @@ class Office:
         return [find_user, find_group, add]
 
 
-def _found(known: dict[str, int], name: str) -> int:
-    if name not in known:
+def _found(numbers: dict[str, int], name: str) -> int:
+    if name not in numbers:
         raise ValidationError(f"there is nothing called {name}")
-    return known[name]
+    return numbers[name]
 
 
 pytestmark = pytest.mark.peers
@@ -84,11 +84,11 @@ FAILING = [("call_n", "find_group", {"name": "Nobody"})]
 
 
 def _calls(calls: list[Any], *, ids: bool) -> Any:
-    asked = [
+    tool_calls = [
         {**({"id": id} if ids else {}), "name": name, "arguments": arguments}
         for id, name, arguments in calls
     ]
-    return {"toolCalls": asked}
+    return {"toolCalls": tool_calls}
 
 
 def _script(text: str, *, ids: bool = True) -> Iterator[Any]:
@@ -147,13 +147,13 @@ def hosts(
     make = Hosts(url, make_host, monkeypatch)
     use_ministack(bedrock_url, monkeypatch)
 
-    def with_agent(**given: Any) -> Host:
+    def with_agent(**settings: Any) -> Host:
         return make(
             providers={"bedrock": provider_config("bedrock")},
             bedrock=genai_vendor_bedrock,
             agent=genai_feature_agent,
             office=office.plugin,
-            **given,
+            **settings,
         )
 
     return with_agent

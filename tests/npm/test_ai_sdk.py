@@ -142,9 +142,9 @@ def test_a_chat(
             [NODE, "chat.mjs", f"{server.url}/api/agent-chat"],
             input=json.dumps(steps).encode(), cwd=sdk, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
-    found = json.loads(run.stdout)
-    assert found["errors"] == errors
-    assert [m["parts"] for m in found["messages"] if m["role"] == "assistant"] == answers
+    result = json.loads(run.stdout)
+    assert result["errors"] == errors
+    assert [m["parts"] for m in result["messages"] if m["role"] == "assistant"] == answers
 
 
 def answer(prompt: RecordedPrompt) -> str | Completion:

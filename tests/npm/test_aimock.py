@@ -84,8 +84,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a", "a"], role="main")
-    return Answer("", data=[list(each) for each in found.vectors])
+    result = yield from Embed(["a", "a"], role="main")
+    return Answer("", data=[list(each) for each in result.vectors])
 
 
 EMBED = Feature("embed", NoSettings, _embed, roles={"main": "embed"})
@@ -96,8 +96,8 @@ def hosts(url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Mak
     """Makes hosts for aimock: `hosts(TELL, key="another")`, with further features."""
     make = Hosts(url, make_host, monkeypatch)
 
-    def with_features(*features: Feature[Any], **given: Any) -> Host:
-        return make(look=LOOKING, features=InlinePlugin(features=[EMBED, *features]), **given)
+    def with_features(*features: Feature[Any], **settings: Any) -> Host:
+        return make(look=LOOKING, features=InlinePlugin(features=[EMBED, *features]), **settings)
 
     return with_features
 
@@ -221,21 +221,21 @@ def test_it_lists_its_models(host: Host, instance: str) -> None:
 
 def read_by_us(hosts: MakeHost, prompt: Prompt, model: str, streamed: bool) -> Completion:
     """What comes back to a prompt, as a feature sees it."""
-    found: list[Completion] = []
+    completions: list[Completion] = []
 
     def tell(turn: Turn[NoSettings]) -> FeatureSteps:
-        found.append((yield from prompt))
+        completions.append((yield from prompt))
         return Answer("")
 
     host = hosts(Feature("tell", NoSettings, tell))
     answer_of(host.open("tell", model), "go", streamed)
-    return found[0]
+    return completions[0]
 
 
 @pytest.fixture
 def client(url: str) -> Iterator[Any]:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as made:
-        yield made
+    with openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as sdk_client:
+        yield sdk_client
 
 
 @pytest.mark.parametrize("text", ["hello", "look twice", "think"])
@@ -287,8 +287,8 @@ def test_same_responses_by_the_sdk(hosts: MakeHost, client: Any, text: str, stre
 
 @pytest.fixture
 def claude(url: str) -> Iterator[Any]:
-    with anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as made:
-        yield made
+    with anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as sdk_client:
+        yield sdk_client
 
 
 @pytest.mark.parametrize("text", ["hello", "look twice", "think", "stop early"])

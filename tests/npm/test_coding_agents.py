@@ -248,7 +248,7 @@ class Statuses:
     """A plugin that collects the statuses of requests to the APIs, and the results of calls."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, int]] = []
+        self.seen: list[tuple[str, int]] = []
         self.results: list[Any] = []
 
     @hookimpl
@@ -257,7 +257,7 @@ class Statuses:
 
     @hookimpl
     def genai_on_request_end(self, request: Any, status: int) -> None:
-        self.found.append((f"{request.method} {request.path}", status))
+        self.seen.append((f"{request.method} {request.path}", status))
 
 
 @pytest.fixture(scope="module")
@@ -389,7 +389,7 @@ def test_an_agent_repairs_a_program(
         interpreter = [] if agent.is_native else [NODE]
         command: list[str | Path] = [*interpreter, packages / agent.program, *agent.arguments, TASK]
         run = project.run(command, environ)
-    output = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    output = f"{run.stdout}\n{run.stderr}\n{statuses.seen}"
     assert run.returncode == 0, output
     assert "All tests pass." in run.stdout, output
     assert RIGHT in project.program.read_text(), output
@@ -399,7 +399,7 @@ def test_an_agent_repairs_a_program(
     assert any(isinstance(part, Image) for part in parts) == agent.shows_pictures, output
     passed = [each for each in statuses.results if isinstance(each, PassedCompletion)]
     assert bool(passed) == passes, output
-    refused = [found for found in statuses.found if found[1] >= 400 and found[1] not in AGAIN]
+    refused = [each for each in statuses.seen if each[1] >= 400 and each[1] not in AGAIN]
     assert refused == [*agent.refused]
     again = [sys.executable, "-m", "unittest", "-q"]
     tested = subprocess.run(again, cwd=project.folder, check=False)
@@ -456,10 +456,10 @@ def test_aider(make_host: MakeHost, aider: Path, tmp_path: Path, stream: str) ->
         ]
         environ = {"OPENAI_API_BASE": f"{server.url}/v1", "AIDER_ANALYTICS": "false"}
         run = project.run(command, environ)
-    output = f"{run.stdout}\n{run.stderr}\n{statuses.found}"
+    output = f"{run.stdout}\n{run.stderr}\n{statuses.seen}"
     assert run.returncode == 0, output
     assert RIGHT in project.program.read_text(), output
     [prompt] = fake.prompts  # it sends another one if the test fails
     assert WRONG in repr(prompt.messages), output
     assert "Applied edit to program.py" in run.stdout, output
-    assert {status for _, status in statuses.found} == {200}, output
+    assert {status for _, status in statuses.seen} == {200}, output

@@ -138,8 +138,8 @@ def scenarios(packages: Path, package: str, kind: str, version: str) -> list[str
     """Those of one end, for a version of the protocol."""
     listed = run(packages, package, "list")
     part = listed.partition(f"{kind} scenarios")[2].partition("\n\n")[0]
-    found = re.findall(r"^  - (\S+) \[(.*)\]$", part, re.MULTILINE)
-    return [name for name, versions in found if version in versions.split(",")]
+    matches = re.findall(r"^  - (\S+) \[(.*)\]$", part, re.MULTILINE)
+    return [name for name, versions in matches if version in versions.split(",")]
 
 
 def checks(folder: Path) -> list[Check]:
@@ -216,10 +216,10 @@ def test_the_client(
 
 def test_what_does_not_apply_is_there(packages: Path) -> None:
     versions = sorted({version for _, version in RUNS})
-    known = {
+    names = {
         name
         for kind in ("Server", "Client")
         for version in versions
         for name in scenarios(packages, NEXT, kind, version)
     }
-    assert {*SERVER, *CLIENT} <= known
+    assert {*SERVER, *CLIENT} <= names

@@ -12,7 +12,7 @@ import genai_tools_data
 import pytest
 from genai_server import Server
 from page.chromium import Installed, installed
-from page.kinds import Assisted, Check, MakeTalking, Visiting
+from page.kinds import Assisted, Check, MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -80,15 +80,15 @@ def visit(browser: Browser) -> Iterator[Visiting]:
 
 
 @pytest.fixture
-def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
+def make_chat_host(make_host: MakeHost, home: Any) -> Iterator[MakeChatHost]:
     """Makes hosts with the chat, the agent, a model in this process, and a store."""
     with ExitStack() as stack:
 
-        def make(model: FakeModel | None = None, *tools: Counting, **given: Any) -> Host:
+        def make(model: FakeModel | None = None, *tools: Counting, **settings: Any) -> Host:
             home.mkdir(exist_ok=True)
             store = stack.enter_context(Store(home / "conversations.db"))
             own = InlinePlugin(tools=[each.tool for each in tools])
-            config = given.pop("config", None) or Config(models={"chat": "fake"})
+            config = settings.pop("config", None) or Config(models={"chat": "fake"})
             return make_host(
                 agent=genai_feature_agent,
                 data=genai_tools_data,
@@ -96,16 +96,16 @@ def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
                 fake=model or FakeModel(),
                 store=store,
                 config=config,
-                **given,
+                **settings,
             )
 
         yield make
 
 
 @pytest.fixture
-def there(talking: MakeTalking, visit: Visiting) -> Visit:
+def there(make_chat_host: MakeChatHost, visit: Visiting) -> Visit:
     """The page of a host whose model repeats what it hears."""
-    return visit(talking())
+    return visit(make_chat_host())
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ def check(browser_files: Installed) -> Check:
 
 
 @pytest.fixture
-def assisted(talking: MakeTalking) -> Assisted:
+def assisted(make_chat_host: MakeChatHost) -> Assisted:
     def make(answer: Callable[[RecordedPrompt], FakeAnswer], *tools: Counting) -> Host:
         config = Config(models={"chat": "fake", "embed": "fake-embed"})
         plugin = genai_feature_assistants
-        return talking(FakeModel(answer), *tools, assistants=plugin, config=config)
+        return make_chat_host(FakeModel(answer), *tools, assistants=plugin, config=config)
 
     return make

@@ -7,7 +7,7 @@ from typing import Any
 import genai_vendor_mock
 import pytest
 from page.charts import CHART
-from page.kinds import Check, MakeTalking, Visiting
+from page.kinds import Check, MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
@@ -47,13 +47,13 @@ def answering(prompt: RecordedPrompt) -> Any:
 
 
 @pytest.fixture
-def host(talking: MakeTalking) -> Host:
+def host(make_chat_host: MakeChatHost) -> Host:
     model = FakeModel(answering)
     model.faults[4] = ServiceUnavailable("gone", hint="wait")
     look = Counting("look", ToolOutput("found", reactions=[CHART]))
     wipe = Counting("wipe", "wiped", approval="ask")
     config = Config(feature="agent", models={"chat": "fake"})
-    return talking(model, look, wipe, config=config, mock=genai_vendor_mock)
+    return make_chat_host(model, look, wipe, config=config, mock=genai_vendor_mock)
 
 
 @pytest.mark.parametrize("size", [(1180, 800), (375, 720)], ids=["wide", "narrow"])

@@ -84,8 +84,8 @@ def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) ->
             return calls("code_interpreter", input="print(6 * 7)")
         return "See sandbox:/mnt/data/out.csv."
 
-    made = {"files": [{"name": "out.csv", "data": base64.b64encode(b"a,b\n").decode()}]}
-    gives = ToolOutput(["42\n", Image(DOT, "image/png")], reactions=[{"type": "made", **made}])
+    fields = {"files": [{"name": "out.csv", "data": base64.b64encode(b"a,b\n").decode()}]}
+    gives = ToolOutput(["42\n", Image(DOT, "image/png")], reactions=[{"type": "made", **fields}])
     there = visit(assisted(answer, Counting("sandbox__run", gives)), accept_downloads=True)
     begin(there, "Calculator", code=True)
     turn = there.hear("reckon")
@@ -96,10 +96,10 @@ def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) ->
         expect(blocks).to_have_text(["print(6 * 7)", "42"])
         picture = turn.get_by_role("img", name="Picture 1 that the code made")
         expect(picture).to_have_js_property("naturalWidth", 1)
-        with there.page.expect_download() as found:
+        with there.page.expect_download() as download:
             there.button("Save out.csv", turn).click()
-        assert found.value.suggested_filename == "out.csv"
-        assert found.value.path().read_bytes() == b"a,b\n"
+        assert download.value.suggested_filename == "out.csv"
+        assert download.value.path().read_bytes() == b"a,b\n"
         there.page.reload()
 
 
@@ -201,8 +201,8 @@ class TestThreads:
         there.open("#/assistants")
         listed = there.page.get_by_role("list", name="Threads with Echo").get_by_role("link")
         expect(listed).to_have_text(["second"])
-        kept = there.page.evaluate("localStorage.getItem('genai-host-threads')")
-        assert thread not in kept
+        stored = there.page.evaluate("localStorage.getItem('genai-host-threads')")
+        assert thread not in stored
 
     def test_are_shown_from_their_end(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda prompt: f"heard {prompt.text}"))

@@ -70,9 +70,9 @@ def test_a_file_that_cannot_be_read_is_told(assisted: Assisted, visit: Visiting)
 
 
 def test_without_the_plugin_nothing_is_shown(there: Visit) -> None:
-    with there.page.expect_response("**/v1/assistants?limit=1") as asked:
+    with there.page.expect_response("**/v1/assistants?limit=1") as response:
         there.page.reload()
-    assert asked.value.status == 404
+    assert response.value.status == 404
     there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
     link = there.page.get_by_role("link", name="Assistants", include_hidden=True)
     expect(link).to_be_hidden()

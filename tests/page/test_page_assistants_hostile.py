@@ -85,10 +85,12 @@ def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
     look(there)
 
 
-@pytest.mark.parametrize("kept", ["{", "null", "[1, null, {}]", '[{"id": 1}]', '{"__proto__": []}'])
-def test_what_is_kept_in_the_browser(assisted: Assisted, visit: Visiting, kept: str) -> None:
+@pytest.mark.parametrize(
+    "stored", ["{", "null", "[1, null, {}]", '[{"id": 1}]', '{"__proto__": []}']
+)
+def test_what_is_kept_in_the_browser(assisted: Assisted, visit: Visiting, stored: str) -> None:
     there = visit(assisted(lambda prompt: "yes"))
-    there.page.evaluate("(kept) => localStorage.setItem('genai-host-threads', kept)", kept)
+    there.page.evaluate("(kept) => localStorage.setItem('genai-host-threads', kept)", stored)
     begin(there, "Echo")
     expect(there.answer(there.hear("hello"))).to_have_text("yes")
     there.open("#/assistants")

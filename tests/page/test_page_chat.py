@@ -7,7 +7,7 @@ from typing import Any
 
 import genai_vendor_mock
 from page.files import DOT, FILE, drop
-from page.kinds import MakeTalking, Visiting
+from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
@@ -19,8 +19,10 @@ from genai_host_testing.fake_service import HANG
 TABLE = "| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n- one\n- *two*"
 
 
-def scripted(talking: MakeTalking, clock: ManualClock | None, *replies: Any) -> Host:
-    host = talking(clock=clock, mock=genai_vendor_mock, config=Config(models={"chat": "mock"}))
+def scripted(make_chat_host: MakeChatHost, clock: ManualClock | None, *replies: Any) -> Host:
+    host = make_chat_host(
+        clock=clock, mock=genai_vendor_mock, config=Config(models={"chat": "mock"})
+    )
     host.instances.add("script", "mock", {"replies": list(replies)})
     return host
 
@@ -44,9 +46,11 @@ class TestAnAnswer:
         expect(there.answer(turn).locator("strong")).to_have_text("So")
         expect(there.answer(turn)).to_have_text(r"So \(a^2_1 * b_1 * c\)")
 
-    def test_is_streamed(self, talking: MakeTalking, visit: Visiting, clock: ManualClock) -> None:
+    def test_is_streamed(
+        self, make_chat_host: MakeChatHost, visit: Visiting, clock: ManualClock
+    ) -> None:
         reply = {"text": "one two **three**", "pace": 1}
-        there = visit(scripted(talking, clock, reply))
+        there = visit(scripted(make_chat_host, clock, reply))
         choose_provider(there, "script")
         turn = there.say("count")
         clock.wait_for_alarm_in(1)
@@ -62,8 +66,8 @@ class TestAnAnswer:
         expect(there.answer(turn).locator("strong")).to_have_text("three")
         expect(there.announcements).to_have_text("Answer: one two **three**")
 
-    def test_can_be_copied(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), permissions=["clipboard-read", "clipboard-write"])
+    def test_can_be_copied(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = visit(make_chat_host(), permissions=["clipboard-read", "clipboard-write"])
         turn = there.hear("```sh\nls -l\n```")
         there.button("Copy the code", turn).click()
         expect(there.page.locator(".note")).to_have_text("Copied.")
@@ -73,9 +77,9 @@ class TestAnAnswer:
             "() => navigator.clipboard.readText().then((text) => text.startsWith('```sh'))"
         )
 
-    def test_has_details(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_has_details(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         reply = {"text": "hello", "usage": {"input_tokens": 30, "output_tokens": 12}}
-        there = visit(scripted(talking, None, reply))
+        there = visit(scripted(make_chat_host, None, reply))
         choose_provider(there, "script")
         turn = there.hear("hi")
         toggle = turn.locator(".foot .text-button")
@@ -99,8 +103,10 @@ class TestAnAnswer:
 
 
 class TestStopping:
-    def test_keeps_text(self, talking: MakeTalking, visit: Visiting, clock: ManualClock) -> None:
-        there = visit(scripted(talking, clock, {"text": "one two", "pace": 5}, "again"))
+    def test_keeps_text(
+        self, make_chat_host: MakeChatHost, visit: Visiting, clock: ManualClock
+    ) -> None:
+        there = visit(scripted(make_chat_host, clock, {"text": "one two", "pace": 5}, "again"))
         choose_provider(there, "script")
         turn = there.say("count")
         clock.wait_for_alarm_in(5)
@@ -112,9 +118,9 @@ class TestStopping:
         expect(there.turns).to_have_count(1)
         expect(there.answer(there.turns.last)).to_have_text("again")
 
-    def test_frees_the_model_at_once(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_frees_the_model_at_once(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         model = FakeModel(lambda prompt: HANG if prompt.number == 0 else "well")
-        there = visit(talking(model))
+        there = visit(make_chat_host(model))
         turn = there.say("hang")
         assert model.hanging.wait(20)
         there.page.keyboard.press("Escape")
@@ -124,9 +130,11 @@ class TestStopping:
 
 
 class TestSayingItAgain:
-    def test_in_place_of_the_last_answer(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_in_place_of_the_last_answer(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
         model = FakeModel(lambda prompt: f"answer {prompt.number}, {len(prompt.messages)}")
-        there = visit(talking(model))
+        there = visit(make_chat_host(model))
         there.hear("first")
         there.hear("second")
         there.button("Ask again", there.turns.last).click()
@@ -166,10 +174,12 @@ class TestSayingItAgain:
         there.page.reload()
         expect(there.turns).to_have_count(2)
 
-    def test_leaves_the_answer_if_it_fails(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_leaves_the_answer_if_it_fails(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
         model = FakeModel()
         model.faults[1] = ServiceUnavailable("gone for now", hint="wait a little")
-        there = visit(talking(model))
+        there = visit(make_chat_host(model))
         there.hear("first")
         there.button("Ask again").click()
         expect(there.page.locator(".card.error")).to_contain_text("gone for now")
@@ -178,10 +188,10 @@ class TestSayingItAgain:
 
 
 class TestAFailure:
-    def test_is_told_with_what_to_do(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_is_told_with_what_to_do(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         model = FakeModel()
         model.faults[0] = ServiceUnavailable("gone for now", hint="wait a little")
-        there = visit(talking(model))
+        there = visit(make_chat_host(model))
         turn = there.hear("first")
         expect(turn.locator(".card.error")).to_contain_text("gone for now")
         expect(turn.locator(".card.error")).to_contain_text("wait a little")
@@ -192,8 +202,8 @@ class TestAFailure:
         there.page.reload()
         expect(there.turns).to_have_count(1)
 
-    def test_where_nothing_can_run(self, talking: MakeTalking, visit: Visiting) -> None:
-        host = talking(config=Config(models={"chat": "unheard-of"}))
+    def test_where_nothing_can_run(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        host = make_chat_host(config=Config(models={"chat": "unheard-of"}))
         there = visit(host)
         there.field.fill("hi")
         there.field.press("Enter")
@@ -201,21 +211,21 @@ class TestAFailure:
         expect(there.field).to_have_value("hi")
 
 
-def test_a_model_thinks(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(scripted(talking, None, {"text": "so", "reasoning": "let me see"}))
+def test_a_model_thinks(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = visit(scripted(make_chat_host, None, {"text": "so", "reasoning": "let me see"}))
     choose_provider(there, "script")
     turn = there.hear("think")
     turn.get_by_text("Thinking").click()
     expect(turn.locator(".thinking")).to_contain_text("let me see")
 
 
-def test_pictures_are_sent(talking: MakeTalking, visit: Visiting, tmp_path: Any) -> None:
+def test_pictures_are_sent(make_chat_host: MakeChatHost, visit: Visiting, tmp_path: Any) -> None:
     def describe(prompt: RecordedPrompt) -> str:
         return ", ".join(
             f"{part.type} {len(getattr(part, 'data', b''))}" for part in prompt.messages[-1].content
         )
 
-    there = visit(talking(FakeModel(describe)))
+    there = visit(make_chat_host(FakeModel(describe)))
     picture = tmp_path / "dot.png"
     picture.write_bytes(DOT)
     there.page.locator("input[type=file]").set_input_files(picture)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from page.kinds import MakeTalking, Visiting
+from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import Route, expect
 
@@ -38,9 +38,11 @@ def test_one_goes_from_one_to_another(there: Visit) -> None:
     expect(there.answer(there.turns.last)).to_have_text("about pears")
 
 
-def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Visiting) -> None:
+def test_one_is_answered_while_another_is_shown(
+    make_chat_host: MakeChatHost, visit: Visiting
+) -> None:
     model = FakeModel(lambda prompt: HANG if prompt.text == "hang" else prompt.text)
-    there = visit(talking(model))
+    there = visit(make_chat_host(model))
     there.hear("quick")
     there.button("New conversation").click()
     there.say("hang")
@@ -55,8 +57,10 @@ def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Vis
     expect(there.turns.last).to_contain_text("Stopped.")
 
 
-def test_late_reply_does_not_rename_the_shown_one(talking: MakeTalking, visit: Visiting) -> None:
-    host = talking()
+def test_late_reply_does_not_rename_the_shown_one(
+    make_chat_host: MakeChatHost, visit: Visiting
+) -> None:
+    host = make_chat_host()
     there = visit(host)
     for text in ("one", "two"):
         there.button("New conversation").click()
@@ -76,8 +80,8 @@ def test_late_reply_does_not_rename_the_shown_one(talking: MakeTalking, visit: V
     expect(there.page).to_have_title("two - genai-host")
 
 
-def test_an_address_that_is_none_is_told(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking(), "#/c/%")
+def test_an_address_that_is_none_is_told(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = visit(make_chat_host(), "#/c/%")
     expect(there.page.get_by_role("alert")).to_contain_text("unknown conversation")
 
 
@@ -95,8 +99,8 @@ def test_they_are_renamed(there: Visit) -> None:
     expect(there.page.get_by_role("heading", level=1)).to_have_text("Fruit")
 
 
-def test_they_are_deleted(talking: MakeTalking, visit: Visiting) -> None:
-    host = talking()
+def test_they_are_deleted(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    host = make_chat_host()
     there = visit(host)
     there.hear("about apples")
     there.listed.first.hover()
@@ -126,8 +130,8 @@ def test_they_are_found_by_what_was_said(there: Visit) -> None:
     expect(there.listed).to_have_count(2)
 
 
-def test_late_page_does_not_replace_a_search(talking: MakeTalking, visit: Visiting) -> None:
-    host = talking()
+def test_late_page_does_not_replace_a_search(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    host = make_chat_host()
     for number in range(31):
         host.open("chat").say(f"about {number} apples")
     there = visit(host)
@@ -143,23 +147,23 @@ def test_late_page_does_not_replace_a_search(talking: MakeTalking, visit: Visiti
     expect(there.listed).to_have_count(2)
 
 
-def test_they_are_exported(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking(), accept_downloads=True)
+def test_they_are_exported(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = visit(make_chat_host(), accept_downloads=True)
     there.hear("about apples")
     for name, suffix in (("Markdown", ".md"), ("JSON", ".json")):
         there.button("Export the conversation").click()
-        with there.page.expect_download() as found:
+        with there.page.expect_download() as download:
             there.button(name, there.dialog).click()
-        assert found.value.suggested_filename.endswith(suffix)
-        with open(found.value.path(), encoding="utf-8") as file:
+        assert download.value.suggested_filename.endswith(suffix)
+        with open(download.value.path(), encoding="utf-8") as file:
             assert "about apples" in file.read()
 
 
-def test_model_and_parameters_are_changed(talking: MakeTalking, visit: Visiting) -> None:
+def test_model_and_parameters_are_changed(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     model = FakeModel(
         lambda prompt: f"{prompt.parameters.get('max_tokens')} {prompt.messages[0].text}"
     )
-    there = visit(talking(model))
+    there = visit(make_chat_host(model))
     there.page.get_by_label("Model", exact=True).select_option("fake")
     there.page.get_by_text("Parameters and settings").click()
     there.page.get_by_label("max tokens").fill("7")
@@ -183,11 +187,11 @@ def test_model_and_parameters_are_changed(talking: MakeTalking, visit: Visiting)
     expect(there.answer(turn)).to_have_text("None Be brief.")
 
 
-def test_only_pairs_that_run_are_offered(talking: MakeTalking, visit: Visiting) -> None:
+def test_only_pairs_that_run_are_offered(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     import genai_vendor_mock
     import genai_vendor_openai
 
-    there = visit(talking(mock=genai_vendor_mock, openai=genai_vendor_openai))
+    there = visit(make_chat_host(mock=genai_vendor_mock, openai=genai_vendor_openai))
     provider = there.page.get_by_label("Provider", exact=True)
     expect(provider.locator("option")).to_have_text(["whichever runs it", "mock", "fake"])
     there.page.get_by_label("Model", exact=True).select_option("fake")

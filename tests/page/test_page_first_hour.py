@@ -71,9 +71,9 @@ class Acme:
 
 @pytest.fixture
 def acme() -> Iterator[Acme]:
-    made = Acme()
-    with made.service:
-        yield made
+    new_acme = Acme()
+    with new_acme.service:
+        yield new_acme
 
 
 @pytest.fixture

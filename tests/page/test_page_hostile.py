@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from page.charts import AGENT
 from page.hostile import FOUND, HOSTILE, look, trapped
-from page.kinds import MakeTalking, Visiting
+from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
@@ -18,14 +18,16 @@ from genai_host_testing import FakeModel
 from genai_host_testing.internal.agents import Counting, calls, in_turn
 
 
-def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:
-    there = trapped(visit(talking()))
+def test_the_trap_would_be_seen(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = trapped(visit(make_chat_host()))
     there.page.evaluate("window.hit()")
     assert there.page.evaluate(FOUND)["hits"] == 1
 
 
-def test_the_policy_refuses_what_slips_through(talking: MakeTalking, visit: Visiting) -> None:
-    there = trapped(visit(talking()))
+def test_the_policy_refuses_what_slips_through(
+    make_chat_host: MakeChatHost, visit: Visiting
+) -> None:
+    there = trapped(visit(make_chat_host()))
     # later, as what is evaluated at once is the debugger's, which no policy binds
     refused = there.page.evaluate(
         """() => new Promise((done) => setTimeout(() => {
@@ -50,8 +52,8 @@ def test_the_policy_refuses_what_slips_through(talking: MakeTalking, visit: Visi
     there.elsewhere.clear()
 
 
-def test_an_answer_is_text(talking: MakeTalking, visit: Visiting) -> None:
-    there = trapped(visit(talking()))
+def test_an_answer_is_text(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = trapped(visit(make_chat_host()))
     for number in range(0, len(HOSTILE), 8):
         there.hear("\n\n".join(HOSTILE[number : number + 8]))
     expect(there.turns.last.locator(".markdown")).not_to_have_class("markdown plain")
@@ -69,11 +71,11 @@ def test_each_answer_is_text(hostile: Visit, text: str) -> None:
 
 
 @pytest.fixture
-def hostile(talking: MakeTalking, visit: Visiting) -> Visit:
-    return trapped(visit(talking()))
+def hostile(make_chat_host: MakeChatHost, visit: Visiting) -> Visit:
+    return trapped(visit(make_chat_host()))
 
 
-def test_what_is_around_an_answer_is_text(talking: MakeTalking, visit: Visiting) -> None:
+def test_what_is_around_an_answer_is_text(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     everything = " ".join(HOSTILE)
     rows = [[text, number] for number, text in enumerate(HOSTILE)]
     data = {"columns": [HOSTILE[0], HOSTILE[1]], "rows": rows, "more": False}
@@ -90,7 +92,7 @@ def test_what_is_around_an_answer_is_text(talking: MakeTalking, visit: Visiting)
     tool = Counting("look", ToolOutput(everything, reactions=reactions))
     call = ToolCall("1", "look", {everything: everything})
     asks = Completion(Message("assistant", [Reasoning(everything), call]), "tool_calls")
-    there = trapped(visit(talking(in_turn(asks, everything), tool, config=AGENT)))
+    there = trapped(visit(make_chat_host(in_turn(asks, everything), tool, config=AGENT)))
     there.page.get_by_label("Feature").select_option("agent")
     turn = there.hear(everything[:2000])
     turn.locator(".foot .text-button").click()
@@ -104,10 +106,10 @@ def test_what_is_around_an_answer_is_text(talking: MakeTalking, visit: Visiting)
     look(there)
 
 
-def test_errors_names_and_searches_are_text(talking: MakeTalking, visit: Visiting) -> None:
+def test_errors_names_and_searches_are_text(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     model = FakeModel()
     model.faults[0] = ServiceUnavailable(HOSTILE[1], hint=HOSTILE[0])
-    there = trapped(visit(talking(model)))
+    there = trapped(visit(make_chat_host(model)))
     there.hear(HOSTILE[1])
     expect(there.turns.last.locator(".card.error")).to_contain_text(HOSTILE[1])
     expect(there.page.locator("h1")).to_have_text(HOSTILE[1])
@@ -116,10 +118,10 @@ def test_errors_names_and_searches_are_text(talking: MakeTalking, visit: Visitin
     look(there)
 
 
-def test_calls_that_wait_are_text(talking: MakeTalking, visit: Visiting) -> None:
+def test_calls_that_wait_are_text(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     wipe = Counting("wipe", "wiped", approval="ask")
     model = in_turn(calls("wipe", **{HOSTILE[1]: "\u202e" + HOSTILE[0]}), "done")
-    there = trapped(visit(talking(model, wipe, config=AGENT)))
+    there = trapped(visit(make_chat_host(model, wipe, config=AGENT)))
     there.page.get_by_label("Feature").select_option("agent")
     there.hear("x")
     expect(there.page.locator(".paused .odd")).to_have_text("U+202E")
@@ -134,8 +136,8 @@ def test_signs_that_deceive_are_shown(there: Visit) -> None:
     expect(turn.locator(".bubble .odd")).to_have_count(6)
 
 
-def test_what_is_copied_is_what_was_written(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking(), permissions=["clipboard-read", "clipboard-write"])
+def test_what_is_copied_is_what_was_written(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = visit(make_chat_host(), permissions=["clipboard-read", "clipboard-write"])
     turn = there.hear("```\nrm x\u202e\n```")
     there.button("Copy the code", turn).click()
     expect(there.page.locator(".note")).to_have_text("Copied.")

@@ -8,7 +8,7 @@ import threading
 import genai_vendor_mock
 import genai_vendor_openai
 import pytest
-from page.kinds import MakeTalking, Visiting
+from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, Route, expect
 
@@ -20,12 +20,12 @@ KEY = "sk-not-to-be-shown"
 
 
 class TestPlugins:
-    def test_each_has_status_and_hint(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_each_has_status_and_hint(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         class Broken:
             def __getattr__(self, name: str) -> object:
                 raise ImportError("no module named 'acme'")
 
-        there = visit(talking(broken=Broken()), "#/plugins")
+        there = visit(make_chat_host(broken=Broken()), "#/plugins")
         cards = there.page.locator("main article")
         expect(cards.filter(has_text="chat").first.locator(".status")).to_have_text("loaded")
         expect(cards.first.locator("h2")).to_have_text("broken")
@@ -35,9 +35,9 @@ class TestPlugins:
 
 class TestModels:
     def test_item_3_configuration(
-        self, talking: MakeTalking, visit: Visiting, home: object
+        self, make_chat_host: MakeChatHost, visit: Visiting, home: object
     ) -> None:
-        there = visit(talking(), "#/models")
+        there = visit(make_chat_host(), "#/models")
         there.page.get_by_text("Add a model configuration").click()
         adding = there.page.locator(".adding")
         adding.get_by_label("Name").fill("gpt-5.5")
@@ -63,8 +63,8 @@ class TestModels:
 
 class TestProviders:
     @pytest.fixture
-    def host(self, talking: MakeTalking, home: object) -> Host:
-        return talking(mock=genai_vendor_mock, openai=genai_vendor_openai)
+    def host(self, make_chat_host: MakeChatHost, home: object) -> Host:
+        return make_chat_host(mock=genai_vendor_mock, openai=genai_vendor_openai)
 
     def card(self, there: Visit, name: str) -> Locator:
         named = there.page.get_by_role("heading", name=name, exact=True, level=2)
@@ -117,8 +117,8 @@ class TestProviders:
 
 
 class TestUsage:
-    def test_item_4_usage_is_drawn(self, talking: MakeTalking, visit: Visiting) -> None:
-        host = talking()
+    def test_item_4_usage_is_drawn(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        host = make_chat_host()
         for text in ("one", "two"):
             with host.open("chat", "fake") as conversation:
                 conversation.say(text)
@@ -133,13 +133,15 @@ class TestUsage:
         main.get_by_label("Group by").select_option("day")
         expect(drawing).to_have_attribute("aria-label", re.compile("^tokens: bar"))
 
-    def test_it_says_that_there_were_none(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), "#/usage")
+    def test_it_says_that_there_were_none(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        there = visit(make_chat_host(), "#/usage")
         expect(there.page.locator("main")).to_contain_text("No calls.")
 
-    def test_a_budget_is_shown(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_a_budget_is_shown(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         budgets = BudgetsConfig(user=BudgetConfig(day_tokens=1_000_000))
-        host = talking(config=Config(models={"chat": "fake"}, budgets=budgets))
+        host = make_chat_host(config=Config(models={"chat": "fake"}, budgets=budgets))
         host.open("chat", "fake").say("hi")
         main = visit(host, "#/usage").page.locator("main")
         expect(main).to_contain_text("of 1000000 tokens")
@@ -147,8 +149,10 @@ class TestUsage:
 
 
 class TestTheToken:
-    def test_is_asked_for_and_kept_in_the_tab(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), token="the-right-token-of-it")
+    def test_is_asked_for_and_kept_in_the_tab(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        there = visit(make_chat_host(), token="the-right-token-of-it")
         field = there.dialog.get_by_label("Token")
         expect(field).to_have_attribute("type", "password")
         field.fill("wrong")
@@ -163,8 +167,10 @@ class TestTheToken:
         expect(there.dialog).to_have_count(0)
         assert there.page.evaluate("Object.keys(localStorage)") == []
 
-    def test_late_refusal_does_not_ask_again(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), token="the-right-token-of-it")
+    def test_late_refusal_does_not_ask_again(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        there = visit(make_chat_host(), token="the-right-token-of-it")
         late: list[Route] = []
 
         def hold(route: Route) -> None:
@@ -186,22 +192,24 @@ class TestTheToken:
             held.continue_()
         expect(there.dialog).to_have_count(0)
 
-    def test_comes_in_the_address_once(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), "#token=the-right-token-of-it", token="the-right-token-of-it")
+    def test_comes_in_the_address_once(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = visit(
+            make_chat_host(), "#token=the-right-token-of-it", token="the-right-token-of-it"
+        )
         expect(there.page.locator("#conversations .empty")).to_be_visible()
         assert there.page.url == f"{there.url}/"
         expect(there.dialog).to_have_count(0)
 
-    def test_need_not_be_given(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = visit(talking(), token="the-right-token-of-it")
+    def test_need_not_be_given(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = visit(make_chat_host(), token="the-right-token-of-it")
         there.button("Cancel", there.dialog).click()
         expect(there.page.locator("#conversations")).to_contain_text(
             "a token of this server is required"
         )
 
 
-def test_it_works_below_another_path(talking: MakeTalking, visit: Visiting) -> None:
-    there = visit(talking(), root="/host")
+def test_it_works_below_another_path(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    there = visit(make_chat_host(), root="/host")
     turn = there.hear("**hi**")
     expect(there.answer(turn).locator("strong")).to_have_text("hi")
     there.page.reload()
@@ -222,9 +230,9 @@ def test_it_says_when_the_server_is_gone(there: Visit) -> None:
     expect(there.answer(there.turns.last)).to_have_text("are you there?")
 
 
-def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> None:
+def test_a_thousand_messages_scroll(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     text = "A line of **text** with `code`.\n\n- one\n- two\n\n```python\nx = 1\n```"
-    host = talking(FakeModel(lambda prompt: f"{prompt.text}: {text}"))
+    host = make_chat_host(FakeModel(lambda prompt: f"{prompt.text}: {text}"))
     conversation = host.open("chat")
     with conversation:
         for number in range(500):
@@ -259,8 +267,8 @@ def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> No
     expect(there.answer(turn)).to_contain_text("and on: A line of text")
 
 
-def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting) -> None:
-    host = talking()
+def test_what_was_said_long_ago_is_gone_to(make_chat_host: MakeChatHost, visit: Visiting) -> None:
+    host = make_chat_host()
     with host.open("chat") as conversation:
         for number in range(120):
             conversation.say("a needle" if number == 7 else f"message {number}")
@@ -270,7 +278,7 @@ def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting
     expect(there.page.locator(".bubble", has_text="a needle")).to_be_in_viewport()
 
 
-def test_no_jump_while_an_answer_is_written(talking: MakeTalking, visit: Visiting) -> None:
+def test_no_jump_while_an_answer_is_written(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     may_answer = threading.Event()
 
     def answer(prompt: RecordedPrompt) -> str:
@@ -278,7 +286,7 @@ def test_no_jump_while_an_answer_is_written(talking: MakeTalking, visit: Visitin
             may_answer.wait(20)
         return "a line\n\n" * 12
 
-    there = visit(talking(FakeModel(answer)))
+    there = visit(make_chat_host(FakeModel(answer)))
     for number in range(12):
         there.hear(f"{number}")
     turn = there.say("more")

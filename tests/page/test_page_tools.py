@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from page.charts import AGENT, CHART, DATA
-from page.kinds import MakeTalking, Visiting
+from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
@@ -16,25 +16,27 @@ from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.agents import Counting, calls, in_turn
 
 
-def with_reactions(talking: MakeTalking, visit: Visiting, *reactions: Any, **fields: Any) -> Visit:
+def with_reactions(
+    make_chat_host: MakeChatHost, visit: Visiting, *reactions: Any, **fields: Any
+) -> Visit:
     tool = Counting("look", ToolOutput("found", reactions=list(reactions), **fields))
-    there = visit(talking(in_turn(calls("look"), "Here it is."), tool, config=AGENT))
+    there = visit(make_chat_host(in_turn(calls("look"), "Here it is."), tool, config=AGENT))
     there.page.get_by_label("Feature").select_option("agent")
     there.hear("look")
     return there
 
 
 class TestReactions:
-    def test_a_table(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = with_reactions(talking, visit, {"type": "table", **DATA, "more": True})
+    def test_a_table(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = with_reactions(make_chat_host, visit, {"type": "table", **DATA, "more": True})
         figure = there.page.locator("figure")
         expect(figure.locator("th")).to_have_text(["month", "north", "south"])
         expect(figure.locator("tbody tr").last.locator("td")).to_have_text(["Feb", "2", "3"])
         expect(figure).to_contain_text("The tool omitted rows")
 
-    def test_sources_and_warnings(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_sources_and_warnings(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = with_reactions(
-            talking,
+            make_chat_host,
             visit,
             {
                 "type": "sources",
@@ -55,8 +57,10 @@ class TestReactions:
         warned = there.page.get_by_role("list", name="warnings").get_by_role("listitem")
         expect(warned).to_have_text(["the search failed <i>"])
 
-    def test_a_chart_is_drawn_as_one_likes(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = with_reactions(talking, visit, CHART)
+    def test_a_chart_is_drawn_as_one_likes(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        there = with_reactions(make_chat_host, visit, CHART)
         figure = there.page.locator("figure")
         expect(figure.locator("figcaption")).to_have_text("Sales")
         expect(figure.locator("rect")).to_have_count(4)
@@ -73,9 +77,11 @@ class TestReactions:
             figure.get_by_label("Shown as").select_option(kind)
             expect(figure.locator(drawn)).to_have_count(count)
 
-    def test_its_display_can_be_changed(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_its_display_can_be_changed(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
         there = with_reactions(
-            talking,
+            make_chat_host,
             visit,
             CHART,
             {"type": "change-display-type", "display-type": "table"},
@@ -83,8 +89,8 @@ class TestReactions:
         )
         expect(there.page.locator("figure th")).to_have_text(["month", "south"])
 
-    def test_a_redirect_is_asked_about(self, talking: MakeTalking, visit: Visiting) -> None:
-        there = with_reactions(talking, visit, {"type": "redirect", "url": "/elsewhere?x=1"})
+    def test_a_redirect_is_asked_about(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = with_reactions(make_chat_host, visit, {"type": "redirect", "url": "/elsewhere?x=1"})
         there.page.get_by_role("button", name="Open the address …").click()
         expect(there.dialog).to_contain_text(f"{there.url}/elsewhere?x=1")
         with there.page.context.expect_page() as opened:
@@ -93,17 +99,19 @@ class TestReactions:
         assert opened.value.evaluate("window.opener") is None
 
     @pytest.mark.parametrize("options", [["Yes", "No"], {"Yes": "Yes", "No": 3}])
-    def test_confirmation(self, talking: MakeTalking, visit: Visiting, options: Any) -> None:
-        asked = {"type": "confirmation", "description": "Send it?", "options": options}
-        there = with_reactions(talking, visit, asked)
+    def test_confirmation(
+        self, make_chat_host: MakeChatHost, visit: Visiting, options: Any
+    ) -> None:
+        reaction = {"type": "confirmation", "description": "Send it?", "options": options}
+        there = with_reactions(make_chat_host, visit, reaction)
         expect(there.button("No")).to_be_visible()
         there.button("Yes").click()
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".bubble")).to_have_text("Yes")
 
-    def test_others_are_said(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_others_are_said(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = with_reactions(
-            talking,
+            make_chat_host,
             visit,
             {
                 "type": "api-call",
@@ -124,7 +132,7 @@ class TestReactions:
         expect(after).to_contain_text("Reaction: unheard-of")
         expect(there.listed).to_have_count(1)
 
-    def test_pictures_are_shown(self, talking: MakeTalking, visit: Visiting) -> None:
+    def test_pictures_are_shown(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         from page.files import DOT
 
         pictures: list[str | Part] = [
@@ -133,7 +141,7 @@ class TestReactions:
             Image(b"<svg/>", "image/svg+xml"),
         ]
         tool = Counting("look", ToolOutput(pictures))
-        there = visit(talking(in_turn(calls("look"), "Here."), tool, config=AGENT))
+        there = visit(make_chat_host(in_turn(calls("look"), "Here."), tool, config=AGENT))
         there.page.get_by_label("Feature").select_option("agent")
         turn = there.hear("look")
         shown = turn.locator(".pictures img")
@@ -151,10 +159,12 @@ def wiping(prompt: RecordedPrompt) -> Any:
     return calls(*["wipe"] * int(last.text), what="all")
 
 
-def test_tools_are_told_of_while_the_model_goes_on(talking: MakeTalking, visit: Visiting) -> None:
+def test_tools_are_told_of_while_the_model_goes_on(
+    make_chat_host: MakeChatHost, visit: Visiting
+) -> None:
     look = Counting("look", "found")
     model = FakeModel(lambda prompt: HANG if prompt.number else calls("look"))
-    there = visit(talking(model, look, config=AGENT))
+    there = visit(make_chat_host(model, look, config=AGENT))
     there.page.get_by_label("Feature").select_option("agent")
     turn = there.say("look")
     expect(turn.locator(".progress .good")).to_have_text("tool look")
@@ -168,8 +178,8 @@ class TestApprovals:
         return Counting("wipe", "wiped", approval="ask")
 
     @pytest.fixture
-    def there(self, talking: MakeTalking, visit: Visiting, wipe: Counting) -> Visit:
-        there = visit(talking(FakeModel(wiping), wipe, config=AGENT))
+    def there(self, make_chat_host: MakeChatHost, visit: Visiting, wipe: Counting) -> Visit:
+        there = visit(make_chat_host(FakeModel(wiping), wipe, config=AGENT))
         there.page.get_by_label("Feature").select_option("agent")
         return there
 

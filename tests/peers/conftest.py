@@ -16,15 +16,15 @@ __all__ = ["api"]
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
+    with FakeService() as fake_service:
+        yield fake_service
 
 
 @pytest.fixture(scope="module")
 def clients(service: FakeService) -> Iterator[Clients]:
-    made = Clients(service.url)
-    yield made
-    made.close()
+    sdk_clients = Clients(service.url)
+    yield sdk_clients
+    sdk_clients.close()
 
 
 @pytest.fixture(scope="session")

@@ -125,8 +125,8 @@ def _once(body: Any) -> None:
 @pytest.fixture(scope="module")
 def between(weights: Path) -> Iterator[Between]:
     server = llama_server(weights, window=2048, key="")
-    with Between(server.listening_address, _once) as made:
-        yield made
+    with Between(server.listening_address, _once) as new_proxy:
+        yield new_proxy
 
 
 @pytest.fixture(scope="module")

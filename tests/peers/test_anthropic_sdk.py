@@ -182,23 +182,23 @@ class Way:
         prompt, wire, _ = TOLD[name]
         fields: Any = {"max_tokens": 16_000, **wire, "model": self.id}
 
-        def made(streamed: bool) -> Case:
-            asked = {**fields, "stream": True} if streamed else fields
+        def make_case(streamed: bool) -> Case:
+            request = {**fields, "stream": True} if streamed else fields
             return self.case(
                 prompt,
-                lambda client: client.messages.create(**asked),
+                lambda client: client.messages.create(**request),
                 claude("fine", streamed=streamed),
                 streamed=streamed,
             )
 
-        return both_ways(name, made)
+        return both_ways(name, make_case)
 
     def counts(self, name: str) -> Case:
         prompt, wire, _ = TOLD[name]
-        taken = {name: value for name, value in wire.items() if name in AnthropicCount.fields}
+        counted = {name: value for name, value in wire.items() if name in AnthropicCount.fields}
         return self.case(
             CountTokens(prompt),
-            lambda client: client.messages.count_tokens(model=self.id, **taken),
+            lambda client: client.messages.count_tokens(model=self.id, **counted),
             json_reply({"input_tokens": 12}),
         )
 
@@ -231,15 +231,15 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, and shows what it thought."""
 
 
-def _parse(asked: Mapping[str, Any], client: Any) -> None:
-    client.messages.parse(**asked)
+def _parse(request: Mapping[str, Any], client: Any) -> None:
+    client.messages.parse(**request)
 
 
 def _use_tools(client: Any, id: str) -> None:
     """As Anthropic's guide to tool use has it."""
     messages: list[Any] = [{"role": "user", "content": "hi"}]
-    asked: Any = {"model": id, "max_tokens": 16_000, "tools": [WIRE_LOOK]}
-    first = client.messages.create(messages=messages, **asked)
+    request: Any = {"model": id, "max_tokens": 16_000, "tools": [WIRE_LOOK]}
+    first = client.messages.create(messages=messages, **request)
     one, other = (block for block in first.content if block.type == "tool_use")
     results = [
         {"type": "tool_result", "tool_use_id": one.id, "content": "fine"},
@@ -247,7 +247,7 @@ def _use_tools(client: Any, id: str) -> None:
     ]
     messages += [{"role": "assistant", "content": first.content}]
     messages += [{"role": "user", "content": results}]
-    client.messages.create(messages=messages, **asked)
+    client.messages.create(messages=messages, **request)
 
 
 def _cases() -> Iterator[tuple[str, Case]]:

@@ -231,7 +231,7 @@ MODEL = "claude-sonnet-4-6@bedrock+bedrock-converse"
 def _says(place: str, name: str, model: str = MODEL, id: str = _SONNET) -> dict[str, Case]:
     prompt, fields = TOLD[name]
 
-    def made(streamed: bool) -> Case:
+    def make_case(streamed: bool) -> Case:
         def say(client: Any) -> Any:
             if streamed:
                 return _read(client.converse_stream(modelId=id, **fields))
@@ -240,16 +240,16 @@ def _says(place: str, name: str, model: str = MODEL, id: str = _SONNET) -> dict[
         replies = [converse('{"name": "Oslo"}', streamed=streamed)]
         return Case(PLACES[place], model, prompt, say, replies, streamed=streamed)
 
-    return both_ways(f"{place}, {model[:11]}: {name}", made)
+    return both_ways(f"{place}, {model[:11]}: {name}", make_case)
 
 
 def _counts(name: str) -> tuple[Any, Callable[[Any], Any]]:
     """The service knows no inference profiles for it."""
     prompt, fields = TOLD[name]
-    taken = {name: value for name, value in fields.items() if name in BedrockCount.fields}
+    counted = {name: value for name, value in fields.items() if name in BedrockCount.fields}
     model = _SONNET.removeprefix("global.")
     return CountTokens(prompt), lambda client: client.count_tokens(
-        modelId=model, input={"converse": taken}
+        modelId=model, input={"converse": counted}
     )
 
 
@@ -266,14 +266,14 @@ def _use_tools(client: Any) -> None:
 
 def _invoke(client: Any) -> Any:
     """Claude in its maker's format."""
-    given = {
+    body = {
         "anthropic_version": "bedrock-2023-05-31",
         "max_tokens": 16_000,
         "system": "Be brief.",
         "messages": [{"role": "user", "content": "hi"}],
     }
     return client.invoke_model(
-        modelId=_SONNET, body=json.dumps(given), contentType="application/json"
+        modelId=_SONNET, body=json.dumps(body), contentType="application/json"
     )
 
 

@@ -201,20 +201,20 @@ def _use_tools(client: Any) -> None:
 
 
 def _says(at: str, name: str) -> dict[str, Case]:
-    prompt, asked = TOLD[name]
+    prompt, request = TOLD[name]
 
-    def made(streamed: bool) -> Case:
+    def make_case(streamed: bool) -> Case:
         method = "generate_content_stream" if streamed else "generate_content"
         return Case(
             PLACES[at],
             f"{ID}@{at}",
             prompt,
-            lambda client: getattr(client.models, method)(model=ID, **asked),
+            lambda client: getattr(client.models, method)(model=ID, **request),
             [gemini('{"word": "an answer"}', streamed=streamed)],
             streamed=streamed,
         )
 
-    return both_ways(f"{at}: {name}", made)
+    return both_ways(f"{at}: {name}", make_case)
 
 
 def _embeds(model: str, dimensions: int | None) -> Callable[[Any], Any]:

@@ -83,8 +83,8 @@ def _look(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["the sky", "the sea"], role="main")
-    return Answer("", data=[list(each) for each in found.vectors])
+    result = yield from Embed(["the sky", "the sea"], role="main")
+    return Answer("", data=[list(each) for each in result.vectors])
 
 
 PLUGIN = InlinePlugin(

@@ -36,8 +36,8 @@ each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "str
 @pytest.fixture(scope="module")
 def behind() -> Iterator[FakeService]:
     """What ministack stands in front of."""
-    with FakeService() as made:
-        yield made
+    with FakeService() as fake_service:
+        yield fake_service
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,8 @@ def test_it_answers(host: Host, behind: FakeService, model: str, streamed: bool)
     answer = answer_of(host, model, streamed)
     assert answer.text == GREETING
     assert answer.usage.output_tokens > 0
-    (asked,) = behind.requests
-    assert asked.json()["messages"][-1] == {"role": "user", "content": "hi"}
+    (request,) = behind.requests
+    assert request.json()["messages"][-1] == {"role": "user", "content": "hi"}
 
 
 def test_a_stream_comes_in_pieces(host: Host, behind: FakeService) -> None:
@@ -109,10 +109,10 @@ def test_a_tool_is_used(host: Host, behind: FakeService, streamed: bool) -> None
 
 def test_parameters_arrive(host: Host, behind: FakeService) -> None:
     behind.replies = [chat("a")]
-    given = {"max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stop": ["x"]}
-    answer_of(host, "nova-pro", False, parameters=given)
-    asked = behind.requests[0].json()
-    assert {name: asked[name] for name in given} == given
+    parameters = {"max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stop": ["x"]}
+    answer_of(host, "nova-pro", False, parameters=parameters)
+    body = behind.requests[0].json()
+    assert {name: body[name] for name in parameters} == parameters
 
 
 def test_its_models_are_listed(host: Host) -> None:

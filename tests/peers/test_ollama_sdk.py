@@ -56,18 +56,18 @@ REFUSED = {
 
 
 def _says(name: str, prompt: Prompt, /, **sdk: Any) -> dict[str, Case]:
-    def made(streamed: bool) -> Case:
-        asked = {"model": "m:1", **sdk, **({"stream": True} if streamed else {})}
+    def make_case(streamed: bool) -> Case:
+        request = {"model": "m:1", **sdk, **({"stream": True} if streamed else {})}
         return Case(
             HERE,
             "ollama/m:1",
             prompt,
-            lambda client: client.chat(**asked),
+            lambda client: client.chat(**request),
             [chat('{"name": "Oslo", "people": null}', streamed=streamed)],
             streamed=streamed,
         )
 
-    return both_ways(name, made)
+    return both_ways(name, make_case)
 
 
 def _for_the_sdk(example: Example) -> Mapping[str, Any]:

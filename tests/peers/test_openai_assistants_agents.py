@@ -85,13 +85,13 @@ def test_responses(document: Document) -> None:
             agent.add_chat_message(thread, "hi")
             assert [each.text for each in agent.invoke(thread, OPTIONS)] == ["so"]
         bodies = [json.loads(each.body) for each in service.requests if each.body]
-    made, added, first, second = bodies
+    created, added, first, second = bodies
     # `InputItem` is one of several that a message fits at once: each is checked by itself
-    for item in (*made.pop("items"), *added["items"], *first.pop("input")):
+    for item in (*created.pop("items"), *added["items"], *first.pop("input")):
         document.check("EasyInputMessage", item)
     for item in second.pop("input"):
         document.check("FunctionCallOutputItemParam", item)
-    document.check("CreateConversationBody", made)
+    document.check("CreateConversationBody", created)
     for body in (first, second):
         document.check("CreateResponse", body)
     kinds = {"message": "OutputMessage", "function_call": "FunctionToolCall"}

@@ -177,8 +177,8 @@ def _use_tools_by_responses(client: Any, id: str) -> None:
     client.responses.create(model=id, input=items, tools=RESPONSE_TOOLS)
 
 
-def _embed(asked: Mapping[str, Any], client: Any) -> None:
-    client.embeddings.create(**asked)
+def _embed(request: Mapping[str, Any], client: Any) -> None:
+    client.embeddings.create(**request)
 
 
 def _cases() -> Iterator[tuple[str, Case]]:

@@ -34,8 +34,8 @@ def searx_files(cache: Path) -> Path:
         if shutil.which("apt-get") is None:
             missing("searx comes from Debian: there is no apt-get here")
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as made:
-            unpacked = Path(made) / "searx"
+        with tempfile.TemporaryDirectory(dir=cache) as directory:
+            unpacked = Path(directory) / "searx"
             _unpack(_packages(), unpacked)
             unpacked.rename(folder)
     return folder
@@ -198,32 +198,32 @@ class TestSearx:
         host = self.make(config=config, web=genai_search_web)
         return host.call_tool("searxng__search", {"query": query, **arguments})
 
-    def found(self, url: str, query: str, **arguments: Any) -> Any:
+    def find_links(self, url: str, query: str, **arguments: Any) -> Any:
         output = self.search(url, query, **arguments)
         assert not output.error, output.text
         return json.loads(output.text)
 
     def test_it_finds(self, url: str) -> None:
         expected = {"title": "Cats", "link": "https://cats.example/", "text": "Cats sleep."}
-        assert self.found(url, "cats") == [expected]
+        assert self.find_links(url, "cats") == [expected]
 
     def test_texts_are_plain(self, url: str) -> None:
-        [found] = self.found(url, "hens", limit=1)
-        assert found["text"] == "Hens lay eggs & sleep."
+        [hit] = self.find_links(url, "hens", limit=1)
+        assert hit["text"] == "Hens lay eggs & sleep."
 
     def test_several_pages_are_one_list(self, url: str) -> None:
-        found = self.found(url, "hens", limit=50)
-        assert sorted(each["link"] for each in found) == sorted(link for _, link, _ in PAGES[:25])
-        assert len(self.found(url, "hens", limit=12)) == 12
+        hits = self.find_links(url, "hens", limit=50)
+        assert sorted(each["link"] for each in hits) == sorted(link for _, link, _ in PAGES[:25])
+        assert len(self.find_links(url, "hens", limit=12)) == 12
 
     def test_nothing_that_is_found_is_an_empty_list(self, url: str) -> None:
-        assert self.found(url, "dogs") == []
+        assert self.find_links(url, "dogs") == []
 
     @pytest.mark.parametrize(
         "region", ["us-en", "uk-en", "ch-de", "jp-jp", "tw-tzh", "xa-ar", "ph-tl"]
     )
     def test_regions_are_languages_that_it_takes(self, url: str, region: str) -> None:
-        assert len(self.found(url, "cats", region=region)) == 1
+        assert len(self.find_links(url, "cats", region=region)) == 1
 
     def test_a_search_engine_of_its_own_that_fails_is_an_outage(self, url: str) -> None:
         """This one is asked what is no query of a full-text search."""

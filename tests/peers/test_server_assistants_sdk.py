@@ -177,7 +177,7 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     api.delete(path)
     api.delete(f"/files/{file}")
     api.delete(f"/assistants/{assistant}")
-    assert http_client.asked == own_routes()
+    assert http_client.routes == own_routes()
 
 
 @pytest.mark.parametrize(

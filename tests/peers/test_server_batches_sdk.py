@@ -33,8 +33,8 @@ def gate() -> threading.Event:
 
 @pytest.fixture
 def client(make_host: MakeHost, tmp_path: Path, gate: threading.Event) -> Iterator[openai.OpenAI]:
-    def answer(asked: RecordedPrompt) -> str:
-        text = asked.messages[-1].text
+    def answer(prompt: RecordedPrompt) -> str:
+        text = prompt.messages[-1].text
         assert "held" not in text or gate.wait(60)
         return text
 
@@ -75,9 +75,9 @@ def lines(client: openai.OpenAI, file: str) -> list[Any]:
 
 
 def test_a_batch_is_created_polled_and_read(client: openai.OpenAI) -> None:
-    made = created(client, row("request-0", "fake"), row("request-1", "nowhere"))
-    assert (made.object, made.metadata) == ("batch", {"name": "x"})
-    batch = ended(client, made)
+    new_batch = created(client, row("request-0", "fake"), row("request-1", "nowhere"))
+    assert (new_batch.object, new_batch.metadata) == ("batch", {"name": "x"})
+    batch = ended(client, new_batch)
     assert (batch.status, batch.errors) == ("completed", None)
     assert (batch.request_counts.completed, batch.request_counts.failed) == (1, 1)
     (answer,) = lines(client, batch.output_file_id)
@@ -90,10 +90,10 @@ def test_a_batch_is_created_polled_and_read(client: openai.OpenAI) -> None:
 
 
 def test_pages_and_cancellation(client: openai.OpenAI, gate: threading.Event) -> None:
-    made = [ended(client, created(client, row("a", "fake"))) for _ in range(3)]
-    assert [each.id for each in client.batches.list(limit=2)] == [each.id for each in made[::-1]]
+    batches = [ended(client, created(client, row("a", "fake"))) for _ in range(3)]
+    assert [each.id for each in client.batches.list(limit=2)] == [each.id for each in batches[::-1]]
     with pytest.raises(openai.BadRequestError, match="Cannot cancel"):
-        client.batches.cancel(made[0].id)
+        client.batches.cancel(batches[0].id)
     with pytest.raises(openai.NotFoundError):
         client.batches.retrieve("batch_0")
     cancelled = client.batches.cancel(created(client, row("held", "fake")).id)

@@ -124,9 +124,9 @@ class TestLangChain:
     def test_asking(self, side: Side, chat: Any) -> None:
         usage = Usage(7, 3)
         side.fake.answer = lambda prompt: Completion(Message("assistant", "hello you"), usage=usage)
-        made = chat.invoke([("system", "be kind"), ("human", "hi")])
-        assert made.text == "hello you"
-        assert made.usage_metadata["total_tokens"] == 10
+        message = chat.invoke([("system", "be kind"), ("human", "hi")])
+        assert message.text == "hello you"
+        assert message.usage_metadata["total_tokens"] == 10
         assert side.fake.prompts[0].messages == (
             Message("system", "be kind"),
             Message("user", "hi"),
@@ -135,10 +135,10 @@ class TestLangChain:
         assert "".join(pieces) == "hello you"
         assert len([piece for piece in pieces if piece]) > 1
 
-        async def asked() -> str:
+        async def invoke() -> str:
             return "".join([piece.text async for piece in chat.astream("hi")])
 
-        assert asyncio.run(asked()) == "hello you"
+        assert asyncio.run(invoke()) == "hello you"
 
     @pytest.mark.parametrize("streamed", [False, True])
     def test_tools(self, side: Side, chat: Any, streamed: bool) -> None:
@@ -173,8 +173,8 @@ class TestLangChain:
 
         side.fake.answer = answer
         for method in ("function_calling", "json_schema"):
-            found = chat.with_structured_output(Point, method=method).invoke("where?")
-            assert found == Point(x=1, y=2)
+            point = chat.with_structured_output(Point, method=method).invoke("where?")
+            assert point == Point(x=1, y=2)
 
     def test_embeddings(self, side: Side) -> None:
         from langchain_openai import OpenAIEmbeddings
@@ -213,7 +213,7 @@ class TestPydanticAi:
         assert side.fake.prompts[0].messages[0] == Message("system", "be kind")
 
     def test_structured_output(self, side: Side) -> None:
-        async def asked(form: Any) -> Any:
+        async def run_agent(form: Any) -> Any:
             async with self.client(side) as client:
                 return (await self.agent(side, client, output_type=form).run("where?")).output
 
@@ -226,5 +226,5 @@ class TestPydanticAi:
             return Completion(Message("assistant", [call]), "tool_calls")
 
         side.fake.answer = answer
-        assert asyncio.run(asked(Point)) == Point(x=1, y=2)
-        assert asyncio.run(asked(NativeOutput(Point))) == Point(x=1, y=2)
+        assert asyncio.run(run_agent(Point)) == Point(x=1, y=2)
+        assert asyncio.run(run_agent(NativeOutput(Point))) == Point(x=1, y=2)

@@ -150,7 +150,7 @@ def test_a_stream(side: Side) -> None:
 
 
 def test_an_asynchronous_stream(side: Side) -> None:
-    async def asked() -> str:
+    async def read_stream() -> str:
         async with openai.AsyncOpenAI(
             base_url=f"{side.url}/v1", api_key="key", max_retries=0
         ) as client:
@@ -159,7 +159,7 @@ def test_an_asynchronous_stream(side: Side) -> None:
             )
             return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
 
-    assert asyncio.run(asked()) == "hello there"
+    assert asyncio.run(read_stream()) == "hello there"
 
 
 def test_a_stream_is_put_together(side: Side) -> None:
@@ -244,20 +244,20 @@ def test_parsed_calls(side: Side) -> None:
 
 @pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}])  # the SDK's own is base64
 def test_embeddings(side: Side, form: Any) -> None:
-    made = side.client.embeddings.create(model="fake-embed", input=["a", "b", "a"], **form)
-    first, second, third = (each.embedding for each in made.data)
+    response = side.client.embeddings.create(model="fake-embed", input=["a", "b", "a"], **form)
+    first, second, third = (each.embedding for each in response.data)
     assert first == third != second
     assert sum(number * number for number in first) == pytest.approx(1.0)
-    assert [each.index for each in made.data] == [0, 1, 2]
+    assert [each.index for each in response.data] == [0, 1, 2]
     assert len(side.client.embeddings.create(model="fake-embed", input="a").data) == 1
 
 
 def test_moderations(side: Side) -> None:
     side.fake.flags = lambda text: text == "bad"
-    made = side.client.moderations.create(model="fake-moderate", input=["good", "bad"])
-    assert [each.flagged for each in made.results] == [False, True]
-    assert made.results[0].categories.self_harm_intent is False
-    assert made.results[0].category_scores.hate_threatening == 0.0
+    moderation = side.client.moderations.create(model="fake-moderate", input=["good", "bad"])
+    assert [each.flagged for each in moderation.results] == [False, True]
+    assert moderation.results[0].categories.self_harm_intent is False
+    assert moderation.results[0].category_scores.hate_threatening == 0.0
     assert side.client.moderations.create(input="bad").results[0].flagged
 
 
@@ -265,10 +265,10 @@ def test_models(side: Side) -> None:
     names = [model.id for model in side.client.models.list()]
     assert {"fake@fake", "fake-embed@fake", "feature:chat"} <= {*names}
     for name in ("fake", "feature:chat"):
-        found = side.client.models.retrieve(name)
-        assert (found.id, found.object) == (name, "model")
-        made = side.client.chat.completions.create(model=name, messages=HI)
-        assert made.choices[0].message.content == "hi"
+        retrieved = side.client.models.retrieve(name)
+        assert (retrieved.id, retrieved.object) == (name, "model")
+        completion = side.client.chat.completions.create(model=name, messages=HI)
+        assert completion.choices[0].message.content == "hi"
     with pytest.raises(openai.NotFoundError):
         side.client.models.retrieve("nobody")
 
@@ -306,8 +306,8 @@ def test_a_key(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(), config=CONFIG)
     with served(host, tokens={"": Secret(TOKEN)}) as server:
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
-            made = client.chat.completions.create(model="fake", messages=HI)
-            assert made.choices[0].message.content == "hi"
+            completion = client.chat.completions.create(model="fake", messages=HI)
+            assert completion.choices[0].message.content == "hi"
         with (
             openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0) as client,
             pytest.raises(openai.AuthenticationError) as caught,
@@ -320,26 +320,26 @@ TOKEN = "the-right-token-of-it"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [{}, {"azure_deployment": "fake"}, {"base_url": "openai/deployments/fake"}],
     ids=["no deployment", "deployment", "base URL"],
 )
-def test_azure(make_host: MakeHost, given: dict[str, str]) -> None:
+def test_azure(make_host: MakeHost, options: dict[str, str]) -> None:
     with served(make_host(fake=FakeModel(), config=CONFIG), tokens={"": Secret(TOKEN)}) as server:
         place = (
-            {"base_url": f"{server.url}/{given['base_url']}"}
-            if "base_url" in given
-            else {"azure_endpoint": server.url, **given}
+            {"base_url": f"{server.url}/{options['base_url']}"}
+            if "base_url" in options
+            else {"azure_endpoint": server.url, **options}
         )
         with openai.AzureOpenAI(
             **place, api_key=TOKEN, api_version="2024-10-21", max_retries=0
         ) as client:
-            made = client.chat.completions.create(model="fake", messages=HI)
-            assert made.choices[0].message.content == "hi"
+            completion = client.chat.completions.create(model="fake", messages=HI)
+            assert completion.choices[0].message.content == "hi"
             stream = client.chat.completions.create(model="fake", messages=HI, stream=True)
             texts = [chunk.choices[0].delta.content for chunk in stream if chunk.choices]
             assert "".join(text or "" for text in texts) == "hi"
-            if given:  # all other calls are for its deployment
+            if options:  # all other calls are for its deployment
                 return
             vectors = client.embeddings.create(model="fake-embed", input=["a", "b"])
             assert len(vectors.data) == 2
@@ -353,8 +353,8 @@ def test_azure(make_host: MakeHost, given: dict[str, str]) -> None:
 @pytest.mark.parametrize("base", ["/openai/v1/", "/"])
 def test_other_base_urls(side: Side, base: str) -> None:
     with openai.OpenAI(base_url=f"{side.url}{base}", api_key="key", max_retries=0) as client:
-        made = client.chat.completions.create(model="fake", messages=HI)
-        assert made.choices[0].message.content == "hi"
+        completion = client.chat.completions.create(model="fake", messages=HI)
+        assert completion.choices[0].message.content == "hi"
         assert client.responses.create(model="fake", input="hi").output_text == "hi"
         assert client.models.retrieve("fake").id == "fake"
 
@@ -407,11 +407,11 @@ def test_text_completions(make_host: MakeHost) -> None:
     ]
     replies = (json_reply({"choices": [choice], "usage": used}), sse_reply(chunks))
     with remote_client(make_host, *replies) as (client, service):
-        made = client.completions.create(
+        completion = client.completions.create(
             model=MODEL, prompt=[[1, 2]], max_tokens=1, echo=True, logprobs=1, seed=1
         )
-        assert made.choices[0].logprobs.token_logprobs == [None, -0.5]
-        assert (made.choices[0].finish_reason, made.usage.total_tokens) == ("length", 2)
+        assert completion.choices[0].logprobs.token_logprobs == [None, -0.5]
+        assert (completion.choices[0].finish_reason, completion.usage.total_tokens) == ("length", 2)
         stream = client.completions.create(model=MODEL, prompt="a", suffix="c", stream=True)
         pieces = [each.choices[0] for each in stream]
         assert "".join(each.text for each in pieces) == "ab"
@@ -432,14 +432,14 @@ def test_transcriptions(make_host: MakeHost) -> None:
         file = ("a.wav", b"RIFF")
         assert create(model=MODEL, file=file).text == "hello"
         words = ["word", "segment"]
-        found = create(
+        transcription = create(
             model=MODEL,
             file=file,
             response_format="verbose_json",
             timestamp_granularities=words,
             temperature=0.5,
         )
-        assert (found.text, found.language) == ("hello", "english")
+        assert (transcription.text, transcription.language) == ("hello", "english")
         assert create(model=MODEL, file=file, response_format="vtt") == "WEBVTT\n\nhello\n"
         sent = service.requests[1].body
         assert sent.count(b'name="timestamp_granularities[]"') == len(words)

@@ -205,37 +205,39 @@ def test_items_of_all_types(side: Side) -> None:
     kinds = [item.get("type", "message") for item in ITEMS]
     listed = side.client.responses.input_items.list(side.create(ITEMS).id, order="asc")
     assert [item.type for item in listed] == kinds
-    made = side.client.conversations.create(items=ITEMS)
+    conversation = side.client.conversations.create(items=ITEMS)
     items = side.client.conversations.items
-    assert [item.type for item in items.create(made.id, items=ITEMS).data] == kinds
-    found: list[Any] = list(items.list(made.id, order="asc"))
-    assert [item.type for item in found] == kinds * 2
-    for item in found:
-        assert items.retrieve(item.id, conversation_id=made.id) == item
+    assert [item.type for item in items.create(conversation.id, items=ITEMS).data] == kinds
+    stored: list[Any] = list(items.list(conversation.id, order="asc"))
+    assert [item.type for item in stored] == kinds * 2
+    for item in stored:
+        assert items.retrieve(item.id, conversation_id=conversation.id) == item
     assert list(items.list(side.client.conversations.create().id)) == []
 
 
 def test_conversations(side: Side) -> None:
     items: Any = [{"role": "user", "content": "one"}]
-    made = side.client.conversations.create(items=items, metadata={"a": "b"})
-    assert side.client.conversations.retrieve(made.id) == made
-    changed = side.client.conversations.update(made.id, metadata={"c": "d"})
+    conversation = side.client.conversations.create(items=items, metadata={"a": "b"})
+    assert side.client.conversations.retrieve(conversation.id) == conversation
+    changed = side.client.conversations.update(conversation.id, metadata={"c": "d"})
     assert changed.metadata == {"c": "d"}
-    side.create("two", conversation=made.id)
+    side.create("two", conversation=conversation.id)
     assert [message.text for message in side.fake.prompts[0].messages] == ["one", "two"]
-    listed = side.client.conversations.items.list(made.id, limit=2, order="asc")
-    found: list[Any] = list(listed)
-    assert [(item.role, item.content[0].text) for item in found] == [
+    listed = side.client.conversations.items.list(conversation.id, limit=2, order="asc")
+    messages: list[Any] = list(listed)
+    assert [(item.role, item.content[0].text) for item in messages] == [
         ("user", "one"), ("user", "two"), ("assistant", "two"),
     ]  # fmt: skip
-    added = side.client.conversations.items.create(made.id, items=items)
-    item = side.client.conversations.items.retrieve(added.data[0].id, conversation_id=made.id)
+    added = side.client.conversations.items.create(conversation.id, items=items)
+    item = side.client.conversations.items.retrieve(
+        added.data[0].id, conversation_id=conversation.id
+    )
     assert item == added.data[0]
-    side.client.conversations.items.delete(added.data[0].id, conversation_id=made.id)
-    assert len(list(side.client.conversations.items.list(made.id))) == 3
-    assert side.client.conversations.delete(made.id).deleted
+    side.client.conversations.items.delete(added.data[0].id, conversation_id=conversation.id)
+    assert len(list(side.client.conversations.items.list(conversation.id))) == 3
+    assert side.client.conversations.delete(conversation.id).deleted
     with pytest.raises(openai.NotFoundError):
-        side.client.conversations.items.list(made.id)
+        side.client.conversations.items.list(conversation.id)
 
 
 def test_tokens_are_counted(side: Side) -> None:

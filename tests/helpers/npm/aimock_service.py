@@ -72,9 +72,9 @@ def aimock(folder: Path, script: Sequence[Any], *, key: str = KEY) -> Iterator[s
     ) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
-        found = (re.search(r"listening on (http://[\d.:]+)", line) for line in lines)
+        matches = (re.search(r"listening on (http://[\d.:]+)", line) for line in lines)
         try:
-            yield next(each[1] for each in found if each)
+            yield next(each[1] for each in matches if each)
         finally:
             process.kill()
 
@@ -113,7 +113,7 @@ class Hosts:
         key: str = KEY,
         providers: Mapping[str, InstanceConfig] | None = None,
         approvals: Mapping[str, Approval] | None = None,
-        **given: Any,
+        **settings: Any,
     ) -> Host:
         environment = {
             "OPENAI_API_KEY": key,
@@ -149,5 +149,5 @@ class Hosts:
             gemini=genai_vendor_gemini,
             ollama=genai_vendor_ollama,
             openai=genai_vendor_openai,
-            **given,
+            **settings,
         )

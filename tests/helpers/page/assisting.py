@@ -68,9 +68,9 @@ def open_thread(there: Visit, name: str) -> None:
     expect(there.page.locator("h1")).to_have_text(name)
 
 
-def begin(there: Visit, name: str, **given: Any) -> Locator:
+def begin(there: Visit, name: str, **options: Any) -> Locator:
     """Make an assistant, and go to a new thread with it; its card."""
-    card = make(there, name, **given)
+    card = make(there, name, **options)
     open_thread(there, name)
     return card
 
@@ -78,8 +78,8 @@ def begin(there: Visit, name: str, **given: Any) -> Locator:
 def with_function(there: Visit, name: str, function: str = "weather") -> None:
     """Have an assistant made as a program would, and open the list."""
     tool = {"type": "function", "function": {"name": function}}
-    made = there.page.request.post(
+    response = there.page.request.post(
         f"{there.url}/v1/assistants", data={"model": "fake", "name": name, "tools": [tool]}
     )
-    assert made.ok, made.text()
+    assert response.ok, response.text()
     there.open("#/assistants")

@@ -12,7 +12,7 @@ Visiting = Callable[..., Visit]
 """`visit(host, place, root=, token=, **context)` opens the page in a window of its own."""
 
 
-MakeTalking = Callable[..., Host]
+MakeChatHost = Callable[..., Host]
 
 
 Assisted = Callable[..., Host]

@@ -31,10 +31,10 @@ def cut(request: RouteRequest, host: Host) -> RouteResponse:
 
 def endless(request: RouteRequest, host: Host) -> RouteResponse:
     def pieces() -> Iterator[bytes]:
-        left = threading.Event()
-        with request.limits.on_cancel(left.set):
+        is_cancelled = threading.Event()
+        with request.limits.on_cancel(is_cancelled.set):
             yield b"begun"
-            left.wait()
+            is_cancelled.wait()
             _left.append(request.path)
 
     return RouteResponse(pieces())

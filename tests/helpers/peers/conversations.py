@@ -94,19 +94,19 @@ def _tools() -> Iterator[Example]:
             {"type": "function", "name": "look"},
         ),
     }
-    asked = {"tools": [LOOK]}
+    prompt = {"tools": [LOOK]}
     chat, responses = {"tools": CHAT_TOOLS}, {"tools": RESPONSE_TOOLS}
-    yield _with("tools", asked, chat, responses)
+    yield _with("tools", prompt, chat, responses)
     for name, (in_chat, in_responses) in choices.items():
         yield _with(
             f"tool choice {name}",
-            {**asked, "tool_choice": name},
+            {**prompt, "tool_choice": name},
             {**chat, "tool_choice": in_chat},
             {**responses, "tool_choice": in_responses},
         )
     one = {"parallel_tool_calls": False}
     yield _with(
-        "one tool at a time", {**asked, "parameters": one}, {**chat, **one}, {**responses, **one}
+        "one tool at a time", {**prompt, "parameters": one}, {**chat, **one}, {**responses, **one}
     )
 
 

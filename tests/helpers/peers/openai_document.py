@@ -49,17 +49,17 @@ class Document:
 
     def operation(self, method: str, path: str) -> tuple[str, Any]:
         """The route of the document that a path is of: without the names in it, and as it is."""
-        asked = path.split("/")
+        segments = path.split("/")
         fitting = []
         for each, methods in self.value["paths"].items():
             parts = each.split("/")
-            if len(parts) == len(asked) and all(
-                part == given or part.startswith("{")
-                for part, given in zip(parts, asked, strict=True)
+            if len(parts) == len(segments) and all(
+                part == segment or part.startswith("{")
+                for part, segment in zip(parts, segments, strict=True)
             ):
                 fitting.append((each.count("{"), each, methods))
-        _, found, methods = min(fitting)
-        return plain(f"{method} {found}"), methods[method.lower()]
+        _, template, methods = min(fitting)
+        return plain(f"{method} {template}"), methods[method.lower()]
 
     def check_reply(self, operation: Any, value: Any) -> None:
         """That the body of a reply is as the document has it."""
@@ -99,12 +99,12 @@ class Document:
 class CheckedClient(openai.DefaultHttpxClient):  # type: ignore[misc]  # it is in few environments
     """The SDK's HTTP client; each reply of the server is as the document has it.
 
-    asked   the routes that were, as `GET /threads/{}`
+    routes   the routes that were, as `GET /threads/{}`
     """
 
     def __init__(self, document: Document) -> None:
         super().__init__(event_hooks={"response": [self._check]})
-        self.asked: set[str] = set()
+        self.routes: set[str] = set()
         self._document = document
 
     def _check(self, reply: Any) -> None:
@@ -117,7 +117,7 @@ class CheckedClient(openai.DefaultHttpxClient):  # type: ignore[misc]  # it is i
             return
         path = reply.request.url.path.removeprefix("/v1")
         route, operation = self._document.operation(reply.request.method, path)
-        self.asked.add(route)
+        self.routes.add(route)
         if reply.headers["content-type"].startswith("application/json"):
             self._document.check_reply(operation, reply.json())
 

@@ -100,9 +100,9 @@ class Case:
     fields: Mapping[Difference, str] = field(factory=dict)
 
 
-def both_ways(name: str, made: Callable[[bool], Case]) -> dict[str, Case]:
+def both_ways(name: str, make_case: Callable[[bool], Case]) -> dict[str, Case]:
     """A case whole and streamed."""
-    return {f"{name}, whole": made(False), f"{name}, streamed": made(True)}
+    return {f"{name}, whole": make_case(False), f"{name}, streamed": make_case(True)}
 
 
 def using_tools(*errors: bool, apart: bool = False) -> Tell:
@@ -258,8 +258,8 @@ class Oracle:
         return Sides(self, service, clients, make_host, monkeypatch)
 
     def test_both_send_the_same(self, sides: Sides, name: str) -> None:
-        found, _ = self.compared(sides, name)
-        more = found - self.fields.keys() - self.cases[name].fields.keys()
+        differences, _ = self.compared(sides, name)
+        more = differences - self.fields.keys() - self.cases[name].fields.keys()
         assert not more, more
 
     def test_nothing_is_listed_in_vain(self, sides: Sides) -> None:
