@@ -12,7 +12,7 @@ from typing import Any
 import genai_feature_agent
 import pytest
 import requests
-from agent_fronts import PATHS, SESSION, USER, asked, dial, http_host, post
+from agent_fronts import PATHS, SESSION, USER, ask, dial, http_host, post
 from attrs import evolve
 from genai_feature_agent.request import AgentRequest, StatelessAgent
 from hypothesis import given, strategies as st
@@ -141,7 +141,7 @@ class TestItem01:
     def test_item_01_the_user_says_which_models_may_be_asked_for(self, make_host: MakeHost) -> None:
         model = in_turn("hello")
         with RouteServer(http_host(make_host, model)) as server:
-            assert asked(server, model="quick")["history"][-1]["content"] == "hello"
+            assert ask(server, model="quick")["history"][-1]["content"] == "hello"
         assert model.calls == 1
 
 
@@ -150,7 +150,7 @@ class TestItem02:
         def talk(server: RouteServer, name: str) -> Iterator[dict[str, Any]]:
             history: Any = []
             for number in range(3):
-                reply = asked(server, f"{name}{number}", history=history, session_id=SESSION)
+                reply = ask(server, f"{name}{number}", history=history, session_id=SESSION)
                 history = reply["history"]
                 yield reply
 
@@ -172,7 +172,7 @@ class TestItem02:
             return str(run.context["name"])
 
         def talk(name: str) -> dict[str, Any]:
-            return asked(server, name, history=[USER], context={"name": name}, session_id=SESSION)
+            return ask(server, name, history=[USER], context={"name": name}, session_id=SESSION)
 
         with Store(tmp_path / "x.db") as store:
             host = _repeating(make_host, look, store=store)
@@ -258,7 +258,7 @@ class TestItem10:
         )
         tools = Counting("look", "found"), Counting("draw", [picture, "a picture"])
         with RouteServer(http_host(make_host, model, *tools)) as server:
-            first = asked(server)
+            first = ask(server)
             history = json.dumps(first["history"], indent=3, sort_keys=True)  # as another writes
             again = post(server, b'{"history": %s,\n"message": "again"}' % history.encode())
         assert again.status_code == 200
@@ -270,10 +270,10 @@ class TestItem10:
         wipe = Counting("wipe", "wiped", approval="ask")
         model = in_turn(calls("wipe", what="all"), "so it is")
         with RouteServer(http_host(make_host, model, wipe)) as server:
-            first = asked(server)
+            first = ask(server)
             assert [each["id"] for each in first["approvals"]] == ["wipe-0"]
             assert wipe.calls == []
-            second = asked(server, "go on", history=first["history"], approvals={"wipe-0": True})
+            second = ask(server, "go on", history=first["history"], approvals={"wipe-0": True})
         assert wipe.calls == [{"what": "all"}]
         assert second["history"][-1]["content"] == "so it is"
 
@@ -281,7 +281,7 @@ class TestItem10:
         wipe = Counting("wipe", "wiped", approval="ask")
         model = in_turn(calls("wipe", what="all"), "so it is")
         with RouteServer(http_host(make_host, model, wipe)) as server:
-            first = asked(server)
+            first = ask(server)
             decided = {"message": None, "approvals": {"wipe-0": True}}
             second = post(server, {**decided, "history": first["history"]}).json()
             unasked = post(server, {**decided, "history": second["history"]})

@@ -45,12 +45,12 @@ class Api(ServedApi):
         assert reply.headers["content-type"] == "text/event-stream"
         *blocks, nothing = reply.content.decode().split("\n\n")
         assert nothing == ""
-        found = []
+        parsed = []
         for block in blocks:
             name, data = block.split("\n")
-            found.append(json.loads(data.removeprefix("data: ")))
-            assert name == f"event: {found[-1]['type']}"
-        return found
+            parsed.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {parsed[-1]['type']}"
+        return parsed
 
     def refused(self, *messages: Any, **more: Any) -> str:
         """Return the error message of a reply with status 400."""
@@ -86,7 +86,7 @@ def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Each block must be between its start and its end, and the blocks must be in order.
     """
-    found: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
     is_open = False
     for event in events:
         kind = event["type"]
@@ -94,20 +94,20 @@ def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         if kind == "content_block_start":
             assert not is_open
-            assert event["index"] == len(found)
-            found.append(dict(event["content_block"]))
+            assert event["index"] == len(blocks)
+            blocks.append(dict(event["content_block"]))
         else:
             assert is_open
-            assert event["index"] == len(found) - 1
+            assert event["index"] == len(blocks) - 1
         is_open = kind != "content_block_stop"
         if kind == "content_block_delta":
-            _grow(found[-1], event["delta"])
+            _grow(blocks[-1], event["delta"])
     assert not is_open
-    for block in found:
-        given = block.pop("partial_json", None)
-        if given is not None:
-            block["input"] = json.loads(given)
-    return found
+    for block in blocks:
+        json_text = block.pop("partial_json", None)
+        if json_text is not None:
+            block["input"] = json.loads(json_text)
+    return blocks
 
 
 _GROWING = {

@@ -13,5 +13,5 @@ def thinking(thought: str, signature: str = "c2ln") -> dict[str, Any]:
     return {"type": "thinking", "thinking": thought, "signature": signature}
 
 
-def tool_use(id: str, name: str, given: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": id, "name": name, "input": given}
+def tool_use(id: str, name: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": arguments}

@@ -63,8 +63,8 @@ def recorded(conversation: Conversation) -> InMemoryRecord:
 
 def as_json(conversation: Conversation) -> list[Any]:
     """Return the record as JSON, as another process reads it."""
-    found: list[Any] = json.loads(json.dumps(recorded(conversation).to_json(), allow_nan=False))
-    return found
+    record: list[Any] = json.loads(json.dumps(recorded(conversation).to_json(), allow_nan=False))
+    return record
 
 
 def reopened(host: Host, record: InMemoryRecord) -> Conversation:

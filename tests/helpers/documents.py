@@ -63,21 +63,21 @@ class Block:
     @property
     def file(self) -> str | None:
         """The file name, if the block is a file: its first line is `# name.py`."""
-        found = re.match(r"# ([\w/]+\.py)\b", self.text)
-        return found[1] if found and self.language == "python" else None
+        match = re.match(r"# ([\w/]+\.py)\b", self.text)
+        return match[1] if match and self.language == "python" else None
 
     def typed(self) -> list[Typed]:
         """Return the commands of a console block."""
-        found: list[tuple[list[str], list[str]]] = []
+        pairs: list[tuple[list[str], list[str]]] = []
         for line in self.text.splitlines():
-            if found and not found[-1][1] and _goes_on(found[-1][0]):
-                found[-1][0].append(line)
+            if pairs and not pairs[-1][1] and _goes_on(pairs[-1][0]):
+                pairs[-1][0].append(line)
             elif line.startswith("$ "):
-                found.append(([line[2:]], []))
+                pairs.append(([line[2:]], []))
             else:
-                assert found, f"{self.place}: {line!r} is no command"
-                found[-1][1].append(line)
-        return [Typed("\n".join(command), "\n".join(output)) for command, output in found]
+                assert pairs, f"{self.place}: {line!r} is no command"
+                pairs[-1][1].append(line)
+        return [Typed("\n".join(command), "\n".join(output)) for command, output in pairs]
 
 
 def _goes_on(lines: list[str]) -> bool:
@@ -87,30 +87,30 @@ def _goes_on(lines: list[str]) -> bool:
 
 def documents() -> list[str]:
     """Return the paths of the documents with blocks to run."""
-    found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
-    names = [path.relative_to(ROOT).as_posix() for path in found]
+    paths = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    names = [path.relative_to(ROOT).as_posix() for path in paths]
     return sorted(name for name in names if not name.startswith(GENERATED))
 
 
 def blocks(document: str, *languages: str) -> list[Block]:
     """Return the blocks of a document in order; only of these languages, if given."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    found = list(_FENCE.finditer(text))
-    made: list[Block] = []
-    for at, match in enumerate(found):
-        begin = found[at - 1].end() if at else 0
+    fences = list(_FENCE.finditer(text))
+    found_blocks: list[Block] = []
+    for at, match in enumerate(fences):
+        begin = fences[at - 1].end() if at else 0
         comments = dict(_COMMENT.findall(text[begin : match.start()]))
-        made.append(
+        found_blocks.append(
             Block(
                 document,
                 text.count("\n", 0, match.start()) + 1,
                 match[1],
                 match[2],
                 comments,
-                _output_below(match, found[at + 1 : at + 2], text),
+                _output_below(match, fences[at + 1 : at + 2], text),
             )
         )
-    return [each for each in made if not languages or each.language in languages]
+    return [each for each in found_blocks if not languages or each.language in languages]
 
 
 def _output_below(match: re.Match[str], next: list[re.Match[str]], text: str) -> str:
@@ -254,9 +254,9 @@ def matches(shown: str, printed: str) -> bool:
 
 def _uv() -> str:
     places = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    found = shutil.which("uv", path=places)
-    assert found is not None
-    return found
+    program = shutil.which("uv", path=places)
+    assert program is not None
+    return program
 
 
 def copy_clone(folder: Path) -> None:

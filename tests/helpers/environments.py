@@ -29,11 +29,11 @@ def wheels() -> Iterator[dict[str, Path]]:
     """Return the wheels of the host and of each plugin, by name. Installers find them, for what
     plugins require."""
     _need_uv()
-    found = build_wheels()
+    built = build_wheels()
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("UV_FIND_LINKS", "PIP_FIND_LINKS"):
-            patch.setenv(variable, str(found["genai-host"].parent))
-        yield found
+            patch.setenv(variable, str(built["genai-host"].parent))
+        yield built
 
 
 def build_wheels() -> dict[str, Path]:
@@ -47,14 +47,14 @@ def build_wheels() -> dict[str, Path]:
     with FileLock(_WHEELS / "lock"):
         if not folder.is_dir():
             _build(folder)
-    found = sorted(folder.glob("*.whl"))
-    return {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in found}
+    wheels = sorted(folder.glob("*.whl"))
+    return {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
 
 
 def _build(folder: Path) -> None:
     """Build from a copy, because a build leaves files beside its sources."""
-    with tempfile.TemporaryDirectory(dir=_WHEELS) as made:
-        source, out = Path(made, "project"), Path(made, "wheels")
+    with tempfile.TemporaryDirectory(dir=_WHEELS) as directory:
+        source, out = Path(directory, "project"), Path(directory, "wheels")
         for file in _sources():
             copy = source / file.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -98,8 +98,8 @@ def base(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> P
         "genai-models-open",
         "genai-wire-openai",
     )
-    made = make_environment(folder, folder)
-    made.install(*(str(wheels[name]) for name in names))
+    environment = make_environment(folder, folder)
+    environment.install(*(str(wheels[name]) for name in names))
     return folder
 
 

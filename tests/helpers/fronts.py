@@ -171,10 +171,10 @@ class Place:
     def url(self) -> str:
         return self.server.url
 
-    def send(self, method: str, path: str, body: Any = None, **given: Any) -> requests.Response:
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
         if body is not None:
-            given = {"data": json.dumps(body), "headers": JSON, **given}
-        return self.client.request(method, f"{self.url}{path}", timeout=60, **given)
+            options = {"data": json.dumps(body), "headers": JSON, **options}
+        return self.client.request(method, f"{self.url}{path}", timeout=60, **options)
 
     def ask(self, front: Front, *, stream: bool, **more: Any) -> requests.Response:
         """Send a request of an API and read the reply to its end."""
@@ -228,7 +228,7 @@ def place(
     config: Mapping[str, Any] | None = None,
     patience: float = 10.0,
     plugins: Mapping[str, Any] | None = None,
-    **given: Any,
+    **server_settings: Any,
 ) -> Iterator[Place]:
     """Start the server for the duration of the context.
 
@@ -237,7 +237,7 @@ def place(
         config: Additional configuration.
         patience: Seconds that the store waits for a lock.
         plugins: Additional plugins.
-        given: Settings of the server.
+        server_settings: Settings of the server.
     """
     import genai_vendor_openai
 
@@ -261,6 +261,6 @@ def place(
             config=Config(providers={"remote": remote}, models={"chat": MODEL}, **(config or {})),
         )
         with served(
-            host, **{"access_log": lambda answered: lines.append(str(answered)), **given}
+            host, **{"access_log": lambda answered: lines.append(str(answered)), **server_settings}
         ) as server:
             yield Place(server, service, host, client, lines, folder / "store.db")

@@ -21,12 +21,12 @@ STOP = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 def behind(received: Received) -> Reply:
     """Reply immediately, hang after the first chunk, or wait for `let_go`, as the last message
     says."""
-    asked = received.json()
-    if asked["messages"][-1]["content"] == "hang":
+    body = received.json()
+    if body["messages"][-1]["content"] == "hang":
         return sse_reply([DELTA, HANG])
-    if asked["messages"][-1]["content"] == "hold":
+    if body["messages"][-1]["content"] == "hold":
         return sse_reply([DELTA, HOLD, STOP, b"[DONE]"])
-    return chat(WORD, streamed=asked.get("stream", False))
+    return chat(WORD, streamed=body.get("stream", False))
 
 
 @pytest.fixture

@@ -72,19 +72,23 @@ def streamed(*chunks: Any) -> Reply:
 
 
 def gate_api(
-    make_host: MakeHost, service: FakeService, config: Any = None, models: Any = None, **given: Any
+    make_host: MakeHost,
+    service: FakeService,
+    config: Any = None,
+    models: Any = None,
+    **options: Any,
 ) -> AbstractContextManager[Api]:
     """Serve an API whose provider `gate` is the service.
 
     Args:
         config: Further fields of the configuration.
         models: Models of the provider.
-        given: Arguments of the host, and `settings` of the provider.
+        options: Arguments of the host, and `settings` of the provider.
     """
-    settings = {"base_url": service.url, **given.pop("settings", {})}
+    settings = {"base_url": service.url, **options.pop("settings", {})}
     gate = provider_config("openai-compatible", models=models, **settings)
     config = {"providers": {"gate": gate}, **(config or {})}
-    return Api.serving(make_host, config=Config(**config), openai=genai_vendor_openai, **given)
+    return Api.serving(make_host, config=Config(**config), openai=genai_vendor_openai, **options)
 
 
 def reading_api(

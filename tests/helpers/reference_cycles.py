@@ -13,11 +13,11 @@ def left_in_cycles(function: Callable[[], object]) -> int:
     gc.freeze()  # the objects of the whole run, which take half a second to traverse
     gc.disable()
     try:
-        left = []
+        counts = []
         for _ in range(5):  # threads of other tests may leave something in one of them
             for _ in range(10):
                 function()
-            left.append(gc.collect())
-        return min(left)
+            counts.append(gc.collect())
+        return min(counts)
     finally:
         gc.enable()

@@ -71,22 +71,22 @@ class OneUser:
                 body=data or b"", limits=until, user=self._user,
             )  # fmt: skip
             reply = self._routes.answer(request)
-            found = requests.Response()
-            found.status_code = reply.status
-            found.headers.update(reply.headers)
-            found.raw = io.BytesIO(
+            response = requests.Response()
+            response.status_code = reply.status
+            response.headers.update(reply.headers)
+            response.raw = io.BytesIO(
                 reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
             )
-        return found
+        return response
 
 
 @contextmanager
 def two_users(
-    make_host: MakeHost, fake: FakeModel | None = None, **given: Any
+    make_host: MakeHost, fake: FakeModel | None = None, **settings: Any
 ) -> Iterator[tuple[Api, Api]]:
     """Yield the clients of two users of one server."""
     fake = fake or FakeModel()
-    host = make_host(fake=fake, config=CONFIG, **given)
+    host = make_host(fake=fake, config=CONFIG, **settings)
     routes = HttpRoutes(host)
     clients: list[Any] = [OneUser(routes, user) for user in ("ann", "bob")]
     ann, bob = (Api("", fake, host, client) for client in clients)

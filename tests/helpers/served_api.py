@@ -36,10 +36,10 @@ class ServedApi:
     @classmethod
     @contextmanager
     def serving(
-        cls, make_host: MakeHost, fake: FakeModel | None = None, **given: Any
+        cls, make_host: MakeHost, fake: FakeModel | None = None, **settings: Any
     ) -> Iterator[Self]:
         fake = fake or FakeModel()
-        host = make_host(fake=fake, **{"config": cls.config, **given})
+        host = make_host(fake=fake, **{"config": cls.config, **settings})
         with RouteServer(host, cls.routes) as server, requests.Session() as client:
             yield cls(server.url, fake, host, client)
 
@@ -47,8 +47,8 @@ class ServedApi:
 def body_of(reply: requests.Response) -> dict[str, Any]:
     """Return the body of a successful reply."""
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 @pytest.fixture

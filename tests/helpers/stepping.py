@@ -60,10 +60,10 @@ def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     log = turn.message.text
     charged = yield from CallFunction(effect, {"log": log, "step": "charge"}, str)
     looked = yield from CallFunction(effect, {"log": log, "step": "look"}, str, idempotent=True)
-    asked = yield from Prompt([turn.message])
-    found = yield from CallTool(ToolCall("1", "find", {"log": log}))
+    completion = yield from Prompt([turn.message])
+    result = yield from CallTool(ToolCall("1", "find", {"log": log}))
     sent = yield from CallTool(ToolCall("2", "send", {"log": log}))
-    results = f"{charged}, {looked}, {asked.text}, {found.text} and {sent.text}"
+    results = f"{charged}, {looked}, {completion.text}, {result.text} and {sent.text}"
     return Answer(f"{results} were done")
 
 
@@ -116,17 +116,17 @@ def stop(entry: StepStarted | StepEnded, point: str) -> None:
 
 def resume(file: str, log: str) -> None:
     with Store(file) as store, host_of_steps(store) as host:
-        (kept,) = store.conversations()
-        conversation = host.conversation(kept.id)
+        (summary,) = store.conversations()
+        conversation = host.conversation(summary.id)
         text, error = "", ""
         try:
             # nothing is stored for a turn whose first step has not started
-            answer = conversation.resume() if kept.turns else conversation.say(log)
+            answer = conversation.resume() if summary.turns else conversation.say(log)
             text = answer.text
         except GenaiError as failure:
             error = type(failure).__name__
         history = [message.text for message in conversation.history]
-        tell({"was": kept.status, "text": text, "error": error, "history": history})
+        tell({"was": summary.status, "text": text, "error": error, "history": history})
 
 
 def tell(value: object) -> None:

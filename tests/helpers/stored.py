@@ -32,9 +32,9 @@ def append(record: StoredRecord, *entries: Entry) -> None:
         record.append(entry)
 
 
-def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
+def converse(store: Store, *turns: tuple[str, str | None], **fields: Any) -> str:
     """Write a conversation of these messages and answers, None for a turn that failed."""
-    record = begin(store, **given)
+    record = begin(store, **fields)
     for number, (says, answer) in enumerate(turns):
         append(record, *turn(number, says, answer, history=2 * number))
     return record.id

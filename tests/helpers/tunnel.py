@@ -12,14 +12,14 @@ class Tunnel:
 
     Attributes:
         refuses: Status with which it refuses; None if it does not refuse.
-        asked: Heads of the received requests.
+        heads: Heads of the received requests.
     """
 
     def __init__(self, refuses: int | None = None) -> None:
         self._refuses = refuses
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = [self._listener]
-        self.asked: list[str] = []
+        self.heads: list[str] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -47,7 +47,7 @@ class Tunnel:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
                 head += client.recv(1)
-            self.asked.append(head.decode("latin-1"))
+            self.heads.append(head.decode("latin-1"))
             if self._refuses is not None:
                 client.sendall(f"HTTP/1.1 {self._refuses} No\r\nContent-Length: 0\r\n\r\n".encode())
                 client.close()

@@ -115,8 +115,8 @@ each_way = ways()
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
+    with FakeService() as fake_service:
+        yield fake_service
 
 
 MakeHosts = Callable[..., Host]
@@ -130,10 +130,10 @@ def set_up(make_host: MakeHost, service: FakeService, monkeypatch: pytest.Monkey
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value.format(url=service.url))
 
-    def make(config: Config, **given: Any) -> Host:
+    def make(config: Config, **settings: Any) -> Host:
         return make_host(
             config=config,
-            **given,
+            **settings,
             open=genai_models_open,
             anthropic=genai_vendor_anthropic,
             bedrock=genai_vendor_bedrock,

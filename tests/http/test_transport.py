@@ -252,7 +252,7 @@ class TestProxies:
             monkeypatch.setenv(name, tunnel.url)
             with pytest.raises(ServiceUnavailable, match="the proxy"):
                 get("https://service.invalid/x")
-        assert tunnel.asked[0].startswith("CONNECT service.invalid:443 ")
+        assert tunnel.heads[0].startswith("CONNECT service.invalid:443 ")
 
     def test_one_can_be_named_and_its_password_is_its_own(self, service: FakeService) -> None:
         get("http://service.invalid/x", proxy=service.url.replace("://", "://me:pass@"))
@@ -347,7 +347,7 @@ class TestTrust:
             with closing(Transport(proxy=tunnel.url, ca_file=ca_file)) as transport:
                 for _ in range(2):
                     assert Wire(transport, secure).send().body == b'{"ok": true}'
-            (connect,) = tunnel.asked
+            (connect,) = tunnel.heads
         assert connect.startswith(f"CONNECT localhost:{secure.port} ")
         assert "Proxy-Authorization: Basic " in connect
         assert SECRET not in connect

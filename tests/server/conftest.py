@@ -14,6 +14,6 @@ __all__ = ["api"]
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Store]:
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "kept.db") as store:
         yield store

@@ -69,9 +69,9 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
 
 @pytest.fixture
 def routes(host: Host) -> Iterator[HttpRoutes]:
-    found = HttpRoutes(host, own_routes())
-    yield found
-    found.close()
+    http_routes = HttpRoutes(host, own_routes())
+    yield http_routes
+    http_routes.close()
 
 
 OK = {"message": {"role": "assistant", "content": "ok"}}
@@ -84,7 +84,7 @@ class Remote(Provider):
 
     @hookimpl
     def genai_providers(self) -> Iterable[ProviderType[Any]]:
-        yield ProviderType("remote", NoSettings, lambda *given: self, automatic=False)
+        yield ProviderType("remote", NoSettings, lambda *arguments: self, automatic=False)
 
     @hookimpl
     def genai_models(self) -> Iterable[Model]:
@@ -101,7 +101,7 @@ class Remote(Provider):
         yield StreamEvent(write_json({"end": OK}))
 
 
-def taken(routes: HttpRoutes, method: str, path: str, body: bytes) -> tuple[RouteResponse, int]:
+def measured(routes: HttpRoutes, method: str, path: str, body: bytes) -> tuple[RouteResponse, int]:
     """The reply, and the most memory that was taken at once for it, with the body."""
     headers = {"content-type": "application/json"}
     request = RouteRequest(method, path, headers=headers, body=body, limits=Cancellation())
@@ -176,14 +176,16 @@ def test_every_route_refuses_what_takes_much_memory(host: Host, routes: HttpRout
         path = re.sub(r"{[a-z_]+}", "x", path)
         size = min(route.max_body_size, SIZE // 4)
         text = IN_CONTENT.replace("TEXT", "x" * (size - 100) + "😀").encode()
-        taken(routes, route.method, path, IN_CONTENT.encode())  # imports, and creates what is kept
-        assert taken(routes, route.method, path, text)[1] <= TIMES * len(text), route.key
-        taken(routes, route.method, path, b"{}")
-        reply, most = taken(routes, route.method, path, AMPLIFIERS["objects"](size))
+        measured(
+            routes, route.method, path, IN_CONTENT.encode()
+        )  # imports, and creates what is kept
+        assert measured(routes, route.method, path, text)[1] <= TIMES * len(text), route.key
+        measured(routes, route.method, path, b"{}")
+        reply, most = measured(routes, route.method, path, AMPLIFIERS["objects"](size))
         assert 400 <= reply.status < 500, route.key
         assert most <= TIMES * size, route.key
         for name in ("objects", "pairs", "keys", "bare", "nested"):
-            _, most = taken(routes, route.method, path, AMPLIFIERS[name](SMALL))
+            _, most = measured(routes, route.method, path, AMPLIFIERS[name](SMALL))
             assert most <= TIMES * SMALL + SPARE, (route.key, name)
 
 
@@ -191,7 +193,7 @@ def test_every_route_refuses_what_takes_much_memory(host: Host, routes: HttpRout
 def test_whatever_it_is_made_of(routes: HttpRoutes, amplifier: str) -> None:
     for path in ("/v1/chat/completions", "/v1beta/models/fake:generateContent", "/v1/responses"):
         body = AMPLIFIERS[amplifier](SIZE)
-        reply, most = taken(routes, "POST", path, body)
+        reply, most = measured(routes, "POST", path, body)
         assert 400 <= reply.status < 500, path
         assert most <= TIMES * SIZE, path
 
@@ -225,9 +227,9 @@ TAKEN = {
 @pytest.mark.parametrize("size", [SMALL, SIZE])
 def test_what_is_taken_takes_memory_by_its_size(routes: HttpRoutes, name: str, size: int) -> None:
     path, element, values, template = TAKEN[name]
-    taken(routes, "POST", path, template.replace("TEXT", "a").replace("LIST", element).encode())
+    measured(routes, "POST", path, template.replace("TEXT", "a").replace("LIST", element).encode())
     body = padded(element, values, template, size)
-    reply, most = taken(routes, "POST", path, body)
+    reply, most = measured(routes, "POST", path, body)
     assert reply.status in (200, 202)
     assert most <= TIMES * len(body) + (SPARE_TWICE if name in ("responses", "jobs") else SPARE)
     if size == SIZE and name != "responses":
@@ -254,8 +256,8 @@ def test_a_text_takes_memory_by_its_size(routes: HttpRoutes, name: str, text: st
     path, _, _, template = TAKEN[name]
     template = template.replace(",LIST", "")
     small, large = (template.replace("TEXT", each).encode() for each in ("a", text))
-    taken(routes, "POST", path, small)  # what is made when it is first used
-    reply, most = taken(routes, "POST", path, large)
+    measured(routes, "POST", path, small)  # what is made when it is first used
+    reply, most = measured(routes, "POST", path, large)
     assert reply.status in (200, 202)
     times = 2 * TIMES if reply.status == 202 else TIMES  # the job may begin before the reply
     assert most <= times * len(large)
@@ -269,7 +271,7 @@ def test_a_body_of_16_mb_takes_memory_by_its_size(routes: HttpRoutes) -> None:
             (padded(element, values, template, 16 * SIZE), 200),
             (AMPLIFIERS["objects"](16 * SIZE), 400),
         ]:
-            reply, most = taken(routes, "POST", path, body)
+            reply, most = measured(routes, "POST", path, body)
             assert reply.status == status
             assert most <= TIMES * len(body)
 
@@ -277,7 +279,7 @@ def test_a_body_of_16_mb_takes_memory_by_its_size(routes: HttpRoutes) -> None:
 def test_commas_and_brackets_in_texts_are_no_values(routes: HttpRoutes) -> None:
     text = json.dumps('[{,\\"' * 100_000)
     body = b'{"model":"fake","messages":[{"role":"user","content":%b}]}' % text.encode()
-    assert taken(routes, "POST", "/v1/chat/completions", body)[0].status == 200
+    assert measured(routes, "POST", "/v1/chat/completions", body)[0].status == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
@@ -289,6 +291,6 @@ def test_a_schema_has_a_size(routes: HttpRoutes, path: str) -> None:
         messages = [{"role": "user", "content": "x"}]
         tools = [{"type": "function", "function": tool}]
         body = {"model": "fake", "messages": messages, "tools": tools}
-    reply, _ = taken(routes, "POST", path, json.dumps(body).encode())
+    reply, _ = measured(routes, "POST", path, json.dumps(body).encode())
     assert reply.status == 400
     assert b"more than 5000 values" in reply.body

@@ -46,8 +46,8 @@ def route(method: Any, path: str, name: str, **more: Any) -> HttpRoute:
 
 def echo(request: RouteRequest, host: Host) -> RouteResponse:
     names = ("method", "path", "parameters", "query", "user", "root", "request_id")
-    found = {name: getattr(request, name) for name in names}
-    return json_response({**found, "body": request.body.decode()}, headers={"x-mine": "1"})
+    values = {name: getattr(request, name) for name in names}
+    return json_response({**values, "body": request.body.decode()}, headers={"x-mine": "1"})
 
 
 def error_reply(problem: HttpProblem) -> RouteResponse:
@@ -63,11 +63,11 @@ def pieces(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def breaks(request: RouteRequest, host: Host) -> RouteResponse:
-    def made() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         yield b"one"
         raise RuntimeError("in the middle")
 
-    return RouteResponse(made())
+    return RouteResponse(chunks())
 
 
 def fails(request: RouteRequest, host: Host) -> RouteResponse:
@@ -136,7 +136,7 @@ def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "is_used"),
+    ("sent_id", "is_used"),
     [
         ("", False),
         ("0af7651916cd43dd8448eb211c80319c", True),
@@ -149,14 +149,14 @@ def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
         ("first, second", False),
     ],
 )
-def test_request_ids(host: Host, client: requests.Session, given: str, is_used: bool) -> None:
+def test_request_ids(host: Host, client: requests.Session, sent_id: str, is_used: bool) -> None:
     answered: list[AccessLogEntry] = []
     with served(host, access_log=answered.append) as server:
-        headers = {"x-request-id": given} if given else {}
+        headers = {"x-request-id": sent_id} if sent_id else {}
         for path in ("/shop/7", "/fails/rate", "/nope", f"/x?{'a&' * 1001}", "/health"):
             reply = client.get(f"{server.url}{path}", headers=headers)
             id = reply.headers["x-request-id"]
-            assert (id == given) == is_used
+            assert (id == sent_id) == is_used
             assert re.fullmatch("[!-~]{16,128}", id)
             if path == "/shop/7":
                 assert reply.json()["request_id"] == id
@@ -294,8 +294,8 @@ class TestWorkers:
 def test_the_prefix_of_a_proxy(host: Host, client: requests.Session) -> None:
     with served(host, root_path="/host/") as server:
         for path in ("/host/shop/1", "/shop/1"):
-            found = client.get(f"{server.url}{path}").json()
-            assert (found["path"], found["root"]) == ("/shop/1", "/host")
+            body = client.get(f"{server.url}{path}").json()
+            assert (body["path"], body["root"]) == ("/shop/1", "/host")
         assert client.get(f"{server.url}/hostile").status_code == 404
         moved = client.get(f"{server.url}/host", allow_redirects=False)
         assert (moved.status_code, moved.headers["location"]) == (308, "/host/")
@@ -308,12 +308,12 @@ HOLDS = threading.Event()  # the body is in its second chunk
 def holds(request: RouteRequest, host: Host) -> RouteResponse:
     """Its client leaves after the first chunk, and the second never comes."""
 
-    def made() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         yield b"one"
         HOLDS.set()
         HELD.wait(60)
 
-    return RouteResponse(made())
+    return RouteResponse(chunks())
 
 
 def test_a_body_that_hangs_is_named(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:

@@ -58,8 +58,8 @@ ROUTES = [
 def app(make_host: MakeHost) -> Iterator[Application]:
     begun.clear()
     cancelled.clear()
-    with closing(Application(make_host(echo=InlinePlugin(http_routes=ROUTES)))) as made:
-        yield made
+    with closing(Application(make_host(echo=InlinePlugin(http_routes=ROUTES)))) as application:
+        yield application
 
 
 def never() -> asyncio.Future[Any]:
@@ -116,8 +116,8 @@ def get(app: Application, path: str, **more: Any) -> tuple[int, bytes]:
 def test_item_3_paths_below_a_mount(
     app: Application, path: str, raw_path: bytes | None, name: str, root: str
 ) -> None:
-    given = {"root_path": root, "raw_path": raw_path}
-    more = {key: value for key, value in given.items() if value}
+    paths = {"root_path": root, "raw_path": raw_path}
+    more = {key: value for key, value in paths.items() if value}
     status, body = get(app, path, **more)
     assert (status, json.loads(body)) == (200, {"name": name, "root": root})
 
@@ -157,18 +157,18 @@ def test_http_2_has_no_header_connection(app: Application) -> None:
     """RFC 9113, section 8.2.2."""
     headers = [(b"host", b"elsewhere.example"), (b"expect", b"100-continue")]
     for version, closes in (("1.1", True), ("2", False)):
-        asked = scope("/echo/x", http_version=version, headers=headers)
-        start, *_ = asyncio.run(exchange(app, asked))
+        asgi_scope = scope("/echo/x", http_version=version, headers=headers)
+        start, *_ = asyncio.run(exchange(app, asgi_scope))
         assert (start["status"], b"connection" in dict(start["headers"])) == (421, closes)
 
 
 def test_a_websocket_is_answered_as_its_request_or_closed(app: Application) -> None:
-    asked = scope("/echo/x", type="websocket", scheme="ws", subprotocols=[])
+    asgi_scope = scope("/echo/x", type="websocket", scheme="ws", subprotocols=[])
     connect = {"type": "websocket.connect"}
-    assert asyncio.run(exchange(app, asked, connect)) == [{"type": "websocket.close"}]
-    asked["extensions"] = {"websocket.http.response": {}}
-    del asked["method"]
-    start, body = asyncio.run(exchange(app, asked, connect))
+    assert asyncio.run(exchange(app, asgi_scope, connect)) == [{"type": "websocket.close"}]
+    asgi_scope["extensions"] = {"websocket.http.response": {}}
+    del asgi_scope["method"]
+    start, body = asyncio.run(exchange(app, asgi_scope, connect))
     assert (start["type"], start["status"]) == ("websocket.http.response.start", 200)
     assert body["type"] == "websocket.http.response.body"
 
@@ -245,8 +245,8 @@ def test_a_client_that_left_before_it_was_refused_is_no_error(app: Application) 
     async def send(message: Any) -> None:
         raise OSError("the client has disconnected")
 
-    asked = scope("/echo/x", headers=[(b"host", b"elsewhere.example")])
-    asyncio.run(app(asked, never, send))
+    asgi_scope = scope("/echo/x", headers=[(b"host", b"elsewhere.example")])
+    asyncio.run(app(asgi_scope, never, send))
 
 
 def test_after_the_lifespan_requests_are_refused_until_the_next(app: Application) -> None:

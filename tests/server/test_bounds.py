@@ -122,9 +122,9 @@ class TestBodies:
         nowhere = POST.replace(b"/size", b"/nope") + b"content-length: 999999999\r\n\r\n"
         wrong = POST.replace(b"POST", b"PUT") + b"content-length: 999999999\r\n\r\n"
         with served(host) as server:
-            for asked, status in ((nowhere, 404), (wrong, 405)):
+            for request, status in ((nowhere, 404), (wrong, 405)):
                 with dial(server.url) as sender:
-                    sender.sendall(asked)
+                    sender.sendall(request)
                     assert statuses(until(sender, b"}}")) == [status]
 
     def test_have_a_time(self, host: Host) -> None:
@@ -154,29 +154,29 @@ class TestBodies:
 class TestPlaces:
     def asking(self, pool: ThreadPoolExecutor, url: str, count: int) -> list[Any]:
         """Begin requests, of which two are answered at once."""
-        asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(count)]
+        futures = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(count)]
         for _ in range(2):
             assert held.come.acquire(timeout=30)
-        return asked
+        return futures
 
     def test_so_many_are_answered_at_once(self, host: Host, client: requests.Session) -> None:
         with served(host, max_concurrency=2, queue_size=0) as server, ThreadPoolExecutor(2) as pool:
             url = f"{server.url}/held"
-            asked = self.asking(pool, url, 2)
+            futures = self.asking(pool, url, 2)
             refused = client.post(url, json={})
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
             assert refused.json()["error"]["code"] == "overloaded"
             # what is only looked at does not wait for them
             assert client.get(f"{server.url}/size").json() == 0
             held.go.set()
-            assert [each.result().json() for each in asked] == ["held"] * 2
+            assert [each.result().json() for each in futures] == ["held"] * 2
             assert client.post(url, json={}).status_code == 200
 
     def test_others_wait(self, host: Host) -> None:
         with served(host, max_concurrency=2, queue_size=4) as server, ThreadPoolExecutor(6) as pool:
-            asked = self.asking(pool, f"{server.url}/held", 6)
+            futures = self.asking(pool, f"{server.url}/held", 6)
             held.go.set()
-            assert [each.result().json() for each in asked] == ["held"] * 6
+            assert [each.result().json() for each in futures] == ["held"] * 6
         assert held.most == 2
 
     def test_disconnected_client_leaves_the_queue(self, host: Host) -> None:
@@ -234,8 +234,8 @@ class TestRate:
         with served(host, rate_limit=1) as server:
             for _ in range(3):
                 assert client.get(f"{server.url}/page").status_code == 200
-                made = client.post(f"{server.url}/page/markdown", json={"texts": ["a"]})
-                assert made.status_code == 200
+                reply = client.post(f"{server.url}/page/markdown", json={"texts": ["a"]})
+                assert reply.status_code == 200
             assert client.get(f"{server.url}/size").status_code == 200
             assert client.get(f"{server.url}/nope").status_code == 429
 
@@ -277,8 +277,8 @@ class TestSlowReaders:
         with served(host) as server, dial(server.url) as reader:
             self.begin(reader)
             until(reader, b"\r\n\r\n")
-            made = settled()
-            assert made * 10_000 < 20 * 2**20, "what the system buffers, and little more"
+            count = settled()
+            assert count * 10_000 < 20 * 2**20, "what the system buffers, and little more"
             until(reader, b"x" * 10_000)
             reader.close()
             assert held.closed.wait(30)
@@ -378,9 +378,9 @@ def reply_on_release() -> Reply:
 
 def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
     """Clients of all APIs, each with a request in progress."""
-    asked = [here.raw(FRONTS[number % len(FRONTS)], stream=False) for number in range(CALLS)]
-    clients = [stack.enter_context(dial(here.url)) for _ in asked]
-    for client, data in zip(clients, asked, strict=True):
+    messages = [here.raw(FRONTS[number % len(FRONTS)], stream=False) for number in range(CALLS)]
+    clients = [stack.enter_context(dial(here.url)) for _ in messages]
+    for client, data in zip(clients, messages, strict=True):
         client.sendall(data.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
     return clients
 

@@ -51,7 +51,7 @@ class TestCommand:
     """Options of the command, with a server that returns immediately."""
 
     @pytest.fixture
-    def began(self, monkeypatch: pytest.MonkeyPatch) -> list[Server]:
+    def started(self, monkeypatch: pytest.MonkeyPatch) -> list[Server]:
         servers: list[Server] = []
 
         def run(self: Server, listening: Callable[[], None]) -> None:
@@ -61,10 +61,10 @@ class TestCommand:
         monkeypatch.setattr(Server, "run", run)
         return servers
 
-    def test_what_is_given(self, terminal: Terminal, began: list[Server]) -> None:
+    def test_what_is_given(self, terminal: Terminal, started: list[Server]) -> None:
         code, out, _ = terminal("serve", *["--port", "80", "--root-path", "/host"], *LIMITS)
         assert (code, out) == (0, "listening on http://127.0.0.1:80\n")
-        assert began[0].settings == ServerSettings(
+        assert started[0].settings == ServerSettings(
             port=80,
             root_path="/host",
             allowed_hosts=["a.example"],
@@ -75,40 +75,40 @@ class TestCommand:
             graceful_timeout=2.5,
         )
 
-    def test_options_of_before(self, terminal: Terminal, began: list[Server]) -> None:
+    def test_options_of_before(self, terminal: Terminal, started: list[Server]) -> None:
         old = ["--at-once", "3", "--waiting", "4", "--rate", "5", "--drain", "2.5", "--log"]
         assert terminal("serve", *old, "--log-json")[0] == 0
-        settings = began[0].settings
+        settings = started[0].settings
         assert (settings.max_concurrency, settings.queue_size) == (3, 4)
         assert (settings.rate_limit, settings.graceful_timeout) == (5, 2.5)
         assert settings.access_log is not None
         assert "--at-once" not in terminal("serve", "--help")[1]
 
     def test_what_is_configured_and_what_comes_before_it(
-        self, terminal: Terminal, began: list[Server], monkeypatch: pytest.MonkeyPatch
+        self, terminal: Terminal, started: list[Server], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GENAI_HOST_SERVER__PORT", "81")
         monkeypatch.setenv("GENAI_HOST_SERVER__ROOT_PATH", "/a")
         monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "of-the-environment")
         out = terminal("serve", "--root-path", "/b", "--json")[1]
         assert out == '{"url": "http://127.0.0.1:81"}\n'
-        settings = began[0].settings
+        settings = started[0].settings
         assert (settings.port, settings.root_path) == (81, "/b")
         assert settings.tokens == {"": Secret("of-the-environment")}
 
     def test_conversations_are_kept_as_configured(
-        self, terminal: Terminal, began: list[Server], monkeypatch: pytest.MonkeyPatch
+        self, terminal: Terminal, started: list[Server], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert terminal("serve")[0] == 0
         monkeypatch.setenv("GENAI_HOST_CONVERSATIONS__RECORD", "no")
         assert terminal("serve")[0] == 0
-        assert [each._host.store is None for each in began] == [False, True]
+        assert [each._host.store is None for each in started] == [False, True]
 
     @pytest.mark.parametrize(("has_browser", "note"), [(True, ""), (False, "no browser found\n")])
     def test_the_page_is_opened(
         self,
         terminal: Terminal,
-        began: list[Server],
+        started: list[Server],
         monkeypatch: pytest.MonkeyPatch,
         has_browser: bool,
         note: str,
@@ -123,10 +123,10 @@ class TestCommand:
         assert terminal("serve", "--open", "--root-path", "/host")[2] == note
         assert opened == ["http://127.0.0.1:8642/host/"]
 
-    def test_requests_are_logged_on_demand(self, terminal: Terminal, began: list[Server]) -> None:
+    def test_requests_are_logged_on_demand(self, terminal: Terminal, started: list[Server]) -> None:
         for arguments in (["serve"], ["serve", "--access-log"], ["-v", "serve"]):
             assert terminal(*arguments)[0] == 0
-        assert [each.settings.access_log is not None for each in began] == [False, True, True]
+        assert [each.settings.access_log is not None for each in started] == [False, True, True]
 
     def test_what_does_not_fit_is_one_line_and_the_next_step(self, terminal: Terminal) -> None:
         code, out, err = terminal("serve", "--host", "0.0.0.0")
@@ -160,9 +160,9 @@ class TestTokens:
         assert self.find(ServerConfig()) == {}
 
     def test_that_are_not_there(self) -> None:
-        for given in ({"token": {"env": "NONE"}}, {"users": {"a": {"env": "N"}}}):
+        for fields in ({"token": {"env": "NONE"}}, {"users": {"a": {"env": "N"}}}):
             with pytest.raises(ConfigurationError, match="nothing in"):
-                self.find(ServerConfig(**given))
+                self.find(ServerConfig(**fields))
 
     @pytest.mark.parametrize(
         ("text", "what"),
@@ -212,8 +212,8 @@ class TestTokens:
 
 
 def test_keys_of_the_server_are_set(terminal: Terminal) -> None:
-    given = ["server.port=9000", "server.allowed_hosts=a.example,b.example"]
-    assert terminal("config", "set", *given)[0] == 0
+    assignments = ["server.port=9000", "server.allowed_hosts=a.example,b.example"]
+    assert terminal("config", "set", *assignments)[0] == 0
     server = read_config().server
     assert (server.port, server.allowed_hosts) == (9000, ("a.example", "b.example"))
     assert terminal("config", "set", "server.port=many")[0] == 1

@@ -48,7 +48,7 @@ def plain(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteResponse:
-    asked = ChatRequest(model="remote/m", messages=SAID, stream=True)
+    chat_request = ChatRequest(model="remote/m", messages=SAID, stream=True)
 
     def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         try:
@@ -59,7 +59,7 @@ def streamed(request: RouteRequest, host: Host) -> RouteResponse:
         else:
             yield b"data: [DONE]\n\n"
 
-    return completion.streamed(completion.answer(host, asked, request), write)
+    return completion.streamed(completion.answer(host, chat_request, request), write)
 
 
 def fails(request: RouteRequest, host: Host) -> RouteResponse:
@@ -137,9 +137,11 @@ def test_a_stream_that_is_cut_does_not_seem_whole(host: Host, service: FakeServi
 
 
 @contextlib.contextmanager
-def served_with_store(make_host: MakeHost, file: Path, **given: Any) -> Iterator[tuple[str, Store]]:
+def served_with_store(
+    make_host: MakeHost, file: Path, **settings: Any
+) -> Iterator[tuple[str, Store]]:
     """Yield the address of a server once its host is loaded, and its store."""
-    with Store(file) as store, served(make_host(store=store, **given)) as server:
+    with Store(file) as store, served(make_host(store=store, **settings)) as server:
         requests.get(f"{server.url}/nope", timeout=30)
         yield server.url, store
 

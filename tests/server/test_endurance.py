@@ -168,9 +168,9 @@ class Client:
     def look_around(self) -> None:
         for path in ("/v1/models", "/health"):
             self._kept.request("GET", path, headers=HEADERS)
-            with self._kept.getresponse() as found:
-                assert found.status == 200, found.read()
-                found.read()
+            with self._kept.getresponse() as response:
+                assert response.status == 200, response.read()
+                response.read()
 
     def meet_a_fault(self) -> None:
         """Behind the server. No answer that is not whole looks as if it were."""
@@ -227,14 +227,14 @@ class Client:
         return self._ask(None, "hold", stream=True)[1]
 
     def _ask(
-        self, kept: http.client.HTTPConnection | None, fault: str, **given: Any
+        self, reused: http.client.HTTPConnection | None, fault: str, **fields: Any
     ) -> tuple[int, bytes]:
         """Ask over a connection that is kept, or a new one."""
-        if kept is None:
+        if reused is None:
             with closing(self._connection()) as connection:
-                return self._ask(connection, fault, **given)
-        connection = kept
-        body = _body(self._saying(fault), **given)
+                return self._ask(connection, fault, **fields)
+        connection = reused
+        body = _body(self._saying(fault), **fields)
         connection.request("POST", PATH, body, HEADERS)
         with connection.getresponse() as received:
             try:
@@ -282,14 +282,14 @@ def _body(text: str, *, stream: bool = False, model: str = MODEL) -> bytes:
 
 def _request(body: bytes, path: str = PATH, method: str = "POST", **headers: str) -> bytes:
     """Return the bytes of a request; given headers replace the usual ones."""
-    given = {
+    fields = {
         "Host": "127.0.0.1",
         "Content-Type": "application/json",
         "Authorization": f"Bearer {TOKEN}",
         "Content-Length": str(len(body)),
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
-    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
@@ -329,8 +329,8 @@ def behind() -> Behind:
 
 @pytest.fixture
 def service(behind: Behind) -> Iterator[FakeService]:
-    with FakeService(answer=behind.answer) as made:
-        yield made
+    with FakeService(answer=behind.answer) as fake_service:
+        yield fake_service
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ class Hers:
         """That of a route, with what is hers in it."""
         id = self.ids[path.partition("/{")[0]]
         named = {"item": self.item, "turn": "0", "number": "0"}
-        return re.sub(r"{([a-z]+)}", lambda found: named.get(found[1], id), path)
+        return re.sub(r"{([a-z]+)}", lambda match: named.get(match[1], id), path)
 
     def see(self, path: str) -> requests.Response:
         return send(self._here, "ann", "GET", self.path(path))
@@ -112,7 +112,7 @@ def test_it_is_known_of_every_route_whether_it_is_of_a_user() -> None:
 def test_with_the_id_of_another_user_every_route_is_404(here: Place, user: str) -> None:
     """Nothing is read, written or sent to a model, and no reply reveals that the object exists."""
     hers = Hers(here)
-    before, asked = hers.all(), len(here.service.requests)
+    before, count = hers.all(), len(here.service.requests)
     for route in own_routes():
         if not is_owned(route.path):
             continue
@@ -138,7 +138,7 @@ def test_with_the_id_of_another_user_every_route_is_404(here: Place, user: str) 
         reply = send(here, user, "POST", path, {**more, **body})
         assert reply.status_code == 404, (path, body, reply.text)
     assert hers.all() == before
-    assert len(here.service.requests) == asked
+    assert len(here.service.requests) == count
 
 
 @pytest.mark.parametrize("user", ["bob", ""])
@@ -160,9 +160,9 @@ def test_who_is_not_let_in_reaches_no_route(here: Place, monkeypatch: pytest.Mon
     answered: list[str] = []
     answer = HttpRoutes.answer
 
-    def recorded(self: HttpRoutes, request: Any, *given: Any) -> Any:
+    def recorded(self: HttpRoutes, request: Any, *arguments: Any) -> Any:
         answered.append(request.path)
-        return answer(self, request, *given)
+        return answer(self, request, *arguments)
 
     monkeypatch.setattr(HttpRoutes, "answer", recorded)
     good = {"authorization": "Bearer the-token-of-ann", **JSON}

@@ -150,9 +150,9 @@ def files(folder: Path) -> dict[str, int]:
 def test_all_files_of_the_server_are_of_its_user_alone(here: Place, tmp_path: Path) -> None:
     assert is_alive(here)
     here.ask(FRONTS[-1], stream=False)
-    found = {name: mode for name, mode in files(tmp_path).items() if not name.endswith("/key")}
-    assert found
-    assert {mode & 0o077 for mode in found.values()} == {0}, found
+    modes = {name: mode for name, mode in files(tmp_path).items() if not name.endswith("/key")}
+    assert modes
+    assert {mode & 0o077 for mode in modes.values()} == {0}, modes
 
 
 def test_what_is_exported_of_a_conversation_has_no_name_of_the_client(here: Place) -> None:

@@ -85,9 +85,9 @@ def test_the_key_is_in_nothing_that_tells_of_the_server(here: Place) -> None:
     for route in own_routes():
         if route.method == "GET":
             path = route.path.replace("{name}", "remote").replace("{model}", "remote")
-            found = here.send("GET", path)
-            assert_absent(found.text, path)
-            assert_absent(found.headers, path)
+            reply = here.send("GET", path)
+            assert_absent(reply.text, path)
+            assert_absent(reply.headers, path)
     shown = here.send("GET", "/api/v1/providers/remote").json()
     assert shown["status"] == "needs"
     assert shown["settings"] == {"base_url": f"{here.service.url}/v1"}

@@ -30,14 +30,16 @@ TOKENS = {"": Secret("the-token-of-all"), "ann": Secret("the-token-of-ann")}
 def head(
     method: str = "GET", path: str = "/x", headers: Mapping[str, str] | None = None, **more: Any
 ) -> Head:
-    given = {"host": "localhost:8642", **(headers or {})}
-    return Head(method, path, {}, given, "127.0.0.1", more.get("length", 0), more.get("tls", False))
+    fields = {"host": "localhost:8642", **(headers or {})}
+    return Head(
+        method, path, {}, fields, "127.0.0.1", more.get("length", 0), more.get("tls", False)
+    )
 
 
-def refusal(settings: ServerSettings, asked: Head) -> int:
+def refusal(settings: ServerSettings, request_head: Head) -> int:
     """Return the status; 200 if the request is admitted."""
     try:
-        AccessPolicy(settings).admit(asked)
+        AccessPolicy(settings).admit(request_head)
     except Refused as refused:
         return refused.problem.status
     return 200
@@ -95,8 +97,8 @@ def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
 
 
 def test_over_tls_a_page_of_http_is_another_origin() -> None:
-    asked = head(headers={"origin": "http://localhost:8642"}, tls=True)
-    assert refusal(ServerSettings(), asked) == 403
+    request_head = head(headers={"origin": "http://localhost:8642"}, tls=True)
+    assert refusal(ServerSettings(), request_head) == 403
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ def test_over_tls_a_page_of_http_is_another_origin() -> None:
 )
 def test_origins_of_apps_and_of_any_port(allowed: str, origin: str, status: int) -> None:
     settings = ServerSettings(cors_origins=["https://app.example", allowed])
-    asked = head(headers={"origin": origin, "sec-fetch-site": "cross-site"})
-    assert refusal(settings, asked) == status
-    headers = AccessPolicy(settings).cors(asked)
+    request_head = head(headers={"origin": origin, "sec-fetch-site": "cross-site"})
+    assert refusal(settings, request_head) == status
+    headers = AccessPolicy(settings).cors(request_head)
     assert headers.get("access-control-allow-origin") == (origin if status == 200 else None)
     assert "access-control-allow-credentials" not in headers
 
@@ -174,8 +176,8 @@ def test_all_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(hmac, "compare_digest", counting)
     for token, status in [("the-token-of-all", 200), ("the-token-of-ann", 200), ("wrong", 401)]:
         compared.clear()
-        asked = head(headers={"x-api-key": token})
-        assert refusal(ServerSettings(tokens=TOKENS), asked) == status
+        request_head = head(headers={"x-api-key": token})
+        assert refusal(ServerSettings(tokens=TOKENS), request_head) == status
         assert len(compared) == 2
 
 
@@ -247,9 +249,9 @@ OPEN_TO_ALL = {
 
 @pytest.mark.parametrize("status", OPEN_TO_ALL)
 def test_what_is_open_to_all(status: int) -> None:
-    for asked in OPEN_TO_ALL[status]:
-        method, path = asked.split()
-        assert refusal(ServerSettings(tokens=TOKENS), head(method, path)) == status, asked
+    for request in OPEN_TO_ALL[status]:
+        method, path = request.split()
+        assert refusal(ServerSettings(tokens=TOKENS), head(method, path)) == status, request
 
 
 MEDIA_TYPES = {
@@ -263,8 +265,8 @@ MEDIA_TYPES = {
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_what_a_form_can_send_is_refused(method: str, status: int) -> None:
     for media_type, length in product(MEDIA_TYPES[status], (3, None)):
-        asked = head(method, headers={"content-type": media_type}, length=length)
-        assert refusal(ServerSettings(), asked) == status, media_type
+        request_head = head(method, headers={"content-type": media_type}, length=length)
+        assert refusal(ServerSettings(), request_head) == status, media_type
     assert refusal(ServerSettings(), head(method, length=0)) == 200
 
 
@@ -381,7 +383,7 @@ WRONG_ORIGINS = [
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [
         *({"bind": each} for each in ("0.0.0.0", "::", "192.168.1.4", "my-machine")),
         *(
@@ -404,9 +406,9 @@ WRONG_ORIGINS = [
     ],
     ids=str,
 )
-def test_settings_that_do_not_fit(given: dict[str, Any]) -> None:
+def test_settings_that_do_not_fit(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as error:
-        ServerSettings(**given)
+        ServerSettings(**settings)
     assert "same" not in str(error.value) or "two users" in str(error.value)
 
 
@@ -420,8 +422,8 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
         ({"x-api-key": "anything", **foreign}, 403),
         ({}, 415),
     ]:
-        asked = head("POST", "/v1/files", {**form, **more}, length=9)
-        assert refusal(ServerSettings(), asked) == status, more
+        request_head = head("POST", "/v1/files", {**form, **more}, length=9)
+        assert refusal(ServerSettings(), request_head) == status, more
 
 
 @pytest.mark.parametrize(

@@ -180,12 +180,12 @@ SCALARS = (
 @functools.cache
 def parts_of(name: str) -> list[Any]:
     """All values that stand anywhere in the samples of an API."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for sample in APIS[name].values():
         for place in places_in(sample):
             value = functools.reduce(lambda value, key: value[key], place, sample)
-            found[json.dumps(value)] = value
-    return list(found.values())
+            parts[json.dumps(value)] = value
+    return list(parts.values())
 
 
 @functools.cache
@@ -220,7 +220,7 @@ def requests(draw: st.DrawFn, name: str) -> tuple[str, Any]:
 @pytest.mark.parametrize("name", APIS)
 def test_the_samples_are_valid(routes: HttpRoutes, conversation: str, name: str) -> None:
     for path, body in APIS[name].items():
-        status, written = asked(routes, path.format(conversation), write_json(body))
+        status, written = send(routes, path.format(conversation), write_json(body))
         assert status == 200, (path, written)
 
 
@@ -233,7 +233,7 @@ def test_whatever_is_sent_is_answered(
     sent = write_json(body)
     if "mbed" in path:  # the fake takes nothing for a text that UTF-8 has no place for
         sent = sent.replace(b"\\ud800", b"")
-    status, written = asked(routes, path.format(conversation), sent)
+    status, written = send(routes, path.format(conversation), sent)
     assert status < 500 or b"the answer is not valid JSON" in written, written
     if status >= 400:
         assert json.loads(written)["error"]
@@ -250,11 +250,11 @@ def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
 
 @pytest.fixture
 def conversation(routes: HttpRoutes) -> str:
-    id: str = json.loads(asked(routes, "/v1/conversations", b"{}")[1])["id"]
+    id: str = json.loads(send(routes, "/v1/conversations", b"{}")[1])["id"]
     return id
 
 
-def asked(routes: HttpRoutes, path: str, body: bytes) -> tuple[int, bytes]:
+def send(routes: HttpRoutes, path: str, body: bytes) -> tuple[int, bytes]:
     with Cancellation() as limits:
         reply = routes.answer(RouteRequest("POST", path, body=body, limits=limits))
         return reply.status, reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)

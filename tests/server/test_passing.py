@@ -82,8 +82,8 @@ class Gate:
         return [each.usage for each in results if isinstance(each, Completion)]
 
     def sent(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.service.requests[-1].json()
-        return found
+        body: dict[str, Any] = self.service.requests[-1].json()
+        return body
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ def gate(
     for name in ("OPENAI", "ANTHROPIC", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", "key")
     observer = Observer()
-    given: dict[str, Any] = dict(getattr(request, "param", {}))
-    betas = {"betas": given.pop("betas")} if "betas" in given else {}
+    options: dict[str, Any] = dict(getattr(request, "param", {}))
+    betas = {"betas": options.pop("betas")} if "betas" in options else {}
     instances: list[tuple[str, str, dict[str, Any]]] = [
         ("gate", "openai-compatible", {"serves": ["openai-responses", "openai-chat"]}),
         ("chat", "openai-compatible", {}),
@@ -109,7 +109,7 @@ def gate(
         name: InstanceConfig(kind, settings={"base_url": service.url, **settings})
         for name, kind, settings in instances
     }
-    config = Config(providers=providers, **given)
+    config = Config(providers=providers, **options)
     host = make_host(
         config=config,
         openai=genai_vendor_openai,
@@ -183,15 +183,17 @@ LAST = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 USED = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}}'
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_item_3_the_usage_is_requested_and_its_chunk_left_out(gate: Gate, asked: bool) -> None:
+@pytest.mark.parametrize("is_requested", [True, False])
+def test_item_3_the_usage_is_requested_and_its_chunk_left_out(
+    gate: Gate, is_requested: bool
+) -> None:
     gate.service.replies = [sse_reply([PIECE, LAST, USED, b"[DONE]"])]
-    options = {"stream_options": {"include_usage": True, "x": 1}} if asked else {}
+    options = {"stream_options": {"include_usage": True, "x": 1}} if is_requested else {}
     answer = gate.chat(streamed(CHAT, **options))
-    events = [PIECE, LAST, *([USED] if asked else []), b"[DONE]"]
+    events = [PIECE, LAST, *([USED] if is_requested else []), b"[DONE]"]
     assert answer.content == b"".join(b"data: " + each + b"\n\n" for each in events)
     assert gate.sent()["stream_options"]["include_usage"] is True
-    assert gate.sent()["stream_options"].get("x") == (1 if asked else None)
+    assert gate.sent()["stream_options"].get("x") == (1 if is_requested else None)
     assert gate.usage == [Usage(3, 5)]
 
 

@@ -177,9 +177,9 @@ HOST = b"host: localhost\r\n"
 def memory(pid: int) -> int:
     """Return the resident memory in kB."""
     status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1])
 
 
 def held(pid: int) -> tuple[int, int]:

@@ -31,8 +31,8 @@ CLIENTS = 6
 
 
 def behind(received: Received) -> Reply:
-    asked = received.json()
-    return chat(asked["messages"][-1]["content"], streamed=asked.get("stream", False))
+    body = received.json()
+    return chat(body["messages"][-1]["content"], streamed=body.get("stream", False))
 
 
 @pytest.fixture

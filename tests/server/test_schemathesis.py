@@ -42,12 +42,12 @@ def url(make_host: MakeHost, place: Path) -> Iterator[str]:
             yield server.url
 
 
-def made(url: str, path: str) -> str:
+def create_object(url: str, path: str) -> str:
     """The id of something that was made now: few find one by chance."""
     body = {"message": "hi"} if path == "jobs" else {}
-    made = requests.post(f"{url}/api/v1/{path}", json=body, timeout=60)
-    assert made.status_code in (201, 202)
-    return str(made.json()["id"])
+    reply = requests.post(f"{url}/api/v1/{path}", json=body, timeout=60)
+    assert reply.status_code in (201, 202)
+    return str(reply.json()["id"])
 
 
 @schema.parametrize()  # type: ignore[untyped-decorator,unused-ignore]
@@ -59,7 +59,7 @@ def made(url: str, path: str) -> str:
 )
 def test_no_request_is_a_failure_of_the_server(case: Any, url: str) -> None:
     if "{id}" in case.path and len(case.path_parameters["id"]) % 2:
-        case.path_parameters["id"] = made(url, case.path.split("/")[3])
+        case.path_parameters["id"] = create_object(url, case.path.split("/")[3])
     case.call_and_validate(
         base_url=url,
         checks=[

@@ -167,7 +167,7 @@ def content(reply: RouteResponse) -> bytes:
     return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
 
 
-def search(run: Any = lambda given, context: WORDS, **more: Any) -> Tool:
+def search(run: Any = lambda arguments, context: WORDS, **more: Any) -> Tool:
     query = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     return Tool("find", "searches the web", run, query, **more)
 
@@ -210,8 +210,8 @@ def serving(
 
 @pytest.fixture(params=list(WIRES.values()), ids=list(WIRES))
 def wire(request: pytest.FixtureRequest) -> Wire:
-    found: Wire = request.param
-    return found
+    value: Wire = request.param
+    return value
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])
@@ -278,8 +278,8 @@ def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
-        (lambda given, context: 1 / 0, "find failed: ZeroDivisionError"),
-        (lambda given, context: WORDS * 100_000, "(truncated: "),
+        (lambda arguments, context: 1 / 0, "find failed: ZeroDivisionError"),
+        (lambda arguments, context: WORDS * 100_000, "(truncated: "),
     ],
     ids=["an error", "a long output"],
 )

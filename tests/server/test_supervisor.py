@@ -160,14 +160,14 @@ class TestTheyAreReplaced:
 
             def converse() -> int:
                 with client_of(server.url) as client:
-                    path, asked = client.opened(), 0
+                    path, count = client.opened(), 0
                     while not is_over.is_set():
                         reply = client.send("POST", f"{path}/turns", {"message": "hi"})
                         assert reply.status_code == 200, reply.text
-                        asked += 1
+                        count += 1
                     turns = client.get(f"{path}?limit=1000")["turns"]
-                    assert [turn["status"] for turn in turns] == ["answered"] * asked
-                    return asked
+                    assert [turn["status"] for turn in turns] == ["answered"] * count
+                    return count
 
             with ThreadPoolExecutor(4) as pool:
                 conversations = [pool.submit(converse) for _ in range(4)]

@@ -106,9 +106,9 @@ def test_the_cost_of_a_stream_is_computed_and_stored_in_threads(
         threads: list[str] = []
 
         def noted(function: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*given: Any) -> Any:
+            def call(*arguments: Any) -> Any:
                 threads.append(threading.current_thread().name)
-                return function(*given)
+                return function(*arguments)
 
             return call
 

@@ -38,10 +38,10 @@ def request(user: str = "", limits: Cancellation | None = None) -> RouteRequest:
     return RouteRequest("POST", "/", limits=limits or Cancellation(), user=user)
 
 
-def ask(host: Host, model: str | None = "fake", **given: Any) -> CompletionStream:
+def ask(host: Host, model: str | None = "fake", **fields: Any) -> CompletionStream:
     """It, begun."""
-    asked = ChatRequest(model=model, messages=given.pop("messages", HI), **given)
-    answering = completion.answer(host, asked, request())
+    chat_request = ChatRequest(model=model, messages=fields.pop("messages", HI), **fields)
+    answering = completion.answer(host, chat_request, request())
     answering.begin()
     return answering
 
@@ -132,8 +132,8 @@ def test_a_turn_that_was_cut_off_is_resumed(make_host: MakeHost, tmp_path: Path)
         host = make_host(fake=fake, store=store, config=config)
         with interrupted(host, fake, "feature:chat"):
             pass
-        [kept] = host.conversations()
-        assert host.conversation(kept.id).resume().text == "hi"
+        [summary] = host.conversations()
+        assert host.conversation(summary.id).resume().text == "hi"
 
 
 def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:

@@ -30,8 +30,8 @@ PATHS = {
 def test_the_api_of_a_request(host: Host, api: str) -> None:
     for each in PATHS[api]:
         path, _, header = each.partition(" ")
-        found = api_of(host.registry.http_apis.values(), path, {header: "x"} if header else {})
-        assert (found.name if found else "") == api, each
+        matching = api_of(host.registry.http_apis.values(), path, {header: "x"} if header else {})
+        assert (matching.name if matching else "") == api, each
 
 
 def test_what_is_of_no_api_has_the_form_of_the_host(host: Host) -> None:

@@ -153,18 +153,18 @@ def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def breaks(request: RouteRequest, host: Host) -> RouteResponse:
-    def made() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         yield b"one"
         raise RuntimeError("in the middle")
 
-    return RouteResponse(made())
+    return RouteResponse(chunks())
 
 
 def silent(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer((yield from Now()))
 
 
-def asked(method: str, path: str, body: bytes = b"") -> RouteRequest:
+def route_request(method: str, path: str, body: bytes = b"") -> RouteRequest:
     return RouteRequest(method, path, body=body, limits=Cancellation())
 
 
@@ -179,7 +179,7 @@ def routes_of(make_host: MakeHost, *routes: HttpRoute) -> HttpRoutes:
 
 def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{kind}/orders/{id}"))
-    reply = routes.answer(asked("GET", "/shop/toys/orders/a%2Fb%20c"))
+    reply = routes.answer(route_request("GET", "/shop/toys/orders/a%2Fb%20c"))
     assert reply.status == 200
     assert b'"parameters":{"kind":"toys","id":"a/b c"}' in body_of(reply)
 
@@ -200,7 +200,7 @@ def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
 )
 def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, status: int) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{id}"))
-    reply = routes.answer(asked(method, path))
+    reply = routes.answer(route_request(method, path))
     assert reply.status == status
     if status == 405:
         assert reply.headers["allow"] == "GET"
@@ -209,14 +209,14 @@ def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, s
 
 def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{id}"), route("GET", "/shop/last", "other"))
-    assert routes.answer(asked("GET", "/shop/last")).body == b"other"
-    assert b"first" in body_of(routes.answer(asked("GET", "/shop/first")))
+    assert routes.answer(route_request("GET", "/shop/last")).body == b"other"
+    assert b"first" in body_of(routes.answer(route_request("GET", "/shop/first")))
 
 
 def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("POST", "/shop", max_body_size=3))
-    assert routes.answer(asked("POST", "/shop", body=b"abc")).status == 200
-    assert routes.answer(asked("POST", "/shop", body=b"abcd")).status == 413
+    assert routes.answer(route_request("POST", "/shop", body=b"abc")).status == 200
+    assert routes.answer(route_request("POST", "/shop", body=b"abcd")).status == 413
 
 
 def test_what_is_kept_between_requests_is_in_one_object_for_each_host(
@@ -226,13 +226,13 @@ def test_what_is_kept_between_requests_is_in_one_object_for_each_host(
     before = Counter.made
     first, second = routes_of(make_host, *paths), routes_of(make_host, *paths)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: first.answer(asked("POST", "/count")), range(20)))
-    assert first.answer(asked("GET", "/count")).body == b"[20,true]"
-    assert second.answer(asked("GET", "/count")).body == b"[0,true]"
+        list(pool.map(lambda _: first.answer(route_request("POST", "/count")), range(20)))
+    assert first.answer(route_request("GET", "/count")).body == b"[20,true]"
+    assert second.answer(route_request("GET", "/count")).body == b"[0,true]"
     assert Counter.made == before + 2
     first.close()
     assert "close() of Counter failed" in caplog.text
-    assert first.answer(asked("GET", "/count")).body == b"[0,true]"  # as at the beginning
+    assert first.answer(route_request("GET", "/count")).body == b"[0,true]"  # as at the beginning
 
 
 def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
@@ -244,14 +244,14 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
         route("GET", "/nothing", "nothing"),
         HttpRoute("GET", "/gone", "no_such_module_here:name"),
     )
-    wrong = routes.answer(asked("POST", "/read", body=b"{"))
+    wrong = routes.answer(route_request("POST", "/read", body=b"{"))
     assert wrong.status == 400
     assert b'"code":"invalid_data"' in body_of(wrong)
     assert b'"path":"$"' in body_of(wrong)
-    lost = routes.answer(asked("GET", "/missing"))
+    lost = routes.answer(route_request("GET", "/missing"))
     assert (lost.status, b'"hint":"list them"' in body_of(lost)) == (404, True)
     for path in ("/bug", "/nothing", "/gone"):
-        failed = routes.answer(asked("GET", path))
+        failed = routes.answer(route_request("GET", path))
         assert failed.status == 500
         assert b"sk-123" not in body_of(failed)
     assert "key sk-123" in caplog.text  # which the log may say: it is the plugin's bug
@@ -277,7 +277,7 @@ def test_each_error_has_its_status(
 
     monkeypatch.setattr(f"{HERE}.other", fails)
     routes = routes_of(make_host, route("GET", "/x", "other"))
-    assert routes.answer(asked("GET", "/x")).status == status
+    assert routes.answer(route_request("GET", "/x")).status == status
 
 
 @pytest.mark.parametrize(
@@ -313,11 +313,11 @@ def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
     ],
 )
 def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str) -> None:
-    given = {
+    inline = {
         "mine": InlinePlugin(http_routes=[route("GET", second), route("POST", "/shop/{id}")]),
         "theirs": InlinePlugin(http_routes=[route("GET", first)]),
     }
-    plugins = Plugins(StaticPlugins(given), Config())
+    plugins = Plugins(StaticPlugins(inline), Config())
     if second == "/ok":
         assert [broken.found.name for broken in plugins.broken] == ["theirs"]
     else:
@@ -345,7 +345,7 @@ def test_a_parameter_may_have_several_segments(
     paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}")
     plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
     routes = HttpRoutes(make_host(shop=plugin))
-    reply = routes.answer(asked("GET", path))
+    reply = routes.answer(route_request("GET", path))
     found = json.loads(body_of(reply)).get("parameters") if reply.status == 200 else None
     assert found == parameters
 
@@ -376,7 +376,7 @@ def test_aliases_of_an_api_have_the_routes_of_its_paths(
         http_apis=[HttpApi("shop", f"{HERE}:other", aliases=ALIASES)],
     )
     routes = HttpRoutes(make_host(mine=plugin))
-    reply = routes.answer(asked(method, path))
+    reply = routes.answer(route_request(method, path))
     assert reply.status == status
     if status == 200:
         assert json.loads(body_of(reply))["parameters"] == ({} if id is None else {"id": id})
@@ -426,7 +426,7 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
 
 def test_what_begins_may_be_another_reply(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/other", "elsewhere"))
-    reply = routes.answer(asked("GET", "/other"))
+    reply = routes.answer(route_request("GET", "/other"))
     assert (reply.status, reply.body) == (202, b"instead")
     assert left_out.closed.is_set()
 
@@ -468,10 +468,10 @@ def test_routes_with_work_are_loaded_at_once(make_host: MakeHost, is_own: bool) 
         route("GET", "/late", "other"),
     ]
     with make_host(mine=InlinePlugin(http_routes=[] if is_own else routes)) as host:
-        found = HttpRoutes(host, routes if is_own else ())
-        found.start()
+        http_routes = HttpRoutes(host, routes if is_own else ())
+        http_routes.start()
         assert Counter.made == 1
-        found.close()
+        http_routes.close()
 
 
 def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault(
@@ -479,17 +479,17 @@ def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault
 ) -> None:
     needy = route("GET", "/a", "Needy.add", run_at_startup=True)
     with make_host(mine=InlinePlugin(http_routes=[needy])) as host:
-        found = HttpRoutes(host)
-        found.start()
+        http_routes = HttpRoutes(host)
+        http_routes.start()
         assert [each for each in caplog.records if each.levelno > logging.INFO] == []
-        assert found.answer(asked("GET", "/a")).status == 400
-        found.close()
+        assert http_routes.answer(route_request("GET", "/a")).status == 400
+        http_routes.close()
 
 
 def test_without_api_formats_a_missing_path_names_our_plugins_for_them() -> None:
     with Host(config=Config(), discovery=StaticPlugins({})) as host:
-        found = HttpRoutes(host).find("POST", "/v1/chat/completions")
-    assert isinstance(found, HttpProblem)
-    assert (found.status, found.message) == (404, "unknown path '/v1/chat/completions'")
-    assert "genai-host install" in found.hint
-    assert "genai-wire-openai" in found.hint
+        problem = HttpRoutes(host).find("POST", "/v1/chat/completions")
+    assert isinstance(problem, HttpProblem)
+    assert (problem.status, problem.message) == (404, "unknown path '/v1/chat/completions'")
+    assert "genai-host install" in problem.hint
+    assert "genai-wire-openai" in problem.hint

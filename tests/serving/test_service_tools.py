@@ -44,7 +44,7 @@ from genai_host_testing.internal.fixtures import MakeHost
 SEARCH = VendorTool("search", "", kind="web_search")
 CLOCK = ToolSchema("clock", "the time")
 CALL, READ = ToolCall("c1", "search", {}), ToolCall("c2", "clock", {})
-FIND = Tool("find", "finds", lambda given, context: "found", idempotent=True)
+FIND = Tool("find", "finds", lambda arguments, context: "found", idempotent=True)
 SERVER = ServerConfig(service_tools={"web_search": "find"})
 
 
@@ -63,26 +63,28 @@ def searches(prompt: RecordedPrompt) -> Completion:
     return Completion(Message("assistant", parts), "tool_calls", Usage(1, 2))
 
 
-def serving(make_host: MakeHost, answer: Any = searches, tool: Tool = FIND, **given: Any) -> Host:
+def serving(
+    make_host: MakeHost, answer: Any = searches, tool: Tool = FIND, **settings: Any
+) -> Host:
     plugins = {"fake": FakeModel(answer), "tools": InlinePlugin(tools=[tool])}
     config = Config(models={"chat": "fake"}, server=SERVER)
-    return make_host(**{**plugins, "config": config, **given})
+    return make_host(**{**plugins, "config": config, **settings})
 
 
 def request(limits: Cancellation | None = None) -> RouteRequest:
     return RouteRequest("POST", "/", limits=limits or Cancellation())
 
 
-def request_of(**given: Any) -> ChatRequest:
+def request_of(**fields: Any) -> ChatRequest:
     usual = {"model": None, "messages": [Message("user", "hi")], "tools": [SEARCH]}
-    return ChatRequest(**{**usual, **given})
+    return ChatRequest(**{**usual, **fields})
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_by_a_schema_is_the_last_one_alone(make_host: MakeHost, stream: bool) -> None:
     host = serving(make_host)
-    wanted = request_of(schema={"type": "object"}, stream=stream)
-    answering = completion.answer(host, wanted, request())
+    chat_request = request_of(schema={"type": "object"}, stream=stream)
+    answering = completion.answer(host, chat_request, request())
     assert "".join(piece.text for piece in answering) == '{"a": 1}'
     assert answering.completion.text == '{"a": 1}'
     assert answering.completion.value == {"a": 1}
@@ -124,8 +126,8 @@ def test_calls_of_all_rounds_are_limited(make_host: MakeHost) -> None:
     runs: list[Any] = []
     outputs: list[str] = []
 
-    def run(given: Any, context: ToolContext) -> str:
-        runs.append(given)
+    def run(arguments: Any, context: ToolContext) -> str:
+        runs.append(arguments)
         return "found"
 
     def answer(prompt: RecordedPrompt) -> Completion:
@@ -158,7 +160,7 @@ def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
 def test_a_missing_tool_does_not_prevent_calls_of_its_service(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host = serving(make_host, tool=Tool("other", "does not find", lambda given, context: ""))
+    host = serving(make_host, tool=Tool("other", "does not find", lambda arguments, context: ""))
     own = VendorTool("search", "", kind="web_search", extra={"own": {"type": "search"}})
     assert with_host_tools(host, [own, CLOCK]) == [own, CLOCK]
     assert "server.service_tools.web_search: unknown tool 'find'" in caplog.text
@@ -223,19 +225,19 @@ def test_a_tool_runs_in_a_thread_of_the_server(make_host: MakeHost) -> None:
     gate = provider_config("openai-compatible", base_url="http://127.0.0.1:9/v1")
     config = Config(providers={"gate": gate}, server=SERVER)
     host = serving(make_host, openai=genai_vendor_openai, config=config)
-    found = [
+    is_in_thread = [
         completion.answer(
             host, request_of(model="gate/m", tools=tools, stream=True), request()
         ).suspends
         for tools in ([CLOCK], [SEARCH])
     ]
-    assert found == [True, False]
+    assert is_in_thread == [True, False]
 
 
 def test_a_client_that_goes_ends_the_tool(make_host: MakeHost) -> None:
     started, ended = threading.Event(), threading.Event()
 
-    def wait(given: Any, context: ToolContext) -> str:
+    def wait(arguments: Any, context: ToolContext) -> str:
         with context.limits.on_cancel(ended.set):
             started.set()
             assert ended.wait(30)
@@ -259,7 +261,7 @@ def test_the_tokens_of_the_tool_are_counted(
 ) -> None:
     host = serving(make_host)
 
-    def count(*given: Any, tools: Sequence[ToolSchema], **named: Any) -> TokenCount:
+    def count(*arguments: Any, tools: Sequence[ToolSchema], **named: Any) -> TokenCount:
         return TokenCount(len(tools[0].parameters))
 
     monkeypatch.setattr(host, "count_tokens", count)

@@ -17,13 +17,13 @@ from genai_host_testing.pytest_plugin import MakeHost
 
 def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
     tools = [api.ToolSchema("look", "looks")]
-    asked = yield from api.Prompt([turn.message], tools=tools, parameters={"seed": 3})
+    completion = yield from api.Prompt([turn.message], tools=tools, parameters={"seed": 3})
     vectors = yield from api.Embed(["one", "two", "one"])
     verdict = yield from api.Moderate(turn.message.text)
-    calls = [call.name for call in asked.tool_calls]
+    calls = [call.name for call in completion.tool_calls]
     first, second, third = vectors.vectors
     data = {"calls": calls, "same": first == third, "other": first != second}
-    return api.Answer(asked.text, data={**data, "flagged": verdict.flagged})
+    return api.Answer(completion.text, data={**data, "flagged": verdict.flagged})
 
 
 ROLES: Any = {"main": "chat", "embed": "embed", "moderate": "moderate"}

@@ -85,10 +85,10 @@ class Forgetful(ThreadPoolExecutor):
         super().__init__(1)
         self._known: dict[Any, Any] = {}
 
-    def submit(self, function: Any, /, *given: Any, **named: Any) -> Any:
-        if (function, given) not in self._known:
-            self._known[function, given] = super().submit(function, *given, **named)
-        return self._known[function, given]
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Any:
+        if (function, arguments) not in self._known:
+            self._known[function, arguments] = super().submit(function, *arguments, **named)
+        return self._known[function, arguments]
 
 
 class Broken(ExecutorSuite):

@@ -54,8 +54,8 @@ def test_wrong_plugins_fail_the_right_tests(pytester: pytest.Pytester, names: li
     passed, _, failed = pytester.inline_run(*QUICKLY, plugins=[Only()]).listoutcomes()
     ran = {_place(each)[0] for each in (*passed, *failed)}
     assert ran == {f"Test_{name}" for name in names}
-    found = {_place(each) for each in failed}
-    assert found == {(f"Test_{name}", test) for name in names for test in SUITES[name].fails}
+    actual = {_place(each) for each in failed}
+    assert actual == {(f"Test_{name}", test) for name in names for test in SUITES[name].fails}
 
 
 def _place(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:

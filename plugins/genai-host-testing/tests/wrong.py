@@ -20,11 +20,11 @@ def fail(suite: Any, tests: str = "", **attributes: Any) -> Callable[[T], T]:
         tests: Tests that must fail, without `test_`; no others may fail.
         attributes: Attributes of the suite, if it has them; others are arguments of `made`.
     """
-    given = {name: attributes.pop(name) for name in [*attributes] if not hasattr(suite, name)}
+    options = {name: attributes.pop(name) for name in [*attributes] if not hasattr(suite, name)}
 
     def register(wrong: T) -> T:
         named: Any = wrong
-        add(suite, named.__name__, tests, plugin=suite.made(wrong, **given), **attributes)
+        add(suite, named.__name__, tests, plugin=suite.made(wrong, **options), **attributes)
         return wrong
 
     return register
@@ -33,8 +33,8 @@ def fail(suite: Any, tests: str = "", **attributes: Any) -> Callable[[T], T]:
 def add(suite: type[Suite], name: str, tests: str = "", **attributes: Any) -> None:
     """Register a suite for an existing plugin, given as `plugin`."""
     fails = {f"test_{each}" for each in tests.split()}
-    made = type(name, (suite,), {**attributes, "fails": fails, "__module__": __name__})
-    SUITES[name] = made
+    test_class = type(name, (suite,), {**attributes, "fails": fails, "__module__": __name__})
+    SUITES[name] = test_class
 
 
 SUITES: dict[str, Any] = {}

@@ -33,8 +33,11 @@ class PlainSamples(DialectSuite):
         b'{"delta": {"text": " there"}}',
         b'{"end": ' + reply + b"}",
     ]
-    asked = _said(_CALL, b', "finish": "tool_calls"')
-    calls = (asked, [b'{"delta": {"tool_call": ' + _CALL + b"}}", b'{"end": ' + asked + b"}"])
+    completion = _said(_CALL, b', "finish": "tool_calls"')
+    calls = (
+        completion,
+        [b'{"delta": {"tool_call": ' + _CALL + b"}}", b'{"end": ' + completion + b"}"],
+    )
 
 
 class _Trusting(Plain):

@@ -48,9 +48,9 @@ def servers(make_host: MakeHost, stores: list[Store], clock: ManualClock) -> Pai
     return one, other
 
 
-def asked(body: bytes = b"x", key: str = "k", **given: Any) -> RouteRequest:
+def post_request(body: bytes = b"x", key: str = "k", **fields: Any) -> RouteRequest:
     headers = {"idempotency-key": key}
-    return RouteRequest("POST", "/a", body=body, headers=headers, limits=Cancellation(), **given)
+    return RouteRequest("POST", "/a", body=body, headers=headers, limits=Cancellation(), **fields)
 
 
 def twice() -> RouteResponse:
@@ -60,21 +60,21 @@ def twice() -> RouteResponse:
 def test_the_other_gives_the_reply_of_the_first(servers: Pair) -> None:
     one, other = servers
     reply = RouteResponse('{"a": "ä"}'.encode(), status=201, headers={"x": "y"})
-    one.once(asked(), lambda: reply)
-    assert other.once(asked(), twice) == reply
-    assert other.once(asked(user="ann"), lambda: RouteResponse(b"hers")).body == b"hers"
+    one.once(post_request(), lambda: reply)
+    assert other.once(post_request(), twice) == reply
+    assert other.once(post_request(user="ann"), lambda: RouteResponse(b"hers")).body == b"hers"
     with pytest.raises(ValidationError):
-        other.once(asked(b"y"), twice)
+        other.once(post_request(b"y"), twice)
 
 
 def refused_meanwhile(one: Replies, other: Replies) -> None:
     def answer() -> RouteResponse:
         with pytest.raises(Conflict, match="in progress"):
-            other.once(asked(), twice)
+            other.once(post_request(), twice)
         return RouteResponse(b"once")
 
-    assert one.once(asked(), answer).body == b"once"
-    assert other.once(asked(), twice).body == b"once"
+    assert one.once(post_request(), answer).body == b"once"
+    assert other.once(post_request(), twice).body == b"once"
 
 
 def test_request_in_progress_is_refused_at_other_server(servers: Pair) -> None:
@@ -88,40 +88,40 @@ def test_what_failed_may_be_asked_of_the_other(servers: Pair) -> None:
         raise NotFound("no")
 
     with pytest.raises(NotFound):
-        one.once(asked(), fail)
-    assert other.once(asked(), lambda: RouteResponse(b"done")).body == b"done"
-    assert one.once(asked(), twice).body == b"done"
+        one.once(post_request(), fail)
+    assert other.once(post_request(), lambda: RouteResponse(b"done")).body == b"done"
+    assert one.once(post_request(), twice).body == b"done"
 
 
 def test_a_stream_is_known_to_the_other_once_it_has_ended(servers: Pair) -> None:
     one, other = servers
-    body: Any = one.once(asked(), lambda: RouteResponse(iter([b"1", b"2"]))).body
+    body: Any = one.once(post_request(), lambda: RouteResponse(iter([b"1", b"2"]))).body
     with pytest.raises(Conflict):
-        other.once(asked(), twice)
+        other.once(post_request(), twice)
     assert b"".join(body) == b"12"
-    assert other.once(asked(), twice).body == b"12"
-    cut: Any = one.once(asked(key="cut"), lambda: RouteResponse(iter([b"1", b"2"]))).body
+    assert other.once(post_request(), twice).body == b"12"
+    cut: Any = one.once(post_request(key="cut"), lambda: RouteResponse(iter([b"1", b"2"]))).body
     next(iter(cut))
     cut.close()
-    assert other.once(asked(key="cut"), lambda: RouteResponse(b"again")).body == b"again"
+    assert other.once(post_request(key="cut"), lambda: RouteResponse(b"again")).body == b"again"
 
 
 def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
     servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
-    servers[0].once(asked(), lambda: RouteResponse(b"four"))
+    servers[0].once(post_request(), lambda: RouteResponse(b"four"))
     with pytest.raises(Conflict, match="no longer stored"):
-        servers[1].once(asked(), twice)
+        servers[1].once(post_request(), twice)
 
 
 def test_they_go_after_a_day(servers: Pair, clock: ManualClock, stores: list[Store]) -> None:
     one, other = servers
-    one.once(asked(), lambda: RouteResponse(b"first"))
+    one.once(post_request(), lambda: RouteResponse(b"first"))
     clock.advance(25 * 3600)
-    other.once(asked(key="other"), lambda: RouteResponse(b"other"))
+    other.once(post_request(key="other"), lambda: RouteResponse(b"other"))
     assert len(stores[0].documents("idempotency").list()) == 1
-    assert other.once(asked(), lambda: RouteResponse(b"second")).body == b"second"
+    assert other.once(post_request(), lambda: RouteResponse(b"second")).body == b"second"
 
 
 def test_expired_keys_have_no_effect(servers: Pair, clock: ManualClock) -> None:
@@ -129,17 +129,17 @@ def test_expired_keys_have_no_effect(servers: Pair, clock: ManualClock) -> None:
     one, other = servers
     keys = [f"k{number}" for number in range(12)]
     for key in keys:
-        one.once(asked(key=key), lambda: RouteResponse(b"first"))
+        one.once(post_request(key=key), lambda: RouteResponse(b"first"))
     clock.advance(25 * 3600)
     for key in reversed(keys):
-        request = asked(b"another", key=key)
+        request = post_request(b"another", key=key)
         assert other.once(request, lambda: RouteResponse(b"second")).body == b"second"
         assert one.once(request, twice).body == b"second"
 
 
 def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> None:
     id = begin(stores[0]).id
-    request = asked(parameters={"id": id})
+    request = post_request(parameters={"id": id})
     servers[0].once(request, lambda: RouteResponse(b"said"))
     assert servers[1].once(request, twice).body == b"said"
     stores[0].delete(id)
@@ -149,7 +149,7 @@ def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> 
 def test_a_key_is_for_one_conversation(servers: Pair, stores: list[Store]) -> None:
     ids = [begin(stores[0]).id for _ in range(2)]
     first, second = (
-        evolve(asked(parameters={"id": id}), path=f"/conversations/{id}") for id in ids
+        evolve(post_request(parameters={"id": id}), path=f"/conversations/{id}") for id in ids
     )
     servers[0].once(first, lambda: RouteResponse(b"said"))
     with pytest.raises(ValidationError, match="another request"):
@@ -159,14 +159,14 @@ def test_a_key_is_for_one_conversation(servers: Pair, stores: list[Store]) -> No
 def test_one_that_has_just_failed(servers: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its claim is gone between the two looks of the other."""
     one, other = servers
-    one.once(asked(), lambda: RouteResponse(b"once"))
+    one.once(post_request(), lambda: RouteResponse(b"once"))
 
     def gone(self: Documents, id: str) -> None:
         raise NotFound("it is gone")
 
     monkeypatch.setattr(Documents, "get", gone)
     with pytest.raises(Conflict, match="has just failed"):
-        other.once(asked(), twice)
+        other.once(post_request(), twice)
 
 
 def test_a_store_that_fails_and_works_again_does_nothing_twice(
@@ -174,18 +174,18 @@ def test_a_store_that_fails_and_works_again_does_nothing_twice(
 ) -> None:
     replies = Replies(make_host(store=make_store()))
 
-    def fail(self: Documents, *given: Any, **more: Any) -> None:
+    def fail(self: Documents, *arguments: Any, **more: Any) -> None:
         raise StoreError("it is full")
 
     def answer() -> RouteResponse:
         monkeypatch.undo()
         with pytest.raises(Conflict, match="in progress"):
-            replies.once(asked(), twice)
+            replies.once(post_request(), twice)
         return RouteResponse(b"once")
 
     monkeypatch.setattr(Documents, "put", fail)
-    assert replies.once(asked(), answer).body == b"once"
-    assert replies.once(asked(), twice).body == b"once"
+    assert replies.once(post_request(), answer).body == b"once"
+    assert replies.once(post_request(), twice).body == b"once"
 
 
 def test_answers_need_no_store(make_host: MakeHost, make_store: MakeStore) -> None:
@@ -193,8 +193,8 @@ def test_answers_need_no_store(make_host: MakeHost, make_store: MakeStore) -> No
     replies = Replies(make_host(store=store))
     store.check()
     store.close()
-    assert replies.once(asked(), lambda: RouteResponse(b"done")).body == b"done"
-    assert replies.once(asked(), twice).body == b"done"
+    assert replies.once(post_request(), lambda: RouteResponse(b"done")).body == b"done"
+    assert replies.once(post_request(), twice).body == b"done"
 
 
 class TestInMemory:
@@ -214,29 +214,29 @@ class TestInMemory:
 
         def answer() -> RouteResponse:
             with pytest.raises(ValidationError, match="another request"):
-                replies.once(asked(b"other"), twice)
+                replies.once(post_request(b"other"), twice)
             for number in range(20):
-                replies.once(asked(key=str(number)), lambda: RouteResponse(b"other"))
+                replies.once(post_request(key=str(number)), lambda: RouteResponse(b"other"))
             with pytest.raises(Conflict):
-                replies.once(asked(), twice)
+                replies.once(post_request(), twice)
             return RouteResponse(b"once")
 
-        replies.once(asked(), answer)
+        replies.once(post_request(), answer)
 
     def test_a_stream_that_was_cut_off_may_be_asked_for_again(self, replies: Replies) -> None:
-        body: Any = replies.once(asked(), lambda: RouteResponse(iter([b"1", b"2"]))).body
+        body: Any = replies.once(post_request(), lambda: RouteResponse(iter([b"1", b"2"]))).body
         assert next(iter(body)) == b"1"
         body.close()
         body.close()
-        again: Any = replies.once(asked(), lambda: RouteResponse(iter([b"3"]))).body
+        again: Any = replies.once(post_request(), lambda: RouteResponse(iter([b"3"]))).body
         assert b"".join(again) == b"3"
         again.close()
-        assert replies.once(asked(), twice).body == b"3"
+        assert replies.once(post_request(), twice).body == b"3"
 
     @pytest.mark.parametrize("key", ["", "x" * 256])
     def test_keys_that_are_none(self, replies: Replies, key: str) -> None:
         with pytest.raises(ValidationError):
-            replies.once(asked(key=key), lambda: RouteResponse(b"done"))
+            replies.once(post_request(key=key), lambda: RouteResponse(b"done"))
 
 
 def waits(turn: Turn[NoSettings]) -> FeatureSteps:
@@ -279,7 +279,7 @@ class TestTurns:
         self, api: Api, native: NativeApi, last: bytes
     ) -> None:
         id = api.opened(feature="waits" if last == b"paused" else "chat").rpartition("/")[2]
-        request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
+        request = post_request(b'{"message": "hi", "stream": true}', parameters={"id": id})
         first: Any = native.say(request).body
         pieces = []
         for piece in first:
@@ -292,7 +292,7 @@ class TestTurns:
 
     def test_one_that_is_sent_again_early_waits(self, api: Api, native: NativeApi) -> None:
         id = api.opened().rpartition("/")[2]
-        request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
+        request = post_request(b'{"message": "hi", "stream": true}', parameters={"id": id})
         stream: Any = native.say(request).body
         with pytest.raises(Conflict, match="in progress"):
             native.say(request)

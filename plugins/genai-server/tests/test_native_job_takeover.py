@@ -94,9 +94,9 @@ def submit(jobs: Jobs, **body: Any) -> str:
 
 
 def queued(host: Host, id: str) -> Job:
-    found = host.jobs(QUEUE).find(id)
-    assert found is not None
-    return found
+    job = host.jobs(QUEUE).find(id)
+    assert job is not None
+    return job
 
 
 def seen(api: Api, id: str) -> tuple[str, int, Any]:
@@ -261,7 +261,7 @@ def test_a_job_that_pauses_waits_for_its_client(api: Api) -> None:
 
 
 def test_what_cannot_be_recorded_is_not_accepted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: Any, **named: Any) -> None:
+    def fail(*arguments: Any, **named: Any) -> None:
         raise StoreError("the disk is full")
 
     for owner, name in ((StoredRecord, "flush"), (JobWorker, "submit"), (Documents, "put")):

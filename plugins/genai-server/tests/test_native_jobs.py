@@ -104,7 +104,7 @@ def test_answers_without_record(api: Api, monkeypatch: pytest.MonkeyPatch, times
 
 
 def test_a_refused_end_is_recorded_later(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*given: Any) -> None:
+    def refuse(*arguments: Any) -> None:
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
@@ -155,8 +155,8 @@ def test_how_long_records_are_kept(make_host: MakeHost, tmp_path: Path) -> None:
         assert (lost.status, type(lost.error)) == ("failed", Interrupted)
         clock.advance(25 * 3600)
         records.add(JobRecord("new", "ann", "c", 0))
-        left = [id for id in ("ended", "queued", "lost", "new") if records.read("ann", id)]
-        assert left == ["queued", "new"]
+        remaining = [id for id in ("ended", "queued", "lost", "new") if records.read("ann", id)]
+        assert remaining == ["queued", "new"]
         with pytest.raises(NotFound, match="unknown job"):
             records.find("ann", "ended")
 
@@ -200,7 +200,7 @@ def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "whole", lambda *given: 1 / 0)
+    monkeypatch.setattr(jobs, "whole", lambda *arguments: 1 / 0)
     job = api.post("/jobs", {"message": "hi"})["id"]
     assert api.refused("GET", f"/jobs/{job}/result?wait=30") == (500, "plugin")
     assert api.get(f"/jobs/{job}")["status"] == "failed"
@@ -233,14 +233,14 @@ def own(api: Api) -> Iterator[jobs.Jobs]:
         yield own
 
 
-def asked(**given: Any) -> RouteRequest:
+def post_request(**fields: Any) -> RouteRequest:
     return RouteRequest(
-        "POST", "/x", **{"body": b'{"message": "hi"}', "limits": Cancellation(), **given}
+        "POST", "/x", **{"body": b'{"message": "hi"}', "limits": Cancellation(), **fields}
     )
 
 
 def submitted(own: jobs.Jobs) -> str:
-    id: str = json.loads(own.submit(asked()).body)["id"]  # type: ignore[arg-type]  # it is whole
+    id: str = json.loads(own.submit(post_request()).body)["id"]  # type: ignore[arg-type]  # it is whole
     return id
 
 
@@ -249,8 +249,8 @@ def test_nobody_waits_on_for_a_client_that_has_gone(
 ) -> None:
     api.fake.faults[0] = HANG
     gone = Cancellation()
-    given = {"parameters": {"id": submitted(own)}, "query": {"wait": "30"}}
-    waiting = background(own.result, asked(**given, limits=gone))
+    fields = {"parameters": {"id": submitted(own)}, "query": {"wait": "30"}}
+    waiting = background(own.result, post_request(**fields, limits=gone))
     gone.cancel()
     assert waiting.result(15).status == 202
 
@@ -258,12 +258,12 @@ def test_nobody_waits_on_for_a_client_that_has_gone(
 def test_none_is_begun_once_the_server_ends(own: jobs.Jobs) -> None:
     own.close()
     with pytest.raises(Interrupted):
-        own.submit(asked())
+        own.submit(post_request())
 
 
 def test_an_error_does_not_grow_with_each_time_that_it_is_told(api: Api, own: jobs.Jobs) -> None:
     api.fake.faults[0] = ServiceUnavailable("away")
-    request = asked(parameters={"id": submitted(own)}, query={"wait": "30"})
+    request = post_request(parameters={"id": submitted(own)}, query={"wait": "30"})
     lengths = set()
     for _ in range(3):
         with pytest.raises(ServiceUnavailable) as error:

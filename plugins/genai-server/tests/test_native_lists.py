@@ -50,7 +50,7 @@ class Shelf:
     """What a provider that needs weights has, and what its step does."""
 
     is_there: bool = False
-    asked: list[str] = field(factory=list)
+    model_ids: list[str] = field(factory=list)
     run: Callable[[Report, CancelToken], None] | None = None
     listed: Callable[[CancelToken], Any] = lambda limits: ()
 
@@ -75,7 +75,7 @@ def needy(shelf: Shelf) -> InlinePlugin:
             return None if shelf.is_there else "the weights are missing"
 
         def preparation(self, model_id: str = "") -> Preparation | None:
-            shelf.asked.append(model_id)
+            shelf.model_ids.append(model_id)
             return None if shelf.is_there else Preparation("Download it (2 MB)", shelf.get)
 
         def list_models(self, limits: CancelToken) -> Any:
@@ -140,11 +140,11 @@ def test_item_9_an_odd_setting_takes_no_type_from_the_others() -> None:
         place: str = "here"
         sizes: tuple[int, ...] = ()
 
-    found = settings_schema(Odd)["properties"]
-    assert found["key"] == {"type": "string", "writeOnly": True, "format": "password"}
-    assert found["loop"] == {}
-    assert found["place"] == {"type": "string", "default": "here"}
-    assert found["sizes"]["items"] == {"type": "integer"}
+    properties = settings_schema(Odd)["properties"]
+    assert properties["key"] == {"type": "string", "writeOnly": True, "format": "password"}
+    assert properties["loop"] == {}
+    assert properties["place"] == {"type": "string", "default": "here"}
+    assert properties["sizes"]["items"] == {"type": "integer"}
 
 
 def test_routes_say_what_runs_and_why_not(api: Api) -> None:
@@ -167,9 +167,9 @@ COMPATIBLE = {
 
 
 def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
-    made = api.post("/providers", COMPATIBLE)
-    assert made["settings"] == {"base_url": "http://127.0.0.1:1/v1"}
-    assert (made["status"], "connect" in made["reason"]) == ("unreachable", True)
+    created = api.post("/providers", COMPATIBLE)
+    assert created["settings"] == {"base_url": "http://127.0.0.1:1/v1"}
+    assert (created["status"], "connect" in created["reason"]) == ("unreachable", True)
     file = read_config().file
     assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
     assert "sk-secret-canary" not in api.send("GET", "/providers").text
@@ -235,7 +235,7 @@ def test_what_is_wrong_makes_nothing(api: Api, path: str, body: Any) -> None:
 
 
 def test_none_whose_key_cannot_be_kept_is_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*given: object) -> None:
+    def fails(*arguments: object) -> None:
         raise ConfigurationError("the keyring is locked")
 
     with monkeypatch.context() as locked:
@@ -255,9 +255,9 @@ def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
         return requests.post(f"{api.url}/api/v1/providers", data=body, timeout=60).status_code
 
     with ThreadPoolExecutor(len(names)) as threads:
-        found = list(threads.map(make, names))
-    assert sorted(found[:4]) == [201, 409, 409, 409]
-    assert found[4:] == [201] * 4
+        statuses = list(threads.map(make, names))
+    assert sorted(statuses[:4]) == [201, 409, 409, 409]
+    assert statuses[4:] == [201] * 4
     assert {*names} <= {row["name"] for row in api.get("/providers")["data"]}
     assert {*names} <= {*read_config().providers}
 
@@ -308,7 +308,7 @@ def test_item_9_a_provider_is_made_ready(api: Api, shelf: Shelf) -> None:
     assert (before["status"], before["preparation"]) == ("needs", "Download it (2 MB)")
     assert api.get("/providers/mock")["preparation"] is None
     events = prepared(api, {"model": "needy/some/id"})
-    assert shelf.asked[-2] == "some/id"
+    assert shelf.model_ids[-2] == "some/id"
     assert events[0] == ("progress", {"text": "Downloading", "done": 1, "total": 2})
     assert events[1][0] == "done"
     assert (events[1][1]["status"], events[1][1]["preparation"]) == ("works", None)

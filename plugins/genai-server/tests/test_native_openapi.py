@@ -177,7 +177,7 @@ def outcome(host: Host, id: str) -> str:
     return turn.outcome
 
 
-def taken(host: Host, limits: Cancellation) -> tuple[str, Any]:
+def start_turn(host: Host, limits: Cancellation) -> tuple[str, Any]:
     """The id of a conversation with a turn in progress, and its stream."""
     with host.open("pauses", owner="") as conversation:
         id = conversation.id
@@ -195,7 +195,7 @@ def taken(host: Host, limits: Cancellation) -> tuple[str, Any]:
 def test_a_stream_that_nobody_reads(host: Host, reason: GenaiError | None, status: str) -> None:
     """The next chunk is not requested, as with a client that reads too slowly."""
     limits = Cancellation()
-    id, pieces = taken(host, limits)
+    id, pieces = start_turn(host, limits)
     assert next(iter(pieces)).startswith(b"event: turn\n")
     if reason is not None:
         limits.cancel(reason)
@@ -205,7 +205,7 @@ def test_a_stream_that_nobody_reads(host: Host, reason: GenaiError | None, statu
 
 def test_a_stream_whose_limits_end_says_so(host: Host) -> None:
     limits = Cancellation()
-    id, body = taken(host, limits)
+    id, body = start_turn(host, limits)
     pieces = iter(body)
     begun = [next(pieces), next(pieces)]
     limits.cancel(Interrupted("the end"))

@@ -54,8 +54,8 @@ def test_each_file_is_served_and_not_sent_twice(url: str, name: str) -> None:
     assert reply.status_code == 200
     assert reply.text == TEXTS[name]
     tag = reply.headers["etag"]
-    for known in (tag, f'W/{tag}, "other"', "*"):
-        again = get(f"{url}/page/assets/{name}", **{"If-None-Match": known})
+    for etags in (tag, f'W/{tag}, "other"', "*"):
+        again = get(f"{url}/page/assets/{name}", **{"If-None-Match": etags})
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["etag"] == tag
     assert get(f"{url}/page/assets/{name}", **{"If-None-Match": '"other"'}).status_code == 200
@@ -73,10 +73,10 @@ def test_other_files_are_not_found(url: str, name: str) -> None:
 
 
 def test_each_file_that_is_asked_for_is_there() -> None:
-    asked = set(re.findall(r'(?:href|src)="page/assets/([^"]+)"', TEXTS["page.html"]))
+    names = set(re.findall(r'(?:href|src)="page/assets/([^"]+)"', TEXTS["page.html"]))
     for name in SCRIPTS:
-        asked |= set(re.findall(r'from "\./([^"]+)"', TEXTS[name]))
-    assert asked == TEXTS.keys() - {"page.html"}
+        names |= set(re.findall(r'from "\./([^"]+)"', TEXTS[name]))
+    assert names == TEXTS.keys() - {"page.html"}
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
@@ -113,7 +113,7 @@ def text_of(of: list[Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("a *b* **c** ~~d~~ `e`", ["p", "em", "strong", "s", "code"]),
         ("- a\n- b", ["ul", "li", "li"]),
@@ -129,8 +129,8 @@ def text_of(of: list[Any]) -> str:
         ("<div>\n\na\n\n</div>", ["p", "p", "p"]),
     ],
 )
-def test_elements(text: str, found: list[str]) -> None:
-    assert [node[0] for node in nodes(tree(text)) if not isinstance(node, str)] == found
+def test_elements(text: str, expected: list[str]) -> None:
+    assert [node[0] for node in nodes(tree(text)) if not isinstance(node, str)] == expected
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_item_9_a_formula_stays_as_it_is_written(formula: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         (r"`\(a\)`", r"\(a\)"),
         (r"\*a\* costs $$ or $$", r"*a* costs $$ or $$"),
@@ -159,8 +159,8 @@ def test_item_9_a_formula_stays_as_it_is_written(formula: str) -> None:
         ("\\[a\n\n- b\\]", "[ab]"),
     ],
 )
-def test_what_is_no_formula_is_markdown(text: str, found: str) -> None:
-    assert text_of(tree(text)) == found
+def test_what_is_no_formula_is_markdown(text: str, expected: str) -> None:
+    assert text_of(tree(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_columns_are_aligned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "kept"),
+    ("address", "is_allowed"),
     [
         ("https://x.example/a?b#c", True),
         ("HTTP://x", True),
@@ -206,9 +206,9 @@ def test_columns_are_aligned() -> None:
         (3, False),
     ],
 )
-def test_addresses(address: Any, kept: bool) -> None:
-    assert (web_address(address) == address) is kept or not kept
-    assert (web_address(address) is not None) is kept
+def test_addresses(address: Any, is_allowed: bool) -> None:
+    assert (web_address(address) == address) is is_allowed or not is_allowed
+    assert (web_address(address) is not None) is is_allowed
 
 
 @given(st.text(alphabet=st.sampled_from("*_`~#>-+.|:[]()!<>/\\&;\n 1ahttp\"'={}\t\0\u202e")))
@@ -242,7 +242,7 @@ def test_what_is_too_long_stays_as_it_is() -> None:
 
 def test_what_is_too_long_together_stays_as_it_is() -> None:
     text = "a" * (MOST_LETTERS // 2)
-    assert [made[0][0] for made in trees([text] * 4)] == ["p", "p", "pre", "pre"]
+    assert [nodes_of_text[0][0] for nodes_of_text in trees([text] * 4)] == ["p", "p", "pre", "pre"]
     assert trees(["*a*", "b" * MOST_LETTERS, "c"])[2] == [["p", {}, ["c"]]]
 
 

@@ -169,8 +169,8 @@ def change(*arguments: str) -> None:
 
 
 def answers(client: Client, status: int, **more: Any) -> bool:
-    asked = {"messages": [{"role": "user", "content": "hi"}], **more}
-    return client.send("POST", "/v1/chat/completions", asked).status_code == status
+    body = {"messages": [{"role": "user", "content": "hi"}], **more}
+    return client.send("POST", "/v1/chat/completions", body).status_code == status
 
 
 def is_opened_with(client: Client, models: Any) -> bool:

@@ -70,8 +70,8 @@ def is_ready(server: Several) -> bool:
 
 
 def turns(client: Client, path: str) -> list[Any]:
-    found: list[Any] = client.get(path)["turns"]
-    return found
+    listed: list[Any] = client.get(path)["turns"]
+    return listed
 
 
 class TestWhatOneBegan:

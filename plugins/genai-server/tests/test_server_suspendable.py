@@ -130,7 +130,7 @@ def test_a_released_socket_can_be_closed_and_its_descriptor_used_again(pair: Pai
 
 
 def test_a_function_that_blocks_is_called_in_a_thread() -> None:
-    found: list[Any] = []
+    threads: list[Any] = []
 
     def blocking(fails: bool) -> threading.Thread:
         assert WAITER.get() is None  # there, it blocks its thread
@@ -139,23 +139,23 @@ def test_a_function_that_blocks_is_called_in_a_thread() -> None:
         return threading.current_thread()
 
     def function() -> None:
-        found.append(waiting.call(blocking, False))
+        threads.append(waiting.call(blocking, False))
         with pytest.raises(OSError, match="no"):
             waiting.call(blocking, True)
 
     run(function)
-    assert found[0] is not threading.current_thread()
+    assert threads[0] is not threading.current_thread()
 
 
 def test_without_a_thread_it_is_called_in_the_loop() -> None:
     """It stores what must not be lost, for example the cost of an answer."""
-    found: list[threading.Thread] = []
+    threads: list[threading.Thread] = []
 
     def refuse(work: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    run(lambda: found.append(waiting.call(threading.current_thread)), submit=refuse)
-    assert found == [threading.current_thread()]
+    run(lambda: threads.append(waiting.call(threading.current_thread)), submit=refuse)
+    assert threads == [threading.current_thread()]
 
 
 @pytest.mark.parametrize("has_waited", [False, True])

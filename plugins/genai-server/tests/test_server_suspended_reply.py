@@ -28,17 +28,17 @@ class Client:
         received: Data, and `released`.
         faults: Raised by the next sends; None for none.
         held: While it is set, sending waits for it.
-        asked: Number of sends.
+        sends: Number of sends.
     """
 
     def __init__(self) -> None:
         self.received: list[bytes | str] = []
         self.faults: list[Exception | None] = []
         self.held: asyncio.Future[None] | None = None
-        self.asked = 0
+        self.sends = 0
 
     async def send(self, data: bytes) -> None:
-        self.asked += 1
+        self.sends += 1
         if self.faults and (fault := self.faults.pop(0)) is not None:
             raise fault
         if self.held is not None:
@@ -143,12 +143,12 @@ def test_keep_alive_data_is_sent_while_it_waits_and_never_within_a_chunk() -> No
     async def run() -> None:
         client.held = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(client.reply(steps(), silence=0.01).send())
-        while not client.asked:
+        while not client.sends:
             await asyncio.sleep(0)
         goes_on.set()
         while not is_at_end:
             await asyncio.sleep(0)
-        assert client.asked == 1  # the chunk waits for what is being sent
+        assert client.sends == 1  # the chunk waits for what is being sent
         client.held.set_result(None)
         await task
 
@@ -196,9 +196,9 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
     woken: list[Any] = []
     wake = loop.call_soon_threadsafe
 
-    def counted(*given: Any) -> asyncio.Handle:
-        woken.append(given)
-        return wake(*given)
+    def counted(*arguments: Any) -> asyncio.Handle:
+        woken.append(arguments)
+        return wake(*arguments)
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
 

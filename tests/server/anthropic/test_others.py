@@ -92,8 +92,8 @@ class TestModels:
 
     @pytest.mark.parametrize("name", ["fake", "fake@fake", "fake/some/one", "feature:chat"])
     def test_one(self, api: Api, name: str) -> None:
-        found = api.get(f"/v1/models/{name}").json()
-        assert (found["type"], found["id"], found["lifecycle"]) == ("model", name, "active")
+        body = api.get(f"/v1/models/{name}").json()
+        assert (body["type"], body["id"], body["lifecycle"]) == ("model", name, "active")
 
     def test_what_it_can(self, api: Api) -> None:
         able = api.get("/v1/models/fake").json()["capabilities"]

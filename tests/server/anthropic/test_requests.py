@@ -138,11 +138,11 @@ LOW = {"effort": "low"}
 
 
 class TestThinking:
-    def read(self, taken: dict[str, Any], **body: Any) -> dict[str, Any]:
-        return thinking_in(JsonReader(body, "$"), lambda: taken)
+    def read(self, supported: dict[str, Any], **body: Any) -> dict[str, Any]:
+        return thinking_in(JsonReader(body, "$"), lambda: supported)
 
     @pytest.mark.parametrize(
-        ("taken", "body", "expected"),
+        ("supported", "body", "expected"),
         [
             (EFFORTS, {}, {}),
             (EFFORTS, {"thinking": {"type": "disabled"}}, {"reasoning_effort": "none"}),
@@ -160,12 +160,12 @@ class TestThinking:
             ({}, {"thinking": {**ENABLED, "block_binding": {}}}, {}),
         ],
     )  # fmt: skip
-    def test_as_far_as_a_model_can_be_told(self, taken: Any, body: Any, expected: Any) -> None:
-        found = self.read(taken, **body)
-        assert {name: value for name, value in found.items() if value is not None} == expected
+    def test_as_far_as_a_model_can_be_told(self, supported: Any, body: Any, expected: Any) -> None:
+        thinking = self.read(supported, **body)
+        assert {name: value for name, value in thinking.items() if value is not None} == expected
 
     @pytest.mark.parametrize(
-        ("taken", "given", "is_sent"),
+        ("supported", "fields", "is_sent"),
         [
             (EFFORTS, {"type": "adaptive"}, True),
             (EFFORTS, {"type": "disabled", "display": "omitted"}, True),
@@ -180,18 +180,18 @@ class TestThinking:
         ],
     )
     def test_other_fields_are_sent_where_the_object_is(
-        self, taken: Any, given: Any, is_sent: bool
+        self, supported: Any, fields: Any, is_sent: bool
     ) -> None:
-        known = {"budget_tokens": 2048, "block_binding": {"a": 1}}
-        body = JsonReader({"thinking": {**known, **given, "new": 1}}, "$")
+        usual = {"budget_tokens": 2048, "block_binding": {"a": 1}}
+        body = JsonReader({"thinking": {**usual, **fields, "new": 1}}, "$")
         body.carry("anthropic-messages", lambda: True)
-        thinking_in(body, lambda: taken)
+        thinking_in(body, lambda: supported)
         extra = {"anthropic-messages": {"thinking": {"new": 1}}}
         assert body.extra_fields() == (extra if is_sent else None)
         assert body.dropped == ([] if is_sent else ["thinking.new"])
 
     @pytest.mark.parametrize(
-        ("taken", "body", "path"),
+        ("supported", "body", "path"),
         [
             (ALWAYS, {"thinking": {"type": "disabled"}}, "$.thinking.type"),
             (
@@ -200,7 +200,7 @@ class TestThinking:
             (EFFORTS, {"thinking": {}}, "$.thinking.type"),
             (EFFORTS, {"output_config": {"effort": 3}}, "$.output_config.effort")],
     )  # fmt: skip
-    def test_what_cannot_be(self, taken: Any, body: Any, path: str) -> None:
+    def test_what_cannot_be(self, supported: Any, body: Any, path: str) -> None:
         with pytest.raises(ValidationError) as caught:
-            self.read(taken, **body)
+            self.read(supported, **body)
         assert caught.value.path == path

@@ -149,8 +149,8 @@ class TestThoughts:
     @pytest.mark.parametrize("shows", [True, False])
     def test_that_nobody_signed(self, shows: bool) -> None:
         pieces = [Delta(reasoning="h"), Delta(reasoning="m"), Delta("so")]
-        found = written(pieces, [Reasoning("hm"), Text("so")], shows_thoughts=shows)
-        assert found == [*([thinking("hm")] if shows else []), text("so")]
+        blocks = written(pieces, [Reasoning("hm"), Text("so")], shows_thoughts=shows)
+        assert blocks == [*([thinking("hm")] if shows else []), text("so")]
 
     def test_that_are_hidden_leave_their_fields_out(self) -> None:
         """Each delta has its own fields, also if the one before was not sent."""
@@ -162,8 +162,8 @@ class TestThoughts:
         assert b"secret" not in sent
 
     def test_that_come_in_no_pieces(self) -> None:
-        found = written([], [Reasoning("hm"), Text("so"), ToolCall("a", "clock")])
-        assert [block["type"] for block in found] == ["thinking", "text", "tool_use"]
+        blocks = written([], [Reasoning("hm"), Text("so"), ToolCall("a", "clock")])
+        assert [block["type"] for block in blocks] == ["thinking", "text", "tool_use"]
         assert written([], self.content)[:3] == [*self.blocks[:3]]
 
     def test_of_others_are_theirs(self) -> None:

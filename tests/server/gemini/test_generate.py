@@ -55,8 +55,8 @@ def result(response: Any, name: str = "look", **more: Any) -> Any:
 
 
 def parts_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = reply["candidates"][0]["content"]["parts"]
-    return found
+    parts: list[dict[str, Any]] = reply["candidates"][0]["content"]["parts"]
+    return parts
 
 
 class TestGenerate(ApiSuite):
@@ -179,8 +179,8 @@ class TestGenerate(ApiSuite):
             api.generate(user("hi"), *[model(*calls), {"role": "function", **user(*results)}] * 2)
         _, first, answers, second, again = api.fake.prompts[-1].messages
         a, b, c = first.tool_calls
-        found = [part.id for part in answers.content if isinstance(part, ToolResult)]
-        assert found == [a.id, c.id, b.id]
+        result_ids = [part.id for part in answers.content if isinstance(part, ToolResult)]
+        assert result_ids == [a.id, c.id, b.id]
         ids = [call.id for message in (first, second) for call in message.tool_calls]
         assert len(set(ids)) == 6
         assert {part.id for part in again.content if isinstance(part, ToolResult)} == set(ids[3:])

@@ -31,8 +31,8 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 def violation(error: dict[str, Any]) -> str:
     """The field that an error is about."""
-    (found,) = [each for each in error["details"] if each["@type"].endswith("BadRequest")]
-    field: str = found["fieldViolations"][0]["field"]
+    (detail,) = [each for each in error["details"] if each["@type"].endswith("BadRequest")]
+    field: str = detail["fieldViolations"][0]["field"]
     return field
 
 
@@ -104,9 +104,9 @@ class TestParameters:
     def test_hints_that_the_model_does_not_take(self) -> None:
         """Gemini CLI sends them with each request."""
         config = {"topK": 64, "topP": 0.9, "seed": 1, "thinkingConfig": {"thinkingLevel": "HIGH"}}
-        given = JsonReader(config, "$.generationConfig")
-        assert configured(given, {"top_p": {}}).parameters == {"top_p": 0.9, "seed": 1}
-        assert given.dropped == [
+        reader = JsonReader(config, "$.generationConfig")
+        assert configured(reader, {"top_p": {}}).parameters == {"top_p": 0.9, "seed": 1}
+        assert reader.dropped == [
             "generationConfig.topK",
             "generationConfig.thinkingConfig.thinkingLevel",
         ]
@@ -147,7 +147,7 @@ class TestSchemas:
         assert api.fake.prompts[-1].schema == schema
 
     def test_geminis_form(self) -> None:
-        given = {
+        schema = {
             "type": "OBJECT", "property_ordering": ["b", "a"], "required": ["a"], "nullable": False,
             "properties": {
                 "a": {"type": "STRING", "format": "enum", "enum": ["x", "y"], "nullable": True},
@@ -160,7 +160,7 @@ class TestSchemas:
                 "i": {"type": "STRING", "format": "date-time", "pattern": "^a", "minLength": 1}},
             "$defs": {"e": {"type": "STRING"}},
         }  # fmt: skip
-        assert json_schema(JsonReader(given, "$", camel=True)) == {
+        assert json_schema(JsonReader(schema, "$", camel=True)) == {
             "type": "object",
             "required": ["a"],
             "properties": {
@@ -244,9 +244,9 @@ class TestTools:
             "$",
             camel=True,
         )
-        allowed, found = chosen(body, tools_in(body))
+        allowed, tool_choice = chosen(body, tools_in(body))
         assert tuple(tool.name for tool in allowed) == tools
-        assert found == choice
+        assert tool_choice == choice
 
     def test_one_of_google_is_refused_before_the_model_is_looked_up(self, api: Api) -> None:
         """Gemini CLI asks a model with a fixed name to search, and repeats that on 404."""

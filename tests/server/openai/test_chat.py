@@ -80,8 +80,8 @@ def result(id: str, content: Any) -> Any:
 
 def calls(ids: str, name: str, arguments: Any) -> Any:
     function = {"name": name, "arguments": arguments}
-    made = [{"id": id, "type": "function", "function": function} for id in ids]
-    return {"role": "assistant", "content": None, "tool_calls": made}
+    tool_calls = [{"id": id, "type": "function", "function": function} for id in ids]
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
 
 
 class TestMessages(ApiSuite):
@@ -141,11 +141,11 @@ def test_calls_of_tools_in_a_stream(api: Api) -> None:
     calls = [ToolCall("a", "clock", {}), ToolCall("b", "clock", {"zone": "UTC"})]
     api.fake.answer = lambda prompt: Completion(Message("assistant", calls), "tool_calls")
     *pieces, last, _ = api.events(tools=[CLOCK])
-    found = [
+    streamed_calls = [
         call for piece in pieces for call in piece["choices"][0]["delta"].get("tool_calls", ())
     ]
-    assert [(call["index"], call["id"]) for call in found] == [(0, "a"), (1, "b")]
-    assert found[1]["function"]["arguments"] == '{"zone":"UTC"}'
+    assert [(call["index"], call["id"]) for call in streamed_calls] == [(0, "a"), (1, "b")]
+    assert streamed_calls[1]["function"]["arguments"] == '{"zone":"UTC"}'
     assert last["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -293,5 +293,5 @@ def test_a_chunk_with_unknown_fields_is_one_event(make_host: MakeHost, tmp_path:
         here.service.replies = [sse_reply([*steps, b"[DONE]"])]
         reply = here.ask(FRONTS[0], stream=True)
     events = [json.loads(line[6:]) for line in reply.text.split("\n\n")[:-2]]
-    found = [(each["choices"][0]["delta"].get("content"), each.get("provider")) for each in events]
-    assert found == [("", None), ("a", "p"), ("b", "p"), (None, None)]
+    pairs = [(each["choices"][0]["delta"].get("content"), each.get("provider")) for each in events]
+    assert pairs == [("", None), ("a", "p"), ("b", "p"), (None, None)]

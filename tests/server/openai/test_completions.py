@@ -29,22 +29,22 @@ def post(api: Api, **more: Any) -> Any:
 
 
 def test_item_5_a_completion(api: Api) -> None:
-    found = post(api, max_tokens=5, temperature=0).json()
-    assert found["object"] == "text_completion"
-    assert found["choices"] == [
+    body = post(api, max_tokens=5, temperature=0).json()
+    assert body["object"] == "text_completion"
+    assert body["choices"] == [
         {"text": "in Paris", "index": 0, "logprobs": None, "finish_reason": "stop"}
     ]
-    assert (found["usage"]["prompt_tokens"], found["usage"]["completion_tokens"]) == (2, 1)
+    assert (body["usage"]["prompt_tokens"], body["usage"]["completion_tokens"]) == (2, 1)
     [prompt] = api.fake.prompts
     assert [(each.role, each.text) for each in prompt.messages] == [("user", "in")]
     assert prompt.parameters == {"max_tokens": 5, "temperature": 0}
 
 
 def test_item_5_several_prompts_are_answered_in_order(api: Api) -> None:
-    found = post(api, prompt=["in", "near"], echo=True).json()
-    assert [each["text"] for each in found["choices"]] == ["inin Paris", "nearnear Paris"]
-    assert [each["index"] for each in found["choices"]] == [0, 1]
-    assert found["usage"]["total_tokens"] == 6
+    body = post(api, prompt=["in", "near"], echo=True).json()
+    assert [each["text"] for each in body["choices"]] == ["inin Paris", "nearnear Paris"]
+    assert [each["index"] for each in body["choices"]] == [0, 1]
+    assert body["usage"]["total_tokens"] == 6
 
 
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])

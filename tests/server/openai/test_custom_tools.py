@@ -110,8 +110,8 @@ def test_the_model_sees_its_call_and_the_result_again(api: Api, text: str) -> No
 )  # fmt: skip
 def test_it_can_be_chosen(choice: Any, offered: list[str], expected: str) -> None:
     body = JsonReader({"tools": [PATCH, CLOCK], "tool_choice": choice}, "$")
-    tools, found = chosen(body, tools_in(body))
-    assert ([tool.name for tool in tools], found) == (offered, expected)
+    tools, tool_choice = chosen(body, tools_in(body))
+    assert ([tool.name for tool in tools], tool_choice) == (offered, expected)
 
 
 def test_unknown_fields_are_named(api: Api) -> None:

@@ -117,18 +117,18 @@ IDS = [[9906, 1917], [15339]]
 def test_item_5_ids_of_tokens_are_embedded(api: Api, service: FakeService) -> None:
     """LangChain's OpenAIEmbeddings sends them by default."""
     vectors = [{"index": number, "embedding": [0.5, number]} for number in range(2)]
-    for given, sent in ((IDS, IDS), (IDS[0], IDS[:1])):
+    for value, sent in ((IDS, IDS), (IDS[0], IDS[:1])):
         service.replies = [json_reply({"data": vectors[: len(sent)]})]
-        reply = api.post("/v1/embeddings", {"model": "gate/e", "input": given})
+        reply = api.post("/v1/embeddings", {"model": "gate/e", "input": value})
         assert [each["index"] for each in reply.json()["data"]] == [*range(len(sent))]
         assert service.requests[-1].json()["input"] == sent
 
 
 @pytest.mark.parametrize(
-    ("given", "param"), [([[1, True]], "input"), ([[]], "input"), ([[1], 2], "input"), (IDS, None)]
+    ("value", "param"), [([[1, True]], "input"), ([[]], "input"), ([[1], 2], "input"), (IDS, None)]
 )
-def test_item_5_what_cannot_be_embedded(api: Api, given: Any, param: str | None) -> None:
-    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": given})
+def test_item_5_what_cannot_be_embedded(api: Api, value: Any, param: str | None) -> None:
+    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": value})
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
 
 
@@ -160,8 +160,8 @@ class TestLogprobs:
         assert done == "[DONE]"
         choices = [each["choices"][0] for each in pieces]
         assert "".join(each["delta"].get("content", "") for each in choices) == "ab"
-        found = [each["logprobs"]["content"] for each in choices if each["logprobs"]]
-        assert found == [[token] for token in TOKENS]
+        logprobs = [each["logprobs"]["content"] for each in choices if each["logprobs"]]
+        assert logprobs == [[token] for token in TOKENS]
 
     def test_item_5_of_python(self, api: Api, service: FakeService) -> None:
         message = {"role": "assistant", "content": "ab"}
@@ -216,16 +216,16 @@ class TestSeveralAnswers:
     def test_item_5_in_a_stream(
         self, api: Api, service: FakeService, chunks: Any, texts: list[str]
     ) -> None:
-        made = [[{"index": at, "delta": {"content": text}, "finish_reason": finish}
-                 for at, text, finish in chunk] for chunk in chunks]  # fmt: skip
-        service.replies = [streamed(*({"choices": each} for each in made))]
+        events = [[{"index": at, "delta": {"content": text}, "finish_reason": finish}
+                   for at, text, finish in chunk] for chunk in chunks]  # fmt: skip
+        service.replies = [streamed(*({"choices": each} for each in events))]
         *pieces, done = api.events(ASK, model="gate/m", n=2)
         assert done == "[DONE]"
-        found, finished = ["", ""], [0, 0]
+        contents, finished = ["", ""], [0, 0]
         for [choice] in (each["choices"] for each in pieces):
-            found[choice["index"]] += choice["delta"].get("content") or ""
+            contents[choice["index"]] += choice["delta"].get("content") or ""
             finished[choice["index"]] += choice["finish_reason"] == "stop"
-        assert (found, finished) == (texts, [1, 1])
+        assert (contents, finished) == (texts, [1, 1])
 
     def test_item_5_in_a_stream_of_a_service_that_does_not_stream(
         self, api: Api, service: FakeService

@@ -58,10 +58,10 @@ def test_all_fields_reach_the_service(
 ) -> None:
     reply = post(api, model=model, user="ann", **more)
     assert reply.status_code == 200, reply.text
-    found = reply.json()
-    assert (found["object"], found["model"]) == ("text_completion", model)
-    assert found["choices"] == CHOICES
-    assert found["usage"]["total_tokens"] == 3
+    body = reply.json()
+    assert (body["object"], body["model"]) == ("text_completion", model)
+    assert body["choices"] == CHOICES
+    assert body["usage"]["total_tokens"] == 3
     [sent] = service.requests
     assert sent.path == "/completions"
     assert sent.json() == {"model": "m", "prompt": "in", **more}
@@ -70,11 +70,11 @@ def test_all_fields_reach_the_service(
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
 def test_a_stream(api: Api, service: FakeService, options: Any) -> None:
     service.replies = [STREAM]
-    *found, done = events_in(post(api, stream=True, n=2, logprobs=0, **options))
+    *chunks, done = events_in(post(api, stream=True, n=2, logprobs=0, **options))
     assert done == "[DONE]"
     if options:
-        assert found.pop()["usage"]["total_tokens"] == 3
-    assert [choice for chunk in found for choice in chunk["choices"]] == CHOICES
+        assert chunks.pop()["usage"]["total_tokens"] == 3
+    assert [choice for chunk in chunks for choice in chunk["choices"]] == CHOICES
     sent = service.requests[0].json()
     assert (sent["stream"], sent["stream_options"]) == (True, {"include_usage": True})
 
@@ -117,9 +117,9 @@ def test_the_usage_is_that_of_the_service(
 ) -> None:
     """It is spent from a budget of tokens."""
     config = {"budgets": BudgetsConfig(total=BudgetConfig(day_tokens=3))}
-    given = {"store": make_store(), "clock": ManualClock()}  # a day does not end amid a test
+    settings = {"store": make_store(), "clock": ManualClock()}  # a day does not end amid a test
     service.replies = [STREAM if stream else json_reply(REPLY)]
-    with gate_api(make_host, service, config, **given) as api:
+    with gate_api(make_host, service, config, **settings) as api:
         reply = post(api, stream=stream)
         assert reply.status_code == 200, reply.text
         refused = post(api, stream=stream)

@@ -59,9 +59,9 @@ def test_a_recording(api: Api, service: FakeService, model: str, path: str, id: 
         ("timestamp_granularities[]", "segment"),
         ("vad_filter", "true"),
     ]
-    found = post(api, *fields, model=model, path=path)
-    assert found.status_code == 200, found.text
-    assert found.json() == VERBOSE
+    reply = post(api, *fields, model=model, path=path)
+    assert reply.status_code == 200, reply.text
+    assert reply.json() == VERBOSE
     [sent] = service.requests
     assert sent.path == "/audio/transcriptions"
     kind = sent.headers["content-type"]
@@ -86,9 +86,9 @@ def test_a_recording(api: Api, service: FakeService, model: str, path: str, id: 
 )
 def test_a_text(api: Api, service: FakeService, form: str, body: bytes, kind: str) -> None:
     service.replies = [reply(body, headers={"content-type": "text/plain"})]
-    found = post(api, ("response_format", form))
-    assert (found.status_code, found.content) == (200, body)
-    assert found.headers["content-type"].partition(";")[0] == kind
+    response = post(api, ("response_format", form))
+    assert (response.status_code, response.content) == (200, body)
+    assert response.headers["content-type"].partition(";")[0] == kind
 
 
 def test_a_service_without_a_format(api: Api, service: FakeService) -> None:
@@ -108,21 +108,21 @@ def test_a_service_without_a_format(api: Api, service: FakeService) -> None:
 def test_invalid_fields_are_refused(
     api: Api, service: FakeService, fields: Any, param: str
 ) -> None:
-    found = post(api, *fields)
-    assert found.status_code == 400
-    error = found.json()["error"]
+    reply = post(api, *fields)
+    assert reply.status_code == 400
+    error = reply.json()["error"]
     assert param in f"{error['param']} {error['message']}"
     assert not service.requests
 
 
 def test_an_empty_recording_is_refused(api: Api) -> None:
-    found = api.client.post(
+    reply = api.client.post(
         f"{api.url}/v1/audio/transcriptions",
         data={"model": "gate/m"},
         files={"file": ("a.wav", b"")},
         timeout=60,
     )
-    assert (found.status_code, found.json()["error"]["param"]) == (400, "file")
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "file")
 
 
 def test_the_header_of_the_form_replaces_others(make_host: MakeHost, service: FakeService) -> None:
@@ -134,9 +134,9 @@ def test_the_header_of_the_form_replaces_others(make_host: MakeHost, service: Fa
 
 
 def test_other_models_are_refused(api: Api) -> None:
-    found = post(api, model="fake")
-    assert found.status_code == 404
-    assert "does not transcribe" in found.json()["error"]["message"]
+    reply = post(api, model="fake")
+    assert reply.status_code == 404
+    assert "does not transcribe" in reply.json()["error"]["message"]
 
 
 def test_an_error_of_the_service_and_the_log_lack_the_recording(
@@ -144,15 +144,19 @@ def test_an_error_of_the_service_and_the_log_lack_the_recording(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     service.replies = [json_reply({"error": {"message": "no speech"}}, 400)]
-    found = post(api)
-    assert (found.status_code, found.json()["error"]["message"]) == (400, "no speech")
+    reply = post(api)
+    assert (reply.status_code, reply.json()["error"]["message"]) == (400, "no speech")
     assert "secret recording" not in caplog.text
 
 
 def test_python(api: Api) -> None:
-    found = api.host.transcribe(File(AUDIO, name="a.wav"), parameters={"language": "en"})
-    assert (found.text, found.usage.input_tokens, found.cost) == ("hello", 7, None)
-    assert found.route is not None
-    assert found.route.model == "gate/whisper"
+    transcription = api.host.transcribe(File(AUDIO, name="a.wav"), parameters={"language": "en"})
+    assert (transcription.text, transcription.usage.input_tokens, transcription.cost) == (
+        "hello",
+        7,
+        None,
+    )
+    assert transcription.route is not None
+    assert transcription.route.model == "gate/whisper"
     with pytest.raises(NoRoute, match="does not transcribe"):
         api.host.transcribe(File(AUDIO, name="a.wav"), model="fake")

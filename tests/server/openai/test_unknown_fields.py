@@ -65,8 +65,8 @@ def test_the_format_of_an_answer(
 
 
 def test_a_service_without_any_object(api: Api, service: FakeService) -> None:
-    given = {"type": "json_object", "name": "x", "strict": True, "description": "x"}
-    body, left_out = sent(api, service, model="other/m", response_format=given)
+    response_format = {"type": "json_object", "name": "x", "strict": True, "description": "x"}
+    body, left_out = sent(api, service, model="other/m", response_format=response_format)
     inner = {"name": "answer", "schema": {"type": "object"}, "strict": False}
     assert body["response_format"] == {"type": "json_schema", "json_schema": inner}
     assert left_out == ("response_format.description, response_format.name, response_format.strict")
@@ -75,8 +75,8 @@ def test_a_service_without_any_object(api: Api, service: FakeService) -> None:
 def test_a_model_without_schemas(api: Api, service: FakeService) -> None:
     """The service would refuse a format without a type."""
     form = {"name": "a", "schema": SCHEMA, "description": "x"}
-    given = {"type": "json_schema", "json_schema": form}
-    body, left_out = sent(api, service, model="plain/m", response_format=given)
+    response_format = {"type": "json_schema", "json_schema": form}
+    body, left_out = sent(api, service, model="plain/m", response_format=response_format)
     assert "response_format" not in body
     assert left_out == "response_format.json_schema"
 

@@ -47,8 +47,8 @@ def test_a_service_of_openai_searches(
     assert (reply.status_code, reply.headers.get(DROPPED)) == (200, dropped), reply.text
     sent = service.requests[0].json()
     assert sent.get("web_search_options") == field
-    given = [each.get("function", each).get("name", each) for each in sent["tools"]]
-    assert given == tools
+    names = [each.get("function", each).get("name", each) for each in sent["tools"]]
+    assert names == tools
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_service_of_openai_searches(
 def test_for_other_services_a_tool_of_the_host_searches(
     make_host: MakeHost, service: FakeService, played: Any, tools: Any, dropped: str
 ) -> None:
-    find = InlinePlugin(tools=[Tool("find", "searches", lambda given, context: "cold")])
+    find = InlinePlugin(tools=[Tool("find", "searches", lambda arguments, context: "cold")])
     config = {"server": ServerConfig(service_tools=played), "models": {"chat": "fake"}}
     with gate_api(make_host, service, config, find=find) as api:
         reply = api.chat(web_search_options=OPTIONS)

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.part
 
 
 @pytest.fixture(params=["memory", "store"])
-def store(request: pytest.FixtureRequest, kept: Store) -> Store | None:
-    return kept if request.param == "store" else None
+def store(request: pytest.FixtureRequest, sqlite_store: Store) -> Store | None:
+    return sqlite_store if request.param == "store" else None
 
 
 @pytest.fixture
@@ -39,16 +39,16 @@ def begun(api: Api, *texts: str, **more: Any) -> str:
 
 
 def test_from_beginning_to_end(api: Api) -> None:
-    made = api.ok("POST", "/conversations", {"metadata": {"a": "b"}})
-    assert made["object"] == "conversation"
-    assert made["metadata"] == {"a": "b"}
-    path = f"/conversations/{made['id']}"
-    assert api.ok("GET", path) == made
+    created = api.ok("POST", "/conversations", {"metadata": {"a": "b"}})
+    assert created["object"] == "conversation"
+    assert created["metadata"] == {"a": "b"}
+    path = f"/conversations/{created['id']}"
+    assert api.ok("GET", path) == created
     changed = api.ok("POST", path, {"metadata": {"c": "d"}})
-    assert changed == api.ok("GET", path) == {**made, "metadata": {"c": "d"}}
+    assert changed == api.ok("GET", path) == {**created, "metadata": {"c": "d"}}
     assert api.ok("POST", path, {"metadata": None})["metadata"] == {}
     assert api.ok("DELETE", path) == {
-        "id": made["id"], "object": "conversation.deleted", "deleted": True,
+        "id": created["id"], "object": "conversation.deleted", "deleted": True,
     }  # fmt: skip
     assert api.error("GET", path)["code"] == "conversation_not_found"
 
@@ -176,13 +176,13 @@ def test_a_conversation_is_of_one_user(make_host: MakeHost, store: Store | None)
         assert texts(ann.ok("GET", f"{path}/items")) == ["one"]
 
 
-def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, kept: Store) -> None:
-    with Api.serving(make_host, store=kept) as api:
+def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, sqlite_store: Store) -> None:
+    with Api.serving(make_host, store=sqlite_store) as api:
         path = begun(api, "one")
-    with Api.serving(make_host, store=kept) as again:
+    with Api.serving(make_host, store=sqlite_store) as again:
         assert texts(again.ok("GET", f"{path}/items")) == ["one"]
         again.ok("DELETE", path)
-    assert kept.documents(CONVERSATIONS).list() == []
+    assert sqlite_store.documents(CONVERSATIONS).list() == []
 
 
 def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:

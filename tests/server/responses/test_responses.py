@@ -246,9 +246,12 @@ def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
 
 @pytest.mark.parametrize("model", ["thinks", None])
 def test_hints_reach_a_model_that_supports_them(make_host: MakeHost, model: str | None) -> None:
-    known = {"reasoning_effort": {"type": "string"}, "parallel_tool_calls": {"type": "boolean"}}
+    parameters = {
+        "reasoning_effort": {"type": "string"},
+        "parallel_tool_calls": {"type": "boolean"},
+    }
     thinks = Model(
-        "thinks", ["plain"], capabilities={"tools"}, parameters=known, at={"fake": "thinks"}
+        "thinks", ["plain"], capabilities={"tools"}, parameters=parameters, at={"fake": "thinks"}
     )
     config = Config(models={"chat": "thinks"})
     with Api.serving(make_host, more=InlinePlugin(models=[thinks]), config=config) as api:

@@ -154,9 +154,9 @@ def test_items_can_be_referred_to(api: Api) -> None:
         assert api.refused(gone, status=404)["code"] == "item_not_found"
 
 
-def test_what_is_kept_is_of_one_user(make_host: MakeHost, kept: Store) -> None:
+def test_what_is_kept_is_of_one_user(make_host: MakeHost, sqlite_store: Store) -> None:
     """Nothing of it is read, changed or told by whether it is there."""
-    with two_users(make_host, store=kept) as (ann, bob):
+    with two_users(make_host, store=sqlite_store) as (ann, bob):
         for store in (None, True):  # in memory, and in the store
             response = ann.response(store=store)
             path = f"/responses/{response['id']}"
@@ -171,13 +171,13 @@ def test_what_is_kept_is_of_one_user(make_host: MakeHost, kept: Store) -> None:
 
 
 @pytest.mark.parametrize("how", ["recording", "asked"])
-def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
+def test_in_the_store(make_host: MakeHost, sqlite_store: Store, how: str) -> None:
     """Another process has it as well."""
     settings: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
     more = {} if how == "recording" else {"store": True}
-    with Api.serving(make_host, store=kept, **settings) as api:
+    with Api.serving(make_host, store=sqlite_store, **settings) as api:
         response = api.response("one", **more)
-    with Api.serving(make_host, store=kept, **settings) as again:
+    with Api.serving(make_host, store=sqlite_store, **settings) as again:
         assert again.ok("GET", f"/responses/{response['id']}") == response
         second = again.response("two", previous_response_id=response["id"])
         assert last_prompt(again) == ["user: one", "assistant: one", "user: two"]
@@ -185,21 +185,21 @@ def test_in_the_store(make_host: MakeHost, kept: Store, how: str) -> None:
         again.refused(status=404, previous_response_id=second["id"])
 
 
-def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, kept: Store) -> None:
-    with Api.serving(make_host, store=kept) as api:
+def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, sqlite_store: Store) -> None:
+    with Api.serving(make_host, store=sqlite_store) as api:
         response = api.response()
         api.ok("GET", f"/responses/{response['id']}")
-    assert kept.documents(RESPONSES).list() == []
-    with Api.serving(make_host, store=kept) as again:
+    assert sqlite_store.documents(RESPONSES).list() == []
+    with Api.serving(make_host, store=sqlite_store) as again:
         again.error("GET", f"/responses/{response['id']}")
 
 
 @pytest.mark.parametrize("in_store", [False, True])
 def test_responses_are_kept_for_thirty_days(
-    make_host: MakeHost, kept: Store, clock: ManualClock, in_store: bool
+    make_host: MakeHost, sqlite_store: Store, clock: ManualClock, in_store: bool
 ) -> None:
-    given: dict[str, Any] = {"store": kept, "config": RECORDING} if in_store else {}
-    with Api.serving(make_host, clock=clock, **given) as api:
+    settings: dict[str, Any] = {"store": sqlite_store, "config": RECORDING} if in_store else {}
+    with Api.serving(make_host, clock=clock, **settings) as api:
         old = [api.response()["id"], api.response()["id"]]
         clock.advance(30 * DAY)
         api.ok("GET", f"/responses/{old[0]}")
@@ -208,17 +208,17 @@ def test_responses_are_kept_for_thirty_days(
         api.response()
         api.error("GET", f"/responses/{old[1]}")
     if in_store:
-        assert len(kept.documents(RESPONSES).list()) == 1
+        assert len(sqlite_store.documents(RESPONSES).list()) == 1
 
 
 def test_answers_need_no_store(
-    make_host: MakeHost, kept: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    make_host: MakeHost, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise StoreError("the disk is full")
 
-    documents = type(kept.documents(RESPONSES))
-    with Api.serving(make_host, store=kept) as api:
+    documents = type(sqlite_store.documents(RESPONSES))
+    with Api.serving(make_host, store=sqlite_store) as api:
         monkeypatch.setattr(documents, "put", fails)
         response = api.response(store=True)
         api.response(previous_response_id=response["id"])
@@ -262,26 +262,28 @@ def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
 
 
 def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
-    kept = ResponseStore(host)
-    kept.keep_conversation("", "c", {"n": 0})
+    responses = ResponseStore(host)
+    responses.keep_conversation("", "c", {"n": 0})
     others = [10, 1]
 
     def add(value: Any) -> tuple[Any, None]:
         if others:  # somebody else is quicker
             more = others.pop()
-            kept.change("", CONVERSATIONS, "c", lambda now: ({"n": now["n"] + more}, None))
+            responses.change("", CONVERSATIONS, "c", lambda now: ({"n": now["n"] + more}, None))
         return {"n": value["n"] + 100}, None
 
-    kept.change("", CONVERSATIONS, "c", add)
-    assert kept.find("", CONVERSATIONS, "c")["n"] == 111
+    responses.change("", CONVERSATIONS, "c", add)
+    assert responses.find("", CONVERSATIONS, "c")["n"] == 111
 
 
 class TestSeveralServers:
     """Of one store."""
 
-    def test_what_one_has_sealed_the_other_reads(self, make_host: MakeHost, kept: Store) -> None:
-        with Store(kept.location) as other:
-            stores = (kept, other, None)
+    def test_what_one_has_sealed_the_other_reads(
+        self, make_host: MakeHost, sqlite_store: Store
+    ) -> None:
+        with Store(sqlite_store.location) as other:
+            stores = (sqlite_store, other, None)
             first, second, alone = (Seals(make_host(store=each)) for each in stores)
             sealed = first.seal({"thought": 1}, "ann")
             assert second.unseal(sealed, "ann") == {"thought": 1}
@@ -290,12 +292,13 @@ class TestSeveralServers:
 
     @pytest.mark.parametrize("workers", [1, 2])
     def test_of_several_workers_all_that_may_be_gone_on_from_is_in_the_store(
-        self, make_host: MakeHost, kept: Store, workers: int
+        self, make_host: MakeHost, sqlite_store: Store, workers: int
     ) -> None:
         config, id = Config(server=ServerConfig(workers=workers)), "resp_" + "0" * 48
-        with Store(kept.location) as other:
+        with Store(sqlite_store.location) as other:
             one, another = (
-                ResponseStore(make_host(store=each, config=config)) for each in (kept, other)
+                ResponseStore(make_host(store=each, config=config))
+                for each in (sqlite_store, other)
             )
             one.keep_response("", id, {"n": 1}, asked=False)
             if workers == 1:
@@ -315,16 +318,16 @@ def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
     api.fake.answer = lambda prompt: SUMMARY
     body = {"model": "fake", "input": items, "instructions": "be kind", "tools": [CLOCK]}
     compacted = api.ok(*COMPACT, body)
-    asked = api.fake.prompts[-1]
-    assert [message.role for message in asked.messages] == [
+    last_prompt = api.fake.prompts[-1]
+    assert [message.role for message in last_prompt.messages] == [
         "system", "user", "assistant", "tool", "user",
     ]  # fmt: skip
-    assert asked.messages[0].text == "be kind"
-    assert "Summarize" in asked.messages[-1].text
+    assert last_prompt.messages[0].text == "be kind"
+    assert "Summarize" in last_prompt.messages[-1].text
     assert compacted["object"] == "response.compaction"
     assert compacted["usage"]["total_tokens"] == 10
-    kept, summary = compacted["output"]
-    assert kept["content"] == [{"type": "input_text", "text": "when?"}]
+    question, summary = compacted["output"]
+    assert question["content"] == [{"type": "input_text", "text": "when?"}]
     assert summary["type"] == "compaction"
     api.response([*compacted["output"], user("and in UTC?")])
     assert [message.text for message in api.fake.prompts[-1].messages] == [

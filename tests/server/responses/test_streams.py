@@ -46,8 +46,8 @@ def test_a_text(api: Api) -> None:
     assert completed["response"]["output"] == [done["item"]]
     assert completed["response"]["id"] == created["response"]["id"]
     assert completed["response"]["status"] == "completed"
-    kept = api.ok("GET", f"/responses/{created['response']['id']}")
-    assert kept == completed["response"]
+    stored = api.ok("GET", f"/responses/{created['response']['id']}")
+    assert stored == completed["response"]
 
 
 def test_a_call(api: Api) -> None:

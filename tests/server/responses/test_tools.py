@@ -185,10 +185,10 @@ def test_a_choice_among_previous_tools(api: Api, choice: Any, offered: tuple[str
 
 def test_tools_that_were_found_are_offered(api: Api) -> None:
     call = {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "agents"}}
-    found = {"type": "tool_search_output", "call_id": "c1", "tools": [AGENTS]}
+    search_output = {"type": "tool_search_output", "call_id": "c1", "tools": [AGENTS]}
     more = {"type": "tool_search_call", "call_id": "c2", "arguments": {"query": "more"}}
     none = {"type": "tool_search_output", "call_id": "c2", "tools": []}
-    api.response([user("hi"), call, found, more, none], tools=[SEARCH])
+    api.response([user("hi"), call, search_output, more, none], tools=[SEARCH])
     prompt = api.fake.prompts[0]
     assert prompt.tools == ("tool_search", "agents__spawn")
     results = [message for message in prompt.messages if message.role == "tool"]
@@ -198,12 +198,12 @@ def test_tools_that_were_found_are_offered(api: Api) -> None:
 
 def test_the_last_definition_of_a_tool_counts() -> None:
     items = [{"tools": [{**SPAWN, "description": each}]} for each in ("old", "new")]
-    for fields, given, expected in [
+    for fields, others, expected in [
         ({}, [items], "new"),
         ({}, [items[1:], items[:1]], "new"),
         ({"tools": [SPAWN]}, [items], "starts an agent"),
     ]:
-        tools = read_tools(Fields(fields, "$"), *given)
+        tools = read_tools(Fields(fields, "$"), *others)
         assert [each.description for each in tools.offered] == [expected]
 
 
@@ -212,7 +212,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of tools that are checked."""
     names = []
 
-    def check(name: str, *given: Any, **more: Any) -> ToolSchema:
+    def check(name: str, *arguments: Any, **more: Any) -> ToolSchema:
         names.append(name)
         return ToolSchema(name, "", {})
 
@@ -265,11 +265,11 @@ def test_a_tool_is_checked_before_its_item_is_stored(api: Api) -> None:
     ],
 )
 def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: str) -> None:
-    given = {"tools": [PATCH, AGENTS], "tool_choice": chosen}
-    tools = read_tools(Fields(given, "$"))
+    fields = {"tools": [PATCH, AGENTS], "tool_choice": chosen}
+    tools = read_tools(Fields(fields, "$"))
     assert (tools.choice, tools.chosen) == (function, chosen)
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [chosen]}
-    tools = read_tools(Fields({**given, "tool_choice": allowed}, "$"))
+    tools = read_tools(Fields({**fields, "tool_choice": allowed}, "$"))
     assert [each.name for each in tools.offered] == [function]
     assert tools.chosen == allowed
 

@@ -44,7 +44,7 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "dropped"),
+    ("fields", "expected", "dropped"),
     [
         ({"text": {"new": 1}}, {"text": {"new": 1}}, ""),
         ({"text": {"format": {"type": "text", "new": 1}}}, {"text": None}, "text.format.new"),
@@ -77,9 +77,9 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
     ],
 )  # fmt: skip
 def test_objects_of_a_request(
-    api: Api, service: FakeService, given: Any, expected: Mapping[str, Any], dropped: str
+    api: Api, service: FakeService, fields: Any, expected: Mapping[str, Any], dropped: str
 ) -> None:
-    body, left_out = sent(api, service, **given)
+    body, left_out = sent(api, service, **fields)
     assert ({name: body.get(name) for name in expected}, left_out) == (expected, dropped)
 
 

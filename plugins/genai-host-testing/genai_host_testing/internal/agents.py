@@ -35,10 +35,10 @@ class Counting:
 
 def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Completion:
     """Return an answer that requests tools; the ids of the calls are `NAME-NUMBER`."""
-    asked = [
+    tool_calls = [
         ToolCall(f"{prefix}{name}-{number}", name, arguments) for number, name in enumerate(names)
     ]
-    return Completion(Message("assistant", [*([text] if text else []), *asked]), "tool_calls")
+    return Completion(Message("assistant", [*([text] if text else []), *tool_calls]), "tool_calls")
 
 
 def in_turn(*answers: FakeAnswer) -> FakeModel:
@@ -51,10 +51,10 @@ def agent_host(
     model: FakeModel,
     *tools: Counting,
     reactions: Sequence[ReactionType] = (),
-    **given: Any,
+    **settings: Any,
 ) -> Host:
     own = InlinePlugin(tools=[each.tool for each in tools], reactions=reactions)
-    return make_host(agent=genai_feature_agent, tools=own, fake=model, **given)
+    return make_host(agent=genai_feature_agent, tools=own, fake=model, **settings)
 
 
 def since_user(prompt: RecordedPrompt) -> list[Message]:

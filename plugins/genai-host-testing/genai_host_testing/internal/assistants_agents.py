@@ -22,15 +22,15 @@ STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "str
 
 @pytest.fixture
 def service() -> Iterator[AssistantsService]:
-    with AssistantsService() as made:
-        yield made
+    with AssistantsService() as assistants_service:
+        yield assistants_service
 
 
 @pytest.fixture(params=[AssistantsService, ResponsesService], ids=["assistants", "responses"])
 def either(request: pytest.FixtureRequest) -> Iterator[ScriptedService]:
     """A service with either API; the script and the agents are the same."""
-    with request.param() as made:
-        yield made
+    with request.param() as either_service:
+        yield either_service
 
 
 class RushingClock(ManualClock):
@@ -48,8 +48,8 @@ class RushingClock(ManualClock):
 
 
 def configured(service: ScriptedService, **more: Any) -> OpenAIServiceConfiguration:
-    given: dict[str, Any] = {"api_key": KEY, "api": service.api, "timeout": 20.0, **more}
-    return OpenAIServiceConfiguration.for_host(service.url, **given)
+    settings: dict[str, Any] = {"api_key": KEY, "api": service.api, "timeout": 20.0, **more}
+    return OpenAIServiceConfiguration.for_host(service.url, **settings)
 
 
 def agent_of(

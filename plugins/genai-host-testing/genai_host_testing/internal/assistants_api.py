@@ -33,10 +33,10 @@ SEARCH = {"type": "file_search"}
 CODE = {"type": "code_interpreter"}
 
 
-def calls(*wanted: tuple[str, str, Mapping[str, Any]], text: str = "") -> Completion:
+def calls(*specs: tuple[str, str, Mapping[str, Any]], text: str = "") -> Completion:
     """Return an answer that requests tools: the id, the name and the arguments of each."""
-    asked = [ToolCall(id, name, given) for id, name, given in wanted]
-    parts = [Text(text), *asked] if text else asked
+    tool_calls = [ToolCall(id, name, arguments) for id, name, arguments in specs]
+    parts = [Text(text), *tool_calls] if text else tool_calls
     return Completion(
         Message("assistant", parts),
         finish="tool_calls",
@@ -55,8 +55,10 @@ def outputs_in(prompt: RecordedPrompt) -> list[str]:
 
 
 def outputs_of(message: Message) -> list[str]:
-    given = [part for part in message.content if isinstance(part, ToolResult)]
-    return ["".join(each.text for each in part.content if isinstance(each, Text)) for part in given]
+    results = [part for part in message.content if isinstance(part, ToolResult)]
+    return [
+        "".join(each.text for each in part.content if isinstance(each, Text)) for part in results
+    ]
 
 
 class Api:
@@ -77,8 +79,8 @@ class Api:
         self._session = requests.Session()
         self._session.headers["authorization"] = f"Bearer {token}"
 
-    def ask(self, method: str, path: str, body: Any = None, **given: Any) -> requests.Response:
-        return self._session.request(method, self.url + path, json=body, timeout=60, **given)
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
+        return self._session.request(method, self.url + path, json=body, timeout=60, **options)
 
     def get(self, path: str, status: int = 200, **query: Any) -> Any:
         return _json(self.ask("GET", path, params=query), status)
@@ -107,8 +109,8 @@ class Api:
         return store
 
     def assistant(self, *tools: Any, **fields: Any) -> str:
-        given = {"model": "fake", "tools": list(tools), **fields}
-        id: str = self.post("/assistants", given)["id"]
+        body = {"model": "fake", "tools": list(tools), **fields}
+        id: str = self.post("/assistants", body)["id"]
         return id
 
     def thread(self, *texts: str) -> str:
@@ -130,42 +132,44 @@ class Api:
 
     def submit(self, run: Mapping[str, Any], **outputs: str) -> dict[str, Any]:
         """Submit outputs by the ids of their calls and return the run when it has ended again."""
-        given = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
-        return self.ended(self.post(f"{path_of(run)}/submit_tool_outputs", {"tool_outputs": given}))
+        tool_outputs = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
+        return self.ended(
+            self.post(f"{path_of(run)}/submit_tool_outputs", {"tool_outputs": tool_outputs})
+        )
 
     def ended(self, run: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        run_body: dict[str, Any] = {}
 
         def has_ended() -> bool:
-            found.update(self.get(path_of(run)))
-            return found["status"] in ENDS
+            run_body.update(self.get(path_of(run)))
+            return run_body["status"] in ENDS
 
         until(has_ended)
-        return found
+        return run_body
 
     def texts(self, thread: str) -> list[tuple[str, str]]:
         """Return role and text of the messages of a thread, oldest first."""
-        found = self.get(f"/threads/{thread}/messages", order="asc")["data"]
+        messages = self.get(f"/threads/{thread}/messages", order="asc")["data"]
         return [
             (each["role"], "".join(part["text"]["value"] for part in each["content"]))
-            for each in found
+            for each in messages
         ]
 
     def events(self, path: str, body: Any) -> list[tuple[str, Any]]:
         """Return the name and the data of each event of a stream; `[DONE]` is unchanged."""
         reply = self.ask("POST", path, {**body, "stream": True})
         assert reply.headers["content-type"].startswith("text/event-stream"), reply.text
-        found = []
+        parsed = []
         for block in reply.text.split("\n\n"):
             lines = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
             if lines:
                 data = lines["data"]
-                found.append((lines["event"], data if data == "[DONE]" else json.loads(data)))
-        return found
+                parsed.append((lines["event"], data if data == "[DONE]" else json.loads(data)))
+        return parsed
 
     def steps(self, run: Mapping[str, Any], **query: Any) -> list[Any]:
-        found: list[Any] = self.get(f"{path_of(run)}/steps", order="asc", **query)["data"]
-        return found
+        run_steps: list[Any] = self.get(f"{path_of(run)}/steps", order="asc", **query)["data"]
+        return run_steps
 
     def error(self, reply: Any) -> str:
         message: str = reply["error"]["message"]
@@ -182,7 +186,7 @@ def api_of(
     answer: Callable[[RecordedPrompt], Any] | None = None,
     *,
     user: str = "",
-    **given: Any,
+    **settings: Any,
 ) -> Iterator[Api]:
     """Serve a host with the plugin and yield a client of its API.
 
@@ -190,7 +194,7 @@ def api_of(
     """
     fake = FakeModel(*([answer] if answer is not None else []))
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
-    host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **given})
+    host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **settings})
     with RouteServer(host, user=user) as server:
         api = Api(server.url, fake)
         api.store = host.store
@@ -207,8 +211,8 @@ MakeApi = Callable[..., Api]
 def make_api(make_host: MakeHost, tmp_path: Path) -> Iterator[MakeApi]:
     """Create APIs of hosts that share a store: `make_api(answer, user="ann")`."""
     with Store(tmp_path / "store.db") as store, ExitStack() as opened:
-        yield lambda answer=None, **given: opened.enter_context(
-            api_of(make_host, store, answer, **given)
+        yield lambda answer=None, **settings: opened.enter_context(
+            api_of(make_host, store, answer, **settings)
         )
 
 

@@ -89,8 +89,8 @@ class _Drawn(Pieces):
 
     def mixed(self, strands: Sequence[Sequence[Any]]) -> list[Any]:
         turns = [at for at, strand in enumerate(strands) for _ in strand]
-        left = [iter(strand) for strand in strands]
-        return [next(left[at]) for at in self._draw(st.permutations(turns))]
+        iterators = [iter(strand) for strand in strands]
+        return [next(iterators[at]) for at in self._draw(st.permutations(turns))]
 
 
 class ChatReplies(TableSuite):
@@ -294,8 +294,8 @@ class ChatReplies(TableSuite):
         with pytest.raises(kind) as caught:
             self.streamed([*begun, wrong])
         assert type(caught.value) is kind
-        found = {name: getattr(caught.value, name) for name in attributes}
-        assert found == attributes
+        actual = {name: getattr(caught.value, name) for name in attributes}
+        assert actual == attributes
         assert "\n" not in caught.value.message
 
     def test_body_without_error_is_mapped_by_status(self, row: bytes) -> None:

@@ -61,8 +61,8 @@ class ChatRequests(TableSuite):
 
     def body(self, *messages: Message, **call: Any) -> Any:
         """The body of a request; the user says `hi` if there are no messages."""
-        made = ChatCall(model_id="m", messages=messages or [HI], **call)
-        return json.loads(self.dialect.prepare_request(made).data())
+        chat_call = ChatCall(model_id="m", messages=messages or [HI], **call)
+        return json.loads(self.dialect.prepare_request(chat_call).data())
 
     def content(self, *messages: Message, **call: Any) -> Any:
         """The messages in the body of a request."""

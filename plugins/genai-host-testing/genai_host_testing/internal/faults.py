@@ -86,22 +86,24 @@ class Door:
     _routes: HttpRoutes
     _user: str = ""
 
-    def send(self, method: str, path: str, body: Any = None, **given: Any) -> tuple[int, Any]:
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
         """Send a request, and return the status and the JSON of the reply.
 
         Args:
             method: The method.
             path: The path, without a query.
             body: A text or bytes, or a value that is sent as JSON.
-            given: Further arguments of `RouteRequest`.
+            options: Further arguments of `RouteRequest`.
         """
         text = body if isinstance(body, str | bytes) else "" if body is None else json.dumps(body)
         sent = text.encode() if isinstance(text, str) else text
         with Cancellation() as limits:
-            request = RouteRequest(method, path, body=sent, limits=limits, user=self._user, **given)
+            request = RouteRequest(
+                method, path, body=sent, limits=limits, user=self._user, **options
+            )
             reply = self._routes.answer(request)
             written = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
-        assert reply.status < 500, (method, path, sent[:1000], given, written)
+        assert reply.status < 500, (method, path, sent[:1000], options, written)
         is_json = reply.headers.get("content-type", "").startswith("application/json")
         return reply.status, read_json(written) if is_json else written
 
@@ -145,9 +147,9 @@ def killed_before(number: int) -> Iterator[None]:
                 raise Killed
             writes += 1
 
-    def put_or_die(self: Documents, *given: Any, **named: Any) -> int:
+    def put_or_die(self: Documents, *arguments: Any, **named: Any) -> int:
         count()
-        return put(self, *given, **named)
+        return put(self, *arguments, **named)
 
     def append_or_die(self: StoredRecord, entry: Any) -> None:
         count()

@@ -72,14 +72,14 @@ def requests_of(host: Host, name: str = "mock") -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve only names of this machine, so that no test reaches an external service."""
-    found = socket.getaddrinfo
+    resolve = socket.getaddrinfo
     own = {None, "", "localhost", socket.gethostname()}
 
-    def getaddrinfo(host: Any, *given: Any, **more: Any) -> Any:
+    def getaddrinfo(host: Any, *arguments: Any, **more: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
         if name not in own and not _is_address(str(name)):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return found(host, *given, **more)
+        return resolve(host, *arguments, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
@@ -104,8 +104,8 @@ def make_host(make_host: MakeHost) -> MakeHost:
     import genai_feature_chat
     import genai_vendor_mock
 
-    def make(**given: Any) -> Host:
-        return make_host(**{"mock": genai_vendor_mock, "chat": genai_feature_chat, **given})
+    def make(**settings: Any) -> Host:
+        return make_host(**{"mock": genai_vendor_mock, "chat": genai_feature_chat, **settings})
 
     return make
 
@@ -196,15 +196,15 @@ def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
 
     `plugins` and `store` are arguments of the host, all others are settings of the local provider.
     """
-    made = []
+    hosts = []
 
     def make(*, plugins: Any = None, store: Any = None, **settings: Any) -> Host:
-        given = {"threads": 1, "window": 1024, **settings}
-        made.append(_real_host(home, weights, given, plugins, store))
-        return made[-1]
+        values = {"threads": 1, "window": 1024, **settings}
+        hosts.append(_real_host(home, weights, values, plugins, store))
+        return hosts[-1]
 
     yield make
-    for each in made:
+    for each in hosts:
         each.close()
 
 

@@ -122,8 +122,8 @@ def _run(arguments: Mapping[str, Any], run: ToolContext) -> str:
 
 
 def _fits(arguments: Mapping[str, Any], possible: Mapping[str, Sequence[Any]]) -> bool:
-    known = all(name in possible for name in arguments)
-    return known and all(
+    has_valid_names = all(name in possible for name in arguments)
+    return has_valid_names and all(
         any(_is_same(arguments[name], value) for value in values)
         if name in arguments
         else "" in values
@@ -131,16 +131,16 @@ def _fits(arguments: Mapping[str, Any], possible: Mapping[str, Sequence[Any]]) -
     )
 
 
-def _is_same(given: Any, value: Any) -> bool:
-    if isinstance(given, str) and isinstance(value, str):
-        return _plain(given) == _plain(value)
-    if isinstance(given, list) and isinstance(value, list):
-        return len(given) == len(value) and all(map(_is_same, given, value))
-    if isinstance(given, dict) and isinstance(value, dict):
-        return _fits(given, value)  # within an object, values are again lists of possible ones
-    if isinstance(given, bool) or isinstance(value, bool):
-        return given is value
-    return bool(given == value)
+def _is_same(argument: Any, value: Any) -> bool:
+    if isinstance(argument, str) and isinstance(value, str):
+        return _plain(argument) == _plain(value)
+    if isinstance(argument, list) and isinstance(value, list):
+        return len(argument) == len(value) and all(map(_is_same, argument, value))
+    if isinstance(argument, dict) and isinstance(value, dict):
+        return _fits(argument, value)  # within an object, values are again lists of possible ones
+    if isinstance(argument, bool) or isinstance(value, bool):
+        return argument is value
+    return bool(argument == value)
 
 
 def _plain(text: str) -> str:
@@ -181,9 +181,9 @@ class Played:
     def line(self) -> str:
         judged = "right" if self.right else "chosen" if self.chosen else "wrong"
         calls = [f"{call.name}({json.dumps(dict(call.arguments))})" for call in self.calls]
-        wanted = f"{self.case.name}({json.dumps(dict(self.case.possible))})"
+        expected = f"{self.case.name}({json.dumps(dict(self.case.possible))})"
         ended = "" if self.error is None else f"; {type(self.error).__name__}: {self.error}"
-        return f"{self.case.id}: {judged}: {', '.join(calls) or 'no call'} for {wanted}{ended}"
+        return f"{self.case.id}: {judged}: {', '.join(calls) or 'no call'} for {expected}{ended}"
 
 
 @frozen

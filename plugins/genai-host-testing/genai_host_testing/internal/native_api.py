@@ -29,30 +29,30 @@ class Api:
     host: Host
     client: requests.Session
 
-    def send(self, method: str, path: str, body: Any = None, **given: Any) -> requests.Response:
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
         data = None if body is None else json.dumps(body)
         return self.client.request(
-            method, f"{self.url}/api/v1{path}", data=data, timeout=60, **given
+            method, f"{self.url}/api/v1{path}", data=data, timeout=60, **options
         )
 
     def get(self, path: str) -> Any:
         return self._done(self.send("GET", path))
 
-    def post(self, path: str, body: Any = None, **given: Any) -> Any:
-        return self._done(self.send("POST", path, {} if body is None else body, **given))
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        return self._done(self.send("POST", path, {} if body is None else body, **options))
 
     def patch(self, path: str, body: Any) -> Any:
         return self._done(self.send("PATCH", path, body))
 
-    def opened(self, **given: Any) -> str:
+    def opened(self, **fields: Any) -> str:
         """Create a conversation and return its path."""
-        return f"/conversations/{self.post('/conversations', given)['id']}"
+        return f"/conversations/{self.post('/conversations', fields)['id']}"
 
     def take_turn(self, path: str, message: Any = "hi", **more: Any) -> Any:
         return self.post(f"{path}/turns", {"message": message, **more})
 
-    def events(self, path: str, body: Any, **given: Any) -> list[tuple[str, Any]]:
-        reply = self.send("POST", path, {**body, "stream": True}, **given)
+    def events(self, path: str, body: Any, **options: Any) -> list[tuple[str, Any]]:
+        reply = self.send("POST", path, {**body, "stream": True}, **options)
         assert reply.status_code == 200, reply.text
         assert reply.headers["content-type"] == "text/event-stream"
         return events_of(reply.content)
@@ -72,20 +72,20 @@ class Api:
 def events_of(data: bytes) -> list[tuple[str, Any]]:
     *blocks, nothing = data.decode().split("\n\n")
     assert nothing == ""
-    found = []
+    events = []
     for block in blocks:
         name, text = block.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(text.removeprefix("data: "))))
-    return found
+        events.append((name.removeprefix("event: "), json.loads(text.removeprefix("data: "))))
+    return events
 
 
 @contextmanager
 def native_api(
-    make_host: MakeHost, place: Path, fake: FakeModel | None = None, **given: Any
+    make_host: MakeHost, place: Path, fake: FakeModel | None = None, **settings: Any
 ) -> Iterator[Api]:
     fake = fake or FakeModel()
     with Store(place / "store.db") as store:
-        host = make_host(fake=fake, **{"config": CONFIG, "store": store, **given})
+        host = make_host(fake=fake, **{"config": CONFIG, "store": store, **settings})
         with served(host, fake) as api:
             yield api
 

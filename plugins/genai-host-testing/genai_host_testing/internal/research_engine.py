@@ -83,8 +83,8 @@ class Engine:
             self.queries.append((query, region, limit))
             if self.fault is not None:
                 raise self.fault
-            found = [dict(each) for each in self.results(query)]
-            return json.dumps(found) if self.says is None else self.says
+            results = [dict(each) for each in self.results(query)]
+            return json.dumps(results) if self.says is None else self.says
 
         def read(link: Annotated[str, "address of the page"]) -> str:
             """Read a page."""
@@ -158,7 +158,7 @@ class Scene:
         model: The model; `model.answer` determines its answers.
     """
 
-    def __init__(self, make_host: Callable[..., Host], **given: Any) -> None:
+    def __init__(self, make_host: Callable[..., Host], **settings: Any) -> None:
         import genai_feature_research
 
         self.model = FakeModel(self._answer)
@@ -171,7 +171,7 @@ class Scene:
             engine=self.engine,
             words=self.words,
             research=genai_feature_research,
-            **given,
+            **settings,
         )
 
     def _answer(self, prompt: RecordedPrompt) -> str:
@@ -187,13 +187,13 @@ class Scene:
     def settings(self) -> dict[str, Any]:
         return {"search": ["engine__search"], "reader": "engine__read"}
 
-    def assistant(self, **given: Any) -> Assistant:
+    def assistant(self, **options: Any) -> Assistant:
         return Assistant(
             self.host,
-            given.pop("model", "fake"),
-            models={**self.roles, **given.pop("models", {})},
-            settings={**self.settings, **given.pop("settings", {})},
-            **given,
+            options.pop("model", "fake"),
+            models={**self.roles, **options.pop("models", {})},
+            settings={**self.settings, **options.pop("settings", {})},
+            **options,
         )
 
     def ask(self, text: str = "Where do rivers run to?", **settings: Any) -> dict[str, Any]:

@@ -118,8 +118,8 @@ class Usage:
         if ident == self._thread:
             return self._number
         unknown = -1 if ident in self._older else self._number
-        known: int = vars(threading.current_thread()).get(_TEST, unknown)
-        return known
+        name: int = vars(threading.current_thread()).get(_TEST, unknown)
+        return name
 
     def begin(self) -> None:
         self.counts = dict.fromkeys(self.counts, 0)
@@ -200,10 +200,10 @@ class Rings:
             item.stash[_RING] = ring_of(item)
         if (self._chosen or self._rows) and items:
             chosen = [each for each in items if self._is_chosen(each)]
-            kept = {*(_some_rows(chosen, self._rows) if self._rows else chosen)}
-            left = [each for each in items if each not in kept]
-            items[0].config.hook.pytest_deselected(items=left)
-            items[:] = [each for each in items if each in kept]
+            selected = {*(_some_rows(chosen, self._rows) if self._rows else chosen)}
+            deselected = [each for each in items if each not in selected]
+            items[0].config.hook.pytest_deselected(items=deselected)
+            items[:] = [each for each in items if each in selected]
         items.sort(key=_time_limit, reverse=True)  # else one worker waits for the other at the end
 
     def _folder_number(self, item: pytest.Item) -> int:

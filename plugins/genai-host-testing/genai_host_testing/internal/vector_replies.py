@@ -55,8 +55,8 @@ class VectorReplies(TableSuite):
         return list(places_in(self.reply([[1.0], [2.0]])))
 
     def test_vectors_are_read_in_the_order_of_the_texts(self) -> None:
-        found = self.read(self.reply([[1, 0.5], [-3e-5, 2]]))
-        assert [[*each] for each in found.vectors] == [[1.0, 0.5], [-3e-5, 2.0]]
+        result = self.read(self.reply([[1, 0.5], [-3e-5, 2]]))
+        assert [[*each] for each in result.vectors] == [[1.0, 0.5], [-3e-5, 2.0]]
 
     def test_what_is_not_one_vector_for_each_text_is_malformed(self, row: Any) -> None:
         with pytest.raises(MalformedReply):
@@ -78,9 +78,9 @@ class VectorReplies(TableSuite):
 
     def test_no_bytes_raise_anything_else(self) -> None:
         keys = {*re.findall(r'"(\w+)":', json.dumps(self.reply([[1], [2]])))}
-        known = keys | {"error", "code", "type", "message"}
+        names = keys | {"error", "code", "type", "message"}
 
-        @given(json_values(known).map(lambda value: json.dumps(value).encode()) | st.binary())
+        @given(json_values(names).map(lambda value: json.dumps(value).encode()) | st.binary())
         @example(NESTED)
         @example(b'{"%b": ' % min(keys).encode() + NESTED + b"}")
         def check(data: bytes) -> None:

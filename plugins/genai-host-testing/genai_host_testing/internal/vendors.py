@@ -72,8 +72,8 @@ def listed(host: Host, provider: str) -> list[ListedModel]:
 
 
 def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
-    found = yield from Embed(["a", "b"], role="main", purpose="query")
-    return Answer("", data=[list(each) for each in found.vectors])
+    result = yield from Embed(["a", "b"], role="main", purpose="query")
+    return Answer("", data=[list(each) for each in result.vectors])
 
 
 VECTORS = InlinePlugin(features=[Feature("vectors", NoSettings, _vectors, roles={"main": "embed"})])

@@ -54,10 +54,10 @@ class _Server:
             )
 
     def fork(self, path: Sequence[str], environment: Mapping[str, str]) -> _Fork:
-        asked = json.dumps([path, dict(environment)]).encode()
+        request = json.dumps([path, dict(environment)]).encode()
         theirs_in, stdin = os.pipe()
         stdout, theirs_out = os.pipe()
-        socket.send_fds(self._channel, [asked], [theirs_in, theirs_out])
+        socket.send_fds(self._channel, [request], [theirs_in, theirs_out])
         (pid,) = _NUMBER.unpack(self._channel.recv(_NUMBER.size))
         os.close(theirs_in)
         os.close(theirs_out)
@@ -99,16 +99,16 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
         importlib.import_module(name)
     with socket.socket(fileno=descriptor) as channel:
         while True:
-            asked, streams, _, _ = socket.recv_fds(channel, _LARGEST, 2)
+            request, streams, _, _ = socket.recv_fds(channel, _LARGEST, 2)
             with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG if asked else 0)[0]:
+                while os.waitpid(-1, os.WNOHANG if request else 0)[0]:
                     pass
-            if not asked:
+            if not request:
                 return
             pid = os.fork()
             if pid == 0:
                 channel.close()
-                _become_child(streams, *json.loads(asked))
+                _become_child(streams, *json.loads(request))
             for each in streams:
                 os.close(each)
             channel.send(_NUMBER.pack(pid))
@@ -135,14 +135,14 @@ def warm_children(request: pytest.FixtureRequest) -> Iterator[None]:
     start, marker = subprocess.Popen, child_process._MAIN
     lock, servers = threading.Lock(), list[_Server]()
 
-    def popen(command: Any, *arguments: Any, **given: Any) -> Any:
+    def popen(command: Any, *arguments: Any, **options: Any) -> Any:
         if marker not in command:
-            return start(command, *arguments, **given)
+            return start(command, *arguments, **options)
         with lock:
             if not servers:
                 servers.append(_Server(request.module.warmed, start))
             path = command[command.index(marker) + 1 :]
-            return servers[0].fork(path, given["env"])
+            return servers[0].fork(path, options["env"])
 
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(os, "fork") and hasattr(os, "pidfd_open"):  # Linux
