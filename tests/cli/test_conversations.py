@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import interrupt, texts, waiting
+from cli_conversations import interrupt, texts, waiting
 from support import Terminal
 
 from genai_host import InMemoryRecord, Message

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import append, beginning, interrupt, kept, texts, waiting
+from cli_conversations import append, beginning, interrupt, summaries, texts, waiting
 from support import Terminal
 
 from genai_host import Host
@@ -26,34 +26,34 @@ class TestAsk:
     def test_every_question_is_kept(self, terminal: Terminal) -> None:
         assert "no conversation is saved" in terminal.error("ask -c x")
         terminal.error("ask -p mock x --param temperatur=1")
-        assert kept() == []
+        assert summaries() == []
         terminal("ask -p mock What is this?")
         out = terminal.json("ask -p mock another")
-        assert [each.title for each in kept()] == ["another", "What is this?"]
-        assert [each.models for each in kept()] == [{"main": "mock@mock"}] * 2
-        assert out["conversation"] == kept()[0].id
+        assert [each.title for each in summaries()] == ["another", "What is this?"]
+        assert [each.models for each in summaries()] == [{"main": "mock@mock"}] * 2
+        assert out["conversation"] == summaries()[0].id
         with Store() as store, Host(store=store) as host:
             host.open("chat", provider="mock")
         assert "no turn to send again" in terminal.error("ask --regenerate")
 
     def test_it_continues_the_last_or_a_named_one(self, terminal: Terminal) -> None:
         terminal("ask -p mock first")
-        [first] = kept()
+        [first] = summaries()
         terminal("ask -p mock second")
         assert terminal("ask -c third") == (0, "third\n", "")
         assert terminal("ask --conversation", first.id[:14], "fourth") == (0, "fourth\n", "")
         assert terminal("ask -c fifth")[0] == 0
         assert texts(first.id) == ["first", "first", "fourth", "fourth", "fifth", "fifth"]
         assert terminal("ask --conversation last sixth")[0] == 0
-        assert sorted(each.turns for each in kept()) == [2, 4]
+        assert sorted(each.turns for each in summaries()) == [2, 4]
 
     def test_later_options_hold_from_there(self, terminal: Terminal, script: Any) -> None:
         script(["one", "two", "three"])
         terminal("ask -p script a -s", "Be brief.", "--param", "temperature=0.5")
         terminal("ask -c b --param top_p=0.1 --setting history_turns=3")
         with Store() as store, Host(store=store) as host:
-            assert host.conversation(kept()[0].id).models == {"main": "mock@script"}
-            entries = store.entries(kept()[0].id, CODEC)
+            assert host.conversation(summaries()[0].id).models == {"main": "mock@script"}
+            entries = store.entries(summaries()[0].id, CODEC)
         *_, changed = [entry for entry in entries if isinstance(entry, Changed)]
         assert changed.parameters == {"temperature": 0.5, "top_p": 0.1}
         assert changed.settings == {"system_prompt": "Be brief.", "history_turns": 3}
@@ -81,11 +81,11 @@ class TestAsk:
     )
     def test_wrong_value(self, terminal: Terminal, arguments: list[str], says: str) -> None:
         terminal("ask -p mock a")
-        before = kept()
+        before = summaries()
         err = terminal.error("ask x", *arguments)
         assert says in err
         assert "\x1b[2J" not in err
-        assert kept() == before
+        assert summaries() == before
 
 
 class TestAgain:
@@ -99,15 +99,15 @@ class TestAgain:
     def test_one_that_failed_is_said_again(self, terminal: Terminal, script: Any) -> None:
         script([{"status": 400}])
         assert terminal("ask -p script a")[0] == 1
-        assert kept()[0].status == "failed"
+        assert summaries()[0].status == "failed"
         assert terminal("ask --regenerate -p mock") == (0, "a\n", "")
         assert texts() == ["a", "a"]
-        assert kept()[0].status == "idle"
+        assert summaries()[0].status == "idle"
 
     def test_one_that_was_interrupted_is_said_again(self, terminal: Terminal) -> None:
         terminal("ask -p mock a")
         interrupt()
-        assert kept()[0].status == "interrupted"
+        assert summaries()[0].status == "interrupted"
         assert terminal("ask --regenerate") == (0, "cut short\n", "")
         assert texts() == ["a", "a", "cut short", "cut short"]
 
@@ -124,7 +124,7 @@ class TestUnfinished:
         terminal("ask -p mock a")
         entries = beginning("cut short")
         with Store() as other:
-            record, _ = other.record(kept()[0].id, CODEC)
+            record, _ = other.record(summaries()[0].id, CODEC)
             for entry in entries:
                 record.append(entry)
             for arguments in (["-c", "b"], ["--regenerate"], ["-c", "-m", "mock@mock", "b"]):
@@ -151,7 +151,7 @@ class TestUnfinished:
 
         stream = "genai_host.conversations.conversation.Conversation.stream"
         terminal.monkeypatch.setattr(stream, overtaken)
-        further = f"genai-host chat --conversation {kept()[0].id}"
+        further = f"genai-host chat --conversation {summaries()[0].id}"
         for command, stdin in (("ask -c b", ""), ("chat -c", "b\nc\n")):
             assert terminal.error(command, stdin=stdin) == (
                 "error: another process has gone on with this conversation\n"
@@ -163,7 +163,7 @@ class TestChat:
     def test_it_goes_on_with_the_last_one(self, terminal: Terminal, script: Any) -> None:
         script(["one", "two", "three"])
         _, out, err = terminal("chat -p script", stdin="a\nb\n")
-        id = kept()[0].id
+        id = summaries()[0].id
         assert (out, err) == ("one\ntwo\n", f"continue: genai-host chat --conversation {id}\n")
         script(["three", "four", "five"])
         _, out, err = terminal("chat -c", stdin="/retry\n/undo\nc\n/undo\n/undo\nd")
@@ -173,10 +173,10 @@ class TestChat:
     def test_one_in_which_nothing_is_said_is_not_kept(self, terminal: Terminal) -> None:
         assert terminal("chat -p mock", stdin="/help\n/quit\n")[0] == 0
         assert terminal("chat -p mock -a not-there")[0] == 1
-        assert kept() == []
+        assert summaries() == []
         terminal("chat -p mock", stdin="a\n/undo\n")
         terminal("chat -c", stdin="")
-        assert [each.turns for each in kept()] == [1]
+        assert [each.turns for each in summaries()] == [1]
 
     def test_the_last_message_can_be_edited(self, terminal: Terminal) -> None:
         terminal.monkeypatch.setattr("click.edit", lambda text: f"{text}!")
@@ -238,7 +238,7 @@ class TestChat:
         first, _, rest = err.partition("\n")
         assert (code, out) == (0, "")
         assert first.endswith("/help lists the commands.")
-        assert rest == f"{shown}continue: genai-host chat --conversation {kept()[0].id}\n"
+        assert rest == f"{shown}continue: genai-host chat --conversation {summaries()[0].id}\n"
 
 
 class TestNotRecorded:
@@ -255,9 +255,9 @@ class TestNotRecorded:
 
     def test_a_copy_can_be_gone_on_with(self, terminal: Terminal) -> None:
         terminal("ask -p mock a")
-        before = kept()
+        before = summaries()
         assert terminal.json("ask -c --no-record b")["conversation"] == ""
-        assert kept() == before
+        assert summaries() == before
 
     def test_answers_without_a_database(self, terminal: Terminal) -> None:
         with Store() as store:
@@ -311,9 +311,9 @@ def test_killed_process_leaves_an_interrupted_turn(terminal: Terminal, script: A
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.read(5) == b"begun"
-        assert [each.status for each in kept()] == ["running"]
+        assert [each.status for each in summaries()] == ["running"]
         process.kill()
-    assert [each.status for each in kept()] == ["interrupted"]
+    assert [each.status for each in summaries()] == ["interrupted"]
     script(["this"])
     assert terminal("ask --regenerate") == (0, "this\n", "")
     assert texts() == ["what now?", "this"]
@@ -331,4 +331,4 @@ def test_processes_that_make_the_first_run_at_once_are_all_recorded(home: Path) 
     for number, process in enumerate(processes):
         out, err = process.communicate()
         assert (process.returncode, out, err) == (0, f"number {number}\n", "")
-    assert sorted(each.title for each in kept()) == [f"number {number}" for number in range(8)]
+    assert sorted(each.title for each in summaries()) == [f"number {number}" for number in range(8)]

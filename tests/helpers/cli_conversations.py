@@ -9,7 +9,7 @@ from genai_host.store.records import Summary
 from genai_host_testing.internal.stores import CODEC
 
 
-def kept() -> list[Summary]:
+def summaries() -> list[Summary]:
     """Return all conversations, the most recently used one first."""
     with Store() as store:
         return store.conversations(limit=None)
