@@ -53,6 +53,7 @@ from genai_host.catalog.prices import Prices
 from genai_host.errors import (
     GenaiError,
     IncompleteReply,
+    Interrupted,
     MalformedReply,
     PluginError,
     ProviderError,
@@ -280,6 +281,8 @@ class Route:
         if usage.total:
             seconds = report.first or 0.0
             report.estimated_usage = usage
+            if isinstance(ended_with(attempt.limits), Interrupted):
+                return  # the process ends: the import of the price list could take too long
             report.estimated_cost = self._pricing.listed(
                 attempt.provider, call.model_id, usage, seconds
             )
