@@ -115,6 +115,7 @@ def test_item_04_defaults_and_what_was_used_last_are_remembered(terminal: Termin
     done(terminal, "config", "default", "model", "mock")
     assert done(terminal, "ask", "hi") == "hi\n"
     done(terminal, "config", "add", "other", "mock", 'replies=["other"]', "repeat=true")
+    done(terminal, "config", "set", "defaults.provider_order=mock")
     done(terminal, "ask", "-p", "other", "hi")
     assert done(terminal, "ask", "hi") == "hi\n"
     done(terminal, "config", "set", "defaults.remember=true")

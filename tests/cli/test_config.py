@@ -216,7 +216,9 @@ class TestRemember:
     @pytest.fixture(autouse=True)
     def remembering(self, terminal: Terminal) -> None:
         terminal.out("config add other mock", 'replies=["other"]', "repeat=true")
-        terminal.out("config set defaults.model=mock defaults.remember=true")
+        terminal.out(
+            "config set defaults.model=mock defaults.provider_order=mock defaults.remember=true"
+        )
 
     def test_what_was_used_last_is_used_again(self, terminal: Terminal) -> None:
         before = Path(paths.config_file()).read_text()

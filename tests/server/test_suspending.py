@@ -113,7 +113,7 @@ def test_the_cost_of_a_stream_is_computed_and_stored_in_threads(
             return call
 
         monkeypatch.setattr(store.ledger, "spend", noted(store.ledger.spend))
-        monkeypatch.setattr("genai_host.calls.route.cost_of", noted(cost_of))
+        monkeypatch.setattr("genai_host.calls.pricing.cost_of", noted(cost_of))
         here.service.replies = [sse_reply([DELTA, _USAGE, b"[DONE]"])]
         assert WORD.encode() in here.ask(FRONTS[0], stream=True).content
         wait_until(lambda: len(threads) == 2)
