@@ -108,6 +108,7 @@ class Process:
 
     Args:
         makes_snapshot: Whether it only makes a snapshot.
+        uses_snapshot: Whether it starts from the snapshot, if there is one.
 
     Attributes:
         ready: Its first answer: the version of Pyodide, or the snapshot.
@@ -119,7 +120,13 @@ class Process:
     """
 
     def __init__(
-        self, folder: Path, bounds: Bounds, limits: CancelToken, *, makes_snapshot: bool = False
+        self,
+        folder: Path,
+        bounds: Bounds,
+        limits: CancelToken,
+        *,
+        makes_snapshot: bool = False,
+        uses_snapshot: bool = True,
     ) -> None:
         program = node()
         given = {
@@ -138,7 +145,7 @@ class Process:
         first = {
             "secret": self._secret,
             "folder": str(folder),
-            "snapshot": str(snapshot) if snapshot.exists() else "",
+            "snapshot": str(snapshot) if uses_snapshot and snapshot.exists() else "",
             "makesSnapshot": makes_snapshot,
             "mostOutput": bounds.output,
             "mostFiles": bounds.files,

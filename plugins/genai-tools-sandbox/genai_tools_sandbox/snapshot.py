@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 from pathlib import Path
 
@@ -36,3 +37,28 @@ def save_snapshot(folder: Path, limits: CancelToken) -> None:
         unfinished = folder / "snapshot-unfinished"
         unfinished.write_bytes(base64.b64decode(process.ready["snapshot"]))
         os.replace(unfinished, file)
+
+
+def started(folder: Path, bounds: Bounds, limits: CancelToken) -> Process:
+    """Start a process, from the snapshot if there is one. A damaged snapshot is made again.
+
+    Raises:
+        Ended: It does not start.
+        ServiceUnavailable: The system cannot start or confine it.
+        GenaiError: The call ended.
+    """
+    snapshot = snapshot_of(folder)
+    try:
+        return Process(folder, bounds, limits)
+    except Ended:
+        if not snapshot.exists():
+            raise
+    process = Process(folder, bounds, limits, uses_snapshot=False)
+    try:
+        with contextlib.suppress(OSError, ServiceUnavailable):  # for example, a directory of root
+            snapshot.unlink(missing_ok=True)
+            save_snapshot(folder, limits)
+    except BaseException:
+        process.close()
+        raise
+    return process

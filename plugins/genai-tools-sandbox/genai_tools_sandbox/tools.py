@@ -18,6 +18,7 @@ from genai_tools_sandbox import Settings
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 from genai_tools_sandbox.pyodide import KNOWN, folder_of
 from genai_tools_sandbox.sessions import Sessions
+from genai_tools_sandbox.snapshot import started
 
 MOST_FILES = 20
 _MOST_GIVEN = 100
@@ -79,7 +80,7 @@ class SandboxTools(ToolSource):
         asked = {"code": _code(code), "files": _files(files, self._settings.file_bytes)}
         if len(session) > _LONGEST_SESSION:
             raise ValidationError(f"a session must have at most {_LONGEST_SESSION} characters")
-        start = partial(Process, self._folder, _bounds(self._settings), run.limits)
+        start = partial(started, self._folder, _bounds(self._settings), run.limits)
         try:
             with self._sessions.use(session, start, run.limits) as process:
                 answer = process.call(asked, self._settings.seconds, run.limits)

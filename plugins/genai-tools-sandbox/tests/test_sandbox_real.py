@@ -141,6 +141,16 @@ def test_python_starts_without_a_snapshot_too(pyodide: Path, tmp_path: Path) -> 
     assert snapshot_of(folder).stat() == status
 
 
+def test_a_damaged_snapshot_is_made_again(pyodide: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pyodide"
+    shutil.copytree(pyodide, folder, ignore=shutil.ignore_patterns("snapshot-*"))
+    snapshot_of(folder).write_bytes(b"damaged")
+    tools = SandboxTools(Settings(folder=str(folder)))
+    assert _run(tools, "1 + 1").text == "2"
+    tools.close()
+    assert snapshot_of(folder).stat().st_size > 2**20
+
+
 def test_files_come_in_and_new_ones_go_out(shared: SandboxTools) -> None:
     files = [GivenFile("in.txt", "b25l"), GivenFile("deep/x.txt", "eA==")]
     output = _run(shared, "open('/mnt/data/in.txt').read()", "files", files=files)
