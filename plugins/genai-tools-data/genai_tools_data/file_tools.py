@@ -76,11 +76,14 @@ class Folder:
         or is hidden, and `ConfigurationError` if the directory does not exist.
         """
         root = self._root()
-        given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
+        given = path.lstrip("/")
         if "\0" in given:
             raise ValidationError("a path cannot contain NUL")
         try:
-            found = os.path.realpath(os.path.join(root, given), strict=True)
+            found = os.path.join(root, given)
+            if not os.path.lexists(found):  # models add blanks to names, but a name can have some
+                found = os.path.join(root, path.strip().lstrip("/"))
+            found = os.path.realpath(found, strict=True)
         except (OSError, ValueError, RuntimeError) as error:
             raise ValidationError(
                 f"no such file: {_shown(path)}; list_files lists the files"

@@ -167,6 +167,11 @@ class TestLinks:
 
 
 class TestReading:
+    def test_a_name_can_begin_and_end_with_a_blank(self, call: Call, root: Path) -> None:
+        (root / " b.md ").write_text("blank")
+        assert call("files__read_file", path=" b.md ").text.endswith("blank")
+        assert not call("files__read_file", path=" a.md ").error
+
     def test_some_lines(self, call: Call) -> None:
         text = call("files__read_file", path="a.md").text
         assert text == "a.md, lines 1 to 3 (end of the file):\none\ntwo\nthree"
