@@ -122,7 +122,7 @@ def with_extra_body(
 
 def _hint_for(name: str, valid: Mapping[str, Any]) -> str:
     """Suggest a similar parameter."""
-    hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid))}."
+    hint = did_you_mean(name, valid) or f"accepted: {', '.join(sorted(valid)) or 'none'}."
     if EXTRA_BODY not in valid:
         return hint.rstrip(".")
     return f"{hint} To send it unchanged to the service: {EXTRA_BODY}.{shorten(name)}"
