@@ -295,7 +295,11 @@ class Chat:
         note(described(self._conversation))
 
     def _system(self, text: str) -> None:
-        """change the system prompt"""
+        """change the system prompt, or show the current one"""
+        if not text:
+            current = getattr(self._conversation.settings, "system_prompt", "")
+            note(current or "no system prompt")
+            return
         self._conversation.configure(system_prompt=text)
         note("system prompt changed")
 
@@ -347,10 +351,13 @@ class Chat:
         """write the conversation to a file: JSON if its name ends in .json, else Markdown"""
         from genai_host.conversations.transcript import write_transcript
 
+        option, _, rest = file.partition(" ")
+        overwrite = option == "--overwrite"
+        file = rest.strip() if overwrite else file
         if not file:
-            note("/save FILE.md or /save FILE.json")
+            note("/save FILE.md or /save FILE.json; /save --overwrite FILE replaces a file")
             return
-        write_transcript(self._conversation.history, file)
+        write_transcript(self._conversation.history, file, overwrite=overwrite)
         note(f"saved: {file}")
 
     def _quit(self, _: str) -> None:

@@ -13,6 +13,7 @@ from genai_host.cli.terminal import echo, echo_json, echo_rows, echo_table, note
 from genai_host.config import edit_config, must_be_writable, read_config
 from genai_host.config.environment import overrides_in
 from genai_host.config.schema import MODELS, REMOVED, ModelConfig
+from genai_host.errors import GenaiError
 from genai_host.util import paths
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
     with edit_config() as document:
         add_instance(document, types, name, type, settings)
     note(f"added: {name}")
+    _warn_of_invalid(app, name)
     _show_next_step(app, name, type, settings)
 
 
@@ -266,6 +268,8 @@ def _set(app: App, values: Mapping[str, str]) -> None:
     with edit_config() as document:
         set_keys(document, types, values, sets)
     note(f"set: {', '.join(values)}")
+    for name in dict.fromkeys(key[1] for key in keys if key[0] == "providers"):
+        _warn_of_invalid(app, name)
     for variable in _overriding(values):
         note(f"the environment variable {variable} overrides it", fg="yellow")
 
@@ -319,6 +323,21 @@ def _show_next_step(app: App, name: str, type: str, given: Mapping[str, str]) ->
     secrets = [each.name for each in settings if each.secret]
     if secrets and not any(secret in given for secret in secrets):
         note(f"if it needs a key: genai-host keys set {name}")
+
+
+def _warn_of_invalid(app: App, name: str) -> None:
+    """Warn of settings that only the provider itself can check. Its secrets may be set later."""
+    from genai_host.api.settings import describe
+
+    app.host.instances.configure(name, read_config().providers[name])
+    instance = app.host.instances[name]
+    try:
+        _ = instance.config.enabled and instance.provider
+    except GenaiError as error:
+        secrets = [each.name for each in describe(instance.type.settings) if each.secret]
+        if getattr(error, "setting", None) not in secrets:
+            note(f"warning: {name} cannot run: {error}", fg="yellow")
+            note(f"  {error.hint}")
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

@@ -383,8 +383,9 @@ def _confirm(chosen: Iterable[Summary]) -> None:
     "if FILE ends in .md.",
 )
 @click.option("--output", "-o", metavar="FILE", help="Write to this file, readable only by you.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
 @pass_app
-def export(app: App, id: str, form: str | None, output: str | None) -> None:
+def export(app: App, id: str, form: str | None, output: str | None, overwrite: bool) -> None:
     """Print a conversation, or write it to a file."""
     summary = found(app, id)
     if form is None:
@@ -396,7 +397,7 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
     if output is None:
         echo(text)
         return
-    write_text(text, output)
+    write_text(text, output, overwrite=overwrite)
     note(f"written: {output}")
 
 

@@ -102,8 +102,11 @@ def _read_secret(what: str) -> Secret:
             "no key on standard input",
             hint="run it at a terminal, or redirect a file: genai-host keys set NAME < FILE",
         )
-    if not text.isprintable():
-        raise ConfigurationError("invalid key: several lines, or characters that are not printable")
+    if not (text.isascii() and text.isprintable()):
+        raise ConfigurationError(
+            "invalid key: several lines, or characters that are not printable ASCII",
+            hint="check that it was copied completely",
+        )
     return Secret(text)
 
 

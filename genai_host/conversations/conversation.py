@@ -126,6 +126,11 @@ class Conversation:
         return self._log.agents.main.history
 
     @property
+    def settings(self) -> Any:
+        """Settings of the feature, as an object of its settings class."""
+        return self._log.agents.settings
+
+    @property
     def state(self) -> Any:
         """State of the feature, from the last answer."""
         return self._log.state.state

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -101,29 +102,35 @@ def _end(turn: TurnSummary, ended: TurnEnded) -> None:
         turn.partial = ""
 
 
-def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -> None:
+def write_transcript(
+    history: Iterable[Message], file: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
     """Write messages to a file that only the user can read: JSON if its name ends in `.json`, else
     Markdown.
 
     Raises:
-        ConfigurationError: The file cannot be written.
+        ConfigurationError: The file cannot be written, or exists and may not be overwritten.
     """
     messages = list(history)
     if Path(file).suffix == ".json":
         text = json.dumps(usual_codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
     else:
         text = as_markdown(messages)
-    write_text(text, file)
+    write_text(text, file, overwrite=overwrite)
 
 
-def write_text(text: str, file: str | os.PathLike[str]) -> None:
+def write_text(text: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a file that only the user can read.
 
     Raises:
-        ConfigurationError: The file cannot be written.
+        ConfigurationError: The file cannot be written, or exists and may not be overwritten.
     """
     try:
         path = Path(file).expanduser()
+        if path.is_file() and not overwrite:
+            raise ConfigurationError(
+                f"{file} already exists", hint="use another name, or --overwrite"
+            )
         data = text.encode("utf-8", "backslashreplace")  # for lone surrogates
         with open(path, "wb", opener=_for_the_user_alone) as stream:
             stream.write(data)
@@ -134,7 +141,8 @@ def write_text(text: str, file: str | os.PathLike[str]) -> None:
 
 def _for_the_user_alone(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # it may have existed before
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # not of /dev/null
+        os.fchmod(descriptor, 0o600)  # it may have existed before
     return descriptor
 
 

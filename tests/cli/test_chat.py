@@ -51,6 +51,12 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
         ),
         (["one"], ["/system Be brief.", "a", "/details"], "one\n", ["Be brief."]),
         (
+            ["one"],
+            ["/system Be kind.", "/system", "a", "/details"],
+            "one\n",
+            ["\nBe kind.\n", '"Be kind."'],
+        ),
+        (
             ["one", "again"],
             ["/retry", "/details", "a", "/retry"],
             "one\nagain\n",
@@ -235,6 +241,18 @@ def test_it_can_be_saved(terminal: Terminal, script: Any, tmp_path: Path, suffix
     assert "/save FILE.md" in err
     assert "cannot write" in err
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_an_existing_file_is_overwritten_only_on_request(
+    terminal: Terminal, script: Any, tmp_path: Path
+) -> None:
+    script([])
+    file = tmp_path / "saved.json"
+    file.write_text("before")
+    _, err = chat(terminal, f"/save {file}")
+    assert (file.read_text(), "already exists" in err) == ("before", True)
+    chat(terminal, f"/save --overwrite {file}")
+    assert json.loads(file.read_text()) == []
 
 
 def test_files_go_with_the_next_message(terminal: Terminal, script: Any, tmp_path: Path) -> None:

@@ -37,6 +37,19 @@ class TestInstances:
             "models": {"llama": "llama-3.3-70b"},
         }
 
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "config add x openai-compatible base_url=nowhere",
+            "config set providers.openai.base_url=nowhere",
+        ],
+    )
+    def test_settings_that_only_the_provider_checks_are_warned_of(
+        self, terminal: Terminal, command: str
+    ) -> None:
+        code, _, err = terminal(command)
+        assert (code, "cannot run: invalid base URL 'nowhere'" in err) == (0, True)
+
     @pytest.mark.part
     def test_so_is_one_whose_key_is_in_a_variable(self, terminal: Terminal) -> None:
         code, _, err = terminal("config add", *_GROQ, 'api_key={"env": "GROQ_API_KEY"}')

@@ -24,6 +24,7 @@ from genai_host.conversations.record import (
     TurnEnded,
     TurnStarted,
 )
+from genai_host.conversations.transcript import write_text
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
 from genai_host_testing.internal.stores import CODEC
@@ -333,6 +334,19 @@ class TestExport:
         assert file.read_text().startswith(begins)
         if os.name == "posix":
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        create(*turn(0, "another"))
+        before = file.read_text()
+        err = terminal.error("conversations export last -o", str(file))
+        assert (file.read_text(), "--overwrite" in err) == (before, True)
+        terminal.out("conversations export last --overwrite -o", str(file))
+        assert "another" in file.read_text()
+
+    def test_the_mode_of_a_device_stays(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe", 0o644)
+        reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        write_text("x", tmp_path / "pipe")
+        assert stat.S_IMODE((tmp_path / "pipe").stat().st_mode) == 0o644
+        os.close(reading)
 
 
 class TestImport:

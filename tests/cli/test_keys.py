@@ -100,6 +100,7 @@ class TestKeys:
             ("set openai --secret base_url", CANARY, 1, "unknown secret 'base_url'"),
             ("set openai", " \n", 1, "no key on standard input"),
             ("set openai", f"{CANARY}\n{CANARY}\n", 1, "several lines"),
+            ("set openai", f"{CANARY}é", 1, "not printable ASCII"),
             ("set openai an-argument", CANARY, 2, "unexpected extra argument"),
             ("remove openai", "", 1, "no key of 'openai' is stored"),
         ],

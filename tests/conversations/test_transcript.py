@@ -136,7 +136,7 @@ def test_only_the_user_can_read_it(
         monkeypatch.setattr(os, "fchmod", lambda *args: None)
     mask = os.umask(0)
     try:
-        write_transcript(HISTORY, file)
+        write_transcript(HISTORY, file, overwrite=True)
     finally:
         os.umask(mask)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
