@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import attrs
 import cattrs
@@ -26,6 +29,7 @@ from genai_host.util.text import decode_base64, message_of
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_AS_TEXT = (date, datetime, time, timedelta, Decimal, UUID)
 _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,)}
 
 
@@ -108,11 +112,15 @@ class Codec:
         converter = self._converter
         for kind, accepted in _STRICT.items():
             converter.register_structure_hook(kind, _exactly(kind, accepted))
+        for kind in _AS_TEXT:
+            converter.register_structure_hook(kind, _read_text)
+            converter.register_unstructure_hook(kind, _write_text)
         converter.register_structure_hook(float, _read_float)
         converter.register_structure_hook(bytes, _read_base64)
         converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
         converter.register_unstructure_hook_func(_is_set, sorted)
         converter.register_unstructure_hook_func(_is_json_by_name, self._write_json)
+        converter.register_structure_hook_factory(_has_number_keys, _read_number_keys(converter))
         converter.register_structure_hook_factory(_is_collection, _read_list(converter))
         converter.register_structure_hook_factory(_is_plain_union, _read_union(converter))
         converter.register_structure_hook_factory(_is_named_tuple, _read_named_tuple(converter))
@@ -249,6 +257,19 @@ def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any
     return read
 
 
+def _read_text(value: Any, kind: Any) -> Any:
+    """Read a value in the form of its JSON Schema, which msgspec makes."""
+    import msgspec
+
+    return msgspec.convert(value, kind)
+
+
+def _write_text(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
 def _read_float(value: Any, _: Any) -> float:
     if type(value) not in (int, float):
         raise TypeError(f"expected a number, not {_name(type(value))}")
@@ -270,6 +291,30 @@ def _is_json_by_name(form: Any) -> bool:
 
 def _is_set(form: Any) -> bool:
     return (get_origin(form) or form) in (set, frozenset)
+
+
+def _has_number_keys(form: Any) -> bool:
+    return get_origin(form) in (Mapping, dict) and get_args(form)[0] in (int, float)
+
+
+def _read_number_keys(
+    converter: cattrs.Converter,
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """Read a mapping with numbers as keys, which are strings in JSON."""
+
+    def factory(form: Any) -> Callable[[Any, Any], Any]:
+        kind, values = get_args(form)
+
+        def read(data: Any, _: Any) -> Any:
+            found = converter.structure(data, dict[Any, values])  # type: ignore[valid-type]  # a variable
+            return {
+                converter.structure(read_json(key) if type(key) is str else key, kind): value
+                for key, value in found.items()
+            }
+
+        return read
+
+    return factory
 
 
 def _is_collection(form: Any) -> bool:
@@ -316,13 +361,11 @@ def _must_be_list(value: Any) -> Any:
 
 
 def _is_plain_union(form: Any) -> bool:
-    """Whether a union has only plain values, which need no tag."""
+    """Whether a union has plain values, which need no tag."""
     if get_origin(form) not in (Union, UnionType):
         return False
-    members = [get_origin(member) or member for member in get_args(form)]
-    return len(members) > 2 - (type(None) not in members) and all(
-        member in (*_PLAIN, type(None)) for member in members
-    )
+    members = {get_origin(member) or member for member in get_args(form)} - {type(None)}
+    return len(members) > 1 and any(member in _PLAIN for member in members)
 
 
 def _read_union(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Literal
+from uuid import UUID
 
 import attrs
 import pytest
@@ -37,6 +40,7 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
+from genai_host.api.schema import schema_of
 from genai_host.errors import GenaiError, RateLimited, ValidationError
 from genai_host_testing.internal.garbage import finite_json
 
@@ -303,6 +307,40 @@ def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: st
     with pytest.raises(ValidationError) as caught:
         usual_codec().from_json(data, form)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (date(2026, 11, 28), date),
+        (datetime(2026, 11, 28, 12, tzinfo=UTC), datetime),
+        (time(12, 30), time | None),
+        (timedelta(hours=1), timedelta),
+        (Decimal("1.50"), Decimal),
+        (UUID(int=1), list[UUID]),
+        ({2026: ["a"]}, dict[int, list[str]]),
+        ({0.5: 1}, Mapping[float, int]),
+        ("text", Usage | str | None),
+        (Usage(1), Usage | list[int]),
+    ],
+    ids=repr,
+)
+def test_what_has_a_schema_can_be_read(value: Any, form: Any) -> None:
+    schema_of(form, "")
+    codec = usual_codec()
+    made = [value] if form == list[UUID] else value
+    data = json.loads(json.dumps(codec.to_json(made)))
+    assert codec.from_json(data, form) == made
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [("yesterday", date), (5, date), ({"x": 1}, dict[int, int]), ({"1.5": 1}, dict[int, int])],
+    ids=repr,
+)
+def test_what_is_no_date_or_number_is_refused(data: Any, form: Any) -> None:
+    with pytest.raises(ValidationError):
+        usual_codec().from_json(data, form)
 
 
 FORMS = [

@@ -217,12 +217,9 @@ def _pieces(reply: ScriptedReply) -> list[dict[str, Any]]:
 
 def _words(text: str) -> list[str]:
     """Split a text into words, each with the space before it; joined, they are the text."""
-    words: list[str] = []
-    for character in text:
-        if not words or character == " ":
-            words.append("")
-        words[-1] += character
-    return words
+    first, *others = text.split(" ")
+    words = [f" {word}" for word in others]
+    return [first, *words] if first else words
 
 
 def _completion(reply: ScriptedReply, body: dict[str, Any]) -> Completion:
