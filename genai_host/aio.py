@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api import Answer, Message, TokenCount, Transcription
+from genai_host.api import Answer, Embeddings, Message, ModerationResult, TokenCount, Transcription
 from genai_host.api.features import Event
 from genai_host.conversations.conversation import Conversation, UserInput
 from genai_host.errors import Cancelled, ConversationBusy
@@ -66,6 +66,14 @@ class AsyncHost:
     async def count_tokens(self, *arguments: Any, **named: Any) -> TokenCount:
         """As `Host.count_tokens`."""
         return await _in_thread(lambda: self.host.count_tokens(*arguments, **named))
+
+    async def embed(self, *arguments: Any, **named: Any) -> Embeddings:
+        """As `Host.embed`."""
+        return await _in_thread(lambda: self.host.embed(*arguments, **named))
+
+    async def moderate(self, *arguments: Any, **named: Any) -> ModerationResult:
+        """As `Host.moderate`."""
+        return await _in_thread(lambda: self.host.moderate(*arguments, **named))
 
     async def transcribe(self, *arguments: Any, **named: Any) -> Transcription:
         """As `Host.transcribe`."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
-from uuid import UUID
 
 import attrs
 import cattrs
@@ -29,7 +26,7 @@ from genai_host.util.text import decode_base64, message_of
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_AS_TEXT = (date, datetime, time, timedelta, Decimal, UUID)
+_AS_TEXT = {"datetime", "decimal", "uuid"}  # modules, which are slow to import
 _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,)}
 
 
@@ -112,9 +109,8 @@ class Codec:
         converter = self._converter
         for kind, accepted in _STRICT.items():
             converter.register_structure_hook(kind, _exactly(kind, accepted))
-        for kind in _AS_TEXT:
-            converter.register_structure_hook(kind, _read_text)
-            converter.register_unstructure_hook(kind, _write_text)
+        converter.register_structure_hook_func(_is_text, _read_text)
+        converter.register_unstructure_hook_func(_is_text, _write_text)
         converter.register_structure_hook(float, _read_float)
         converter.register_structure_hook(bytes, _read_base64)
         converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
@@ -255,6 +251,10 @@ def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any
         return value
 
     return read
+
+
+def _is_text(form: Any) -> bool:
+    return isinstance(form, type) and form.__module__ in _AS_TEXT
 
 
 def _read_text(value: Any, kind: Any) -> Any:

@@ -33,6 +33,7 @@ from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     ConversationClosed,
+    NoRoute,
     NotFound,
     RateLimited,
     TurnPaused,
@@ -50,6 +51,14 @@ async def test_tokens_are_counted(make_host: MakeHost) -> None:
         assert count == evolve(
             host.host.count_tokens("one two", model="mock"), seconds=count.seconds
         )
+
+
+async def test_models_without_a_conversation(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        vectors = await host.embed(["one"], model="mock-embed")
+        assert vectors.vectors == host.host.embed(["one"], model="mock-embed").vectors
+        with pytest.raises(NoRoute):
+            await host.moderate("one", model="mock")
 
 
 @pytest.mark.part
