@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import stat
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -127,23 +127,32 @@ def write_text(text: str, file: str | os.PathLike[str], *, overwrite: bool = Fal
     """
     try:
         path = Path(file).expanduser()
+        if "\0" in str(path):
+            raise ValueError("embedded null byte")
         if path.is_file() and not overwrite:
             raise ConfigurationError(
                 f"{file} already exists", hint="use another name, or --overwrite"
             )
         data = text.encode("utf-8", "backslashreplace")  # for lone surrogates
-        with open(path, "wb", opener=_for_the_user_alone) as stream:
-            stream.write(data)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)  # for example /dev/stdout
+        else:
+            _replace(path.resolve() if path.is_symlink() else path, data)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"cannot write {file}: {why}") from error
 
 
-def _for_the_user_alone(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # not of /dev/null
-        os.fchmod(descriptor, 0o600)  # it may have existed before
-    return descriptor
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that only the user can read. After an error, an earlier file is unchanged."""
+    descriptor, unfinished = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.replace(unfinished, path)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
 
 
 def as_markdown(messages: Iterable[Message], times: Mapping[int, str] = {}) -> str:

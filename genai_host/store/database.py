@@ -48,7 +48,9 @@ _HINTS = {
     "disk i/o error": "check the disk and its free space",
     "file is not a database": "the file was not changed: move it, or use another file",
     "database disk image is malformed": "the file was not changed: restore a backup, or move it",
-    "attempt to write a readonly database": "make the file and its directory writable",
+    # also on a full disk, where SQLite cannot make the files beside it
+    "attempt to write a readonly database": "make the file and its directory writable, or free "
+    "disk space",
     "unable to open database file": "make the file and its directory readable and writable",
 }
 _CANNOT_WRITE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")

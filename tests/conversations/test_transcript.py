@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -120,20 +121,12 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "talk.md").exists()
 
 
-@pytest.mark.parametrize(
-    ("before", "has_fchmod"),
-    [(None, True), (None, False), (0o644, True), (0o666, True), (0o600, True)],
-)
-def test_only_the_user_can_read_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int | None, has_fchmod: bool
-) -> None:
-    """Also before the mode of a new file is set."""
+@pytest.mark.parametrize("before", [None, 0o644, 0o666, 0o600])
+def test_only_the_user_can_read_it(tmp_path: Path, before: int | None) -> None:
     file = tmp_path / "talk.md"
     if before is not None:
         file.write_text("x" * 10_000)
         file.chmod(before)
-    if not has_fchmod:
-        monkeypatch.setattr(os, "fchmod", lambda *args: None)
     mask = os.umask(0)
     try:
         write_transcript(HISTORY, file, overwrite=True)
@@ -161,6 +154,19 @@ def test_what_cannot_be_written_is_told(
     with pytest.raises(ConfigurationError) as caught:
         write_transcript(HISTORY, file)
     assert caught.value.message == f"cannot write {file}: {reason}"
+
+
+def test_on_a_full_disk_the_earlier_file_stays(tmp_path: Path) -> None:
+    file = tmp_path / "talk.md"
+    write_transcript(HISTORY, file)
+    _, most = before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, most))
+    try:
+        with pytest.raises(ConfigurationError, match="File too large"):
+            write_transcript([*HISTORY, *HISTORY], file, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [each.read_text(encoding="utf-8") for each in tmp_path.iterdir()] == [MARKDOWN]
 
 
 @pytest.mark.parametrize("name", ["talk.md", "talk.json"])
