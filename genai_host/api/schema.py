@@ -56,6 +56,8 @@ class SchemaValidator:
             kind.check_schema(schema, FormatChecker(formats=()))  # type: ignore[arg-type, call-arg]  # the stubs lag
             if any(True for _ in _patterns_in(schema)):
                 kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS, schema))  # type: ignore[no-untyped-call]  # the stubs lack it
+            if any("multipleOf" in each for each in _objects_in(schema)):
+                kind = validators.extend(kind, {"multipleOf": _multiple_of})  # type: ignore[no-untyped-call]  # as above
             check_numbers(schema)
         except SchemaError as error:
             raise ValidationError(
@@ -187,6 +189,16 @@ def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(schema, (list, tuple)):
         for inner in schema:
             yield from _objects_in(inner)
+
+
+def _multiple_of(validator: Any, wanted: float, value: Any, schema: Any) -> Iterable[Any]:
+    """The keyword for decimal numbers: as binary ones, 19.99 is not a multiple of 0.01."""
+    from fractions import Fraction
+
+    from jsonschema.exceptions import ValidationError as Violation
+
+    if validator.is_type(value, "number") and Fraction(repr(value)) % Fraction(repr(wanted)):
+        yield Violation(f"{value!r} is not a multiple of {wanted!r}")
 
 
 def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any]:
