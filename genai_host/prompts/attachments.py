@@ -6,6 +6,7 @@ document. A fragment is a text that is prepended to the message.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mimetypes
 import os
@@ -131,14 +132,15 @@ def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     Raises:
         ConfigurationError: An image or a document is empty.
     """
-    kind = _media_type(data, name) or media_type.partition(";")[0].strip()
+    declared, charset = _content_type(media_type)
+    kind = _media_type(data, name) or declared
     is_picture = kind.startswith("image/") and kind != "image/svg+xml"
     if not data and (is_picture or kind == _PDF):
         raise ConfigurationError(f"{name} is empty", file=name)
     if is_picture:
         return Image(data, kind)
     if kind != _PDF:
-        text = _as_text(data, is_named_text=kind.startswith("text/"))
+        text = _as_text(data, is_named_text=kind.startswith("text/"), charset=charset)
         if text is not None:
             return Text(f"{name}:\n\n{text}" if name else text)
     return File(data, kind or "application/octet-stream", name)
@@ -167,16 +169,23 @@ def _kind_of(data: bytes) -> str:
     return ""
 
 
-def _as_text(data: bytes, *, is_named_text: bool = False) -> str | None:
-    """Decode UTF-8, or text with a byte order mark; other encodings only if the name indicates
-    text."""
+def _as_text(data: bytes, *, is_named_text: bool = False, charset: str = "") -> str | None:
+    """Decode UTF-8, or text with a byte order mark; other encodings only if the name or the type
+    indicates text."""
     if is_named_text and is_text(data):
+        with contextlib.suppress(ValueError, LookupError):  # the charset may be wrong
+            return _in_charset(data, charset)
         return decode_text(data)
     try:
         text = decode_unicode(data)
     except ValueError:
         return None
     return None if "\0" in text else text
+
+
+def _in_charset(data: bytes, charset: str) -> str:
+    """Decode text. Raises `ValueError` or `LookupError` if the charset is wrong."""
+    return data.decode(charset).removeprefix("\ufeff") if charset else decode_text(data)
 
 
 def _last_of(address: str) -> str:
@@ -346,7 +355,7 @@ def _decoded(data: bytes, media_type: str, source: str) -> str:
     if not is_text(data):
         raise _no_text(source, "")
     try:
-        text = data.decode(charset) if charset else decode_text(data)
+        text = _in_charset(data, charset)
     except (ValueError, LookupError) as error:  # the charset may be unknown
         raise _no_text(source, f" in {charset[:40]}") from error
     if "\0" in text:

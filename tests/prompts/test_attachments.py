@@ -136,6 +136,9 @@ def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, pa
     [
         (b"hi", "", "", Text("hi")),
         (b"hi", "", "text/html; charset=utf-8", Text("hi")),
+        ("日本語".encode("shift_jis"), "", "text/plain; charset=shift_jis", Text("日本語")),
+        (b"\xef\xbb\xbfhi", "", "text/plain; charset=utf-8", Text("hi")),
+        ("日本語".encode(), "", "text/plain; charset=no-such", Text("日本語")),
         (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
         (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
         (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
