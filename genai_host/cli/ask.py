@@ -138,7 +138,7 @@ def command(
     with selected as conversation, next_steps(conversation, as_json=as_json):
         if not regenerate:
             again = f"genai-host ask --regenerate --conversation {conversation.id}"
-            leave_out(conversation, give_command(conversation), again)
+            leave_out(conversation, f"answer it: {give_command(conversation)}", again)
         whole = no_stream or as_json or returns is not None
         answer = answered(
             conversation, parts or None, returns, regenerate=regenerate, whole=whole, raw=raw
@@ -224,7 +224,7 @@ def resumed(
         conversation: The conversation.
         value: JSON or text; None if not given.
         decided: Decisions on calls that wait for approval; None if not given.
-        give: Command that resumes the paused turn, for the error.
+        give: How to resume the paused turn, for the error.
         **how: Arguments of `consume_events`.
 
     Raises:
@@ -241,7 +241,7 @@ def resumed(
         raise ValidationError(
             "calls wait for approval: the value must be true, false, or an object with true or "
             "false for the id of each call",
-            hint=f"answer it: {give}",
+            hint=give,
         )
     if conversation.status == "paused" and value is None and decided is None:
         pause = conversation.current_pause
@@ -250,7 +250,7 @@ def resumed(
             raise TurnPaused(
                 f"the conversation waits for {asked(conversation)}",
                 kind="" if pause is None else pause.kind,
-                hint=f"answer it: {give}",
+                hint=give,
             )
     return consume_events(conversation, conversation.resume_stream(result), **how)
 
@@ -314,7 +314,7 @@ class Printing:
 
     def __init__(self, raw: bool = False) -> None:
         self._raw = raw
-        self._printed = ""
+        self._printed: list[str] = []
         self._is_between = False
         self._is_broken_off = False
         self._noted = 0
@@ -333,7 +333,7 @@ class Printing:
     def add(self, event: Event) -> None:
         if event.kind == "reset" and self._printed:
             note("\n(the answer starts over)", dim=True)
-            self._printed = ""
+            self._printed = []
         elif event.kind == "step":
             self._is_between = bool(self._printed) and not self._is_broken_off
         elif event.text:
@@ -345,23 +345,24 @@ class Printing:
 
     def finish(self, text: str) -> None:
         """Print the missing part; the whole answer if it differs from the printed text."""
-        if self._printed.endswith(text):
+        printed = "".join(self._printed)
+        if printed.endswith(text):
             echo("")
-        elif text.startswith(self._printed):
-            echo(text[len(self._printed) :], raw=self._raw)
+        elif text.startswith(printed):
+            echo(text[len(printed) :], raw=self._raw)
         else:
             echo(f"\n{text}", raw=self._raw)
 
     def break_off(self) -> None:
         """Start the next output on a new line."""
-        if self._printed and not self._printed.endswith("\n"):
+        if self._printed and not self._printed[-1].endswith("\n"):
             self._print("\n")
             self._is_broken_off = True
         self._is_between = False
 
     def _print(self, text: str) -> None:
         echo(text, end="", raw=self._raw)
-        self._printed += text
+        self._printed.append(text)
 
 
 def show_answer(

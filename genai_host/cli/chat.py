@@ -258,7 +258,7 @@ class Chat:
     def _send(self, text: str) -> None:
         from genai_host.prompts.attachments import with_fragments
 
-        leave_out(self._conversation, give="/resume VALUE", again="/retry")
+        leave_out(self._conversation, give_in_chat(self._conversation), again="/retry")
         template = self._template
         if template is not None:
             text = template.prompt_text(text)
@@ -333,7 +333,8 @@ class Chat:
 
     def _resume(self, value: str) -> None:
         """resume an interrupted or paused turn"""
-        self._keep(resumed(self._conversation, value or None, give="/resume VALUE"))
+        give = give_in_chat(self._conversation)
+        self._keep(resumed(self._conversation, value or None, give=give))
 
     def _reset(self, _: str) -> None:
         """clear the history"""

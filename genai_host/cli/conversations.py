@@ -248,7 +248,7 @@ def resume(
             conversation,
             value,
             decided=decided,
-            give=give_command(conversation),
+            give=f"answer it: {give_command(conversation)}",
             whole=no_stream or as_json,
             raw=raw,
         )

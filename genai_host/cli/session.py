@@ -206,12 +206,12 @@ def reopened(
 
 def leave_out(conversation: Conversation, give: str, again: str) -> None:
     """Prepare a conversation for a new message: skip an interrupted turn, whose record remains.
-    Raises `ConversationBusy` if a turn waits for input; its hint has the commands `give` and
-    `again`."""
+    Raises `ConversationBusy` if a turn waits for input; its hint has `give` and the
+    command `again`."""
     if conversation.status == "paused":
         raise ConversationBusy(
             f"the conversation waits for {asked(conversation)}",
-            hint=f"answer it: {give}; or send the last message again: {again}",
+            hint=f"{give}; or send the last message again: {again}",
         )
     if conversation.status == "pending":
         conversation.abandon()

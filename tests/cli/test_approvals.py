@@ -200,7 +200,7 @@ def test_in_a_piped_chat_a_value_decides(terminal: Terminal, tools: Tools) -> No
     assert "wiped dropped found" in out
     for message in (
         *("wipe (wipe-0)", "the conversation waits for approval of 2 calls"),
-        "decide: /resume; or for all calls: /resume true, /resume false",
+        "decide: /resume; or for all calls: /resume true, /resume false; or send the last message",
     ):
         assert message in err
 
