@@ -210,7 +210,7 @@ class ObservedOperation:
             "gen_ai.usage.output_tokens": usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
             "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
-            "gen_ai.usage.reasoning_tokens.output_tokens": usage.reasoning_tokens,
+            "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
         }
         self.attributes.update({name: count for name, count in tokens.items() if count})
 

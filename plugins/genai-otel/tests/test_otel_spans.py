@@ -14,6 +14,7 @@ import requests
 from genai_otel import OtelPlugin
 from genai_otel.spans import Spans
 from genai_otel.telemetry import Telemetry
+from genai_vendor_mock import ScriptedReply
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -22,6 +23,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
 from genai_host import Config, Host, RetryPolicy, api
+from genai_host.api import Usage
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host_testing import FakeModel, FakeService, InlinePlugin
 from genai_host_testing.fake_service import json_reply
@@ -127,9 +129,11 @@ def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Trac
 
 
 def test_all_names_are_those_of_the_conventions(
-    make_host: MakeHost, traced: Traced, features: InlinePlugin
+    scripted: MakeHost, traced: Traced, features: InlinePlugin
 ) -> None:
-    host = make_host(otel=traced.plugin, mine=features, fake=FakeModel())
+    reply = ScriptedReply(text="hi", usage=Usage(40, 30, 20, 10, 5))
+    plugins = {"otel": traced.plugin, "mine": features, "fake": FakeModel()}
+    host = scripted(reply, plugins=plugins, repeat=True)
     list(host.open("chat", "mock").stream("hi"))
     host.open("looking").say("hi")
     host.embed(["a"], provider="fake")
@@ -138,6 +142,7 @@ def test_all_names_are_those_of_the_conventions(
     known = {value for value in vars(gen_ai_attributes).values() if isinstance(value, str)}
     for span in traced.spans:
         assert set(attributes(span)) <= known | {"error.type"}
+    assert attributes(traced.one("chat mock"))["gen_ai.usage.reasoning.output_tokens"] == 10
 
 
 def test_a_failed_call_says_what_kind_of_error_it_was(scripted: MakeHost, traced: Traced) -> None:
