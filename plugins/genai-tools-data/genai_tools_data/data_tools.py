@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
 from genai_host.errors import ValidationError
@@ -29,6 +29,7 @@ from genai_tools_data.query import (
     found_in,
     limit_of,
     statement,
+    statement_of_texts,
 )
 from genai_tools_data.reactions import DisplayType, chart_of, table_of
 from genai_tools_data.source import DataSource
@@ -108,7 +109,7 @@ class DataTools:
             filter(
                 None,
                 (
-                    f"{name}: {'more than ' if rows == _SCANNED else ''}{rows} rows",
+                    f"{name}: {'at least ' if rows == _SCANNED else ''}{rows} rows",
                     QueryResult(head, tuple(about)).text,
                     f"and: {', '.join(each.name for each in beyond)}" if beyond else "",
                     keys,
@@ -191,7 +192,24 @@ def _asked(reader: DatabaseReader, query: SqlQuery, limits: CancelToken) -> Quer
         name, query.columns, query.filters, query.group_by, query.aggregates, query.order_by,
         query.limit, query.offset,
     )  # fmt: skip
-    return reader.run(*_sql(query, columns, limits), most=limit_of(query))
+    result = reader.run(*_sql(query, columns, limits), most=limit_of(query))
+    return evolve(result, note=_left_out(reader, query, columns, limits))
+
+
+def _left_out(
+    reader: DatabaseReader, query: SqlQuery, columns: Sequence[Column], limits: CancelToken
+) -> str:
+    """Say which texts were neither summed up nor compared; empty if there are none."""
+    names, sql, parameters = statement_of_texts(query, columns)
+    if not names:
+        return ""
+    found = iter(reader.run(sql, limits, parameters).rows[0])
+    told = [
+        f"{count} value{'s' if count != 1 else ''} of {name}, such as {str(least)[:40]!r}"
+        for name, count, least in zip(names, found, found, strict=True)
+        if count
+    ]
+    return f"left out as not a number: {'; '.join(told)}" if told else ""
 
 
 def _sql(

@@ -56,11 +56,13 @@ class QueryResult:
 
     Attributes:
         more: Whether rows were omitted.
+        note: What the model should know about the rows.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: bool = False
+    note: str = ""
 
     @property
     def text(self) -> str:
@@ -73,7 +75,8 @@ class QueryResult:
             if room < 0:
                 break
             lines.append(line)
-        return "\n".join((*lines, f"({self._count(len(lines) - 1)})"))
+        last = "; ".join(filter(None, [self._count(len(lines) - 1), self.note]))
+        return "\n".join((*lines, f"({last})"))
 
     def _count(self, shown: int) -> str:
         rows = "1 row" if len(self.rows) == 1 else f"{len(self.rows)} rows"

@@ -6,6 +6,7 @@ parameters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -37,6 +38,7 @@ T = TypeVar("T")
 
 _COMPARED = {"=": "IS", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _LARGEST = 2**63  # limit of SQLite's integers
+_NUMERIC = re.compile("INT|REAL|FLOA|DOUB|NUM|DEC", re.IGNORECASE)  # in a type: stored as numbers
 
 
 @frozen
@@ -108,6 +110,24 @@ def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[Sql
         parts.append(f"ORDER BY {', '.join(order)}")
     parts.append("LIMIT ? OFFSET ?")
     return " ".join(parts), [*values, limit_of(query) + 1, _offset(query)]
+
+
+def statement_of_texts(
+    query: SqlQuery, columns: Sequence[Column]
+) -> tuple[list[str], str, list[SqlValue]]:
+    """Return the columns that a query sums up or compares with numbers, and the SQL that counts the
+    texts in each, which the query leaves out, with an example.
+    """
+    table = _Table(query.table, {each.name: each for each in columns})
+    compared = [each for each in query.filters if _is_of_numbers(each)]
+    others = [each for each in query.filters if each not in compared]
+    names = [each.column for each in query.aggregates if each.function in ("sum", "avg")]
+    used = [table.find(name) for name in (*names, *(each.column for each in compared))]
+    texts = [f"iif({_is_number(each)}, NULL, {quoted(each.name)})" for each in dict.fromkeys(used)]
+    where, values = _where(others, table)
+    sql = ", ".join(f"count({each}), min({each})" for each in texts)
+    sql = f"SELECT {sql} FROM {quoted(query.table)} WHERE {' AND '.join(where) or 1}"  # noqa: S608 - quoted
+    return list(dict.fromkeys(each.name for each in used)), sql, values
 
 
 def _check_lengths(query: SqlQuery) -> None:
@@ -190,30 +210,55 @@ def _aggregated(given: Aggregate, table: _Table) -> str:
     name = quoted(column.name)
     if given.function == "count distinct":
         return f"count(DISTINCT {name})"
-    if given.function in ("sum", "avg") and not column.type:
-        # texts would count as 0
-        name = f"CASE WHEN typeof({name}) IN ('integer', 'real') THEN {name} END"
+    number = f"CASE WHEN {_is_number(column)} THEN {_number(column)} END"
+    if given.function in ("sum", "avg"):  # texts would count as 0
+        return f"{given.function}({number})"
+    if given.function != "count" and not column.type:  # texts are greater than any number
+        return f"coalesce({given.function}({number}), {given.function}({name}))"
     return f"{given.function}({name})"
+
+
+def _number(column: Column) -> str:
+    """The value of a column as a number. The name alone can use an index."""
+    name = quoted(column.name)
+    return name if _NUMERIC.search(column.type) else f"CAST({name} AS NUMERIC)"
+
+
+def _is_number(column: Column) -> str:
+    """Whether a value is a number, also as text: SQLite reads other texts as their first digits."""
+    name = quoted(column.name)
+    return f"{name} = CAST({name} AS NUMERIC)"
 
 
 def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[SqlValue]]:
     conditions: list[str] = []
     values: list[SqlValue] = []
     for each in filters:
-        condition, given = _condition(each, table.column(each.column))
+        condition, given = _condition(each, table.find(each.column))
         conditions.append(condition)
         values += given
     return conditions, values
 
 
-def _condition(given: Filter, column: str) -> tuple[str, list[SqlValue]]:
-    operator, value = given.operator, given.value
+def _is_of_numbers(given: Filter) -> bool:
+    """Whether a filter compares by the size of numbers."""
+    values = given.value if isinstance(given.value, list) else [given.value]
+    return given.operator in ("<", "<=", ">", ">=", "between") and not any(
+        isinstance(each, (str, bool)) or each is None for each in values
+    )
+
+
+def _condition(given: Filter, of: Column) -> tuple[str, list[SqlValue]]:
+    operator, value, column = given.operator, given.value, quoted(of.name)
+    guard = ""
+    if _is_of_numbers(given):
+        column, guard = _number(of), f" AND {_is_number(of)}"
     if operator in ("is null", "is not null"):
         return f"{column} {operator.upper()}", []
     if operator in ("in", "not in", "between"):
         values = _list(given)
         if operator == "between":
-            return f"{column} BETWEEN ? AND ?", values
+            return f"{column} BETWEEN ? AND ?{guard}", values
         places = ", ".join("?" * len(values))
         # otherwise a row with NULL would match neither operator
         beside = f" OR {column} IS NULL" if operator == "not in" else ""
@@ -238,7 +283,7 @@ def _condition(given: Filter, column: str) -> tuple[str, list[SqlValue]]:
             str(int(value)),
             str(value).lower(),
         ]
-    return f"{column} {_COMPARED[operator]} ?", [_value(value)]
+    return f"{column} {_COMPARED[operator]} ?{guard}", [_value(value)]
 
 
 def _list(given: Filter) -> list[SqlValue]:

@@ -56,6 +56,27 @@ def holds(row: Row, condition: Filter) -> bool:
     return bool(compare.get(condition.operator, value >= expected))
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Filter(TEXT, ">", 90), [1, 2]),
+        (Filter(TEXT, "<=", 99.5), [1]),
+        (Filter(TEXT, "between", [99, 100]), [1, 2]),
+        (Filter(NUMBER, ">", 2), [3]),
+        (Filter(TEXT, ">", "98"), [1, 3]),
+    ],
+)
+def test_a_number_is_compared_with_numbers_alone(condition: Filter, expected: list[Any]) -> None:
+    rows: Any = [(1, "99"), (2, "100"), (3, "n/a"), (None, None), ("n/a", "9 of 10")]
+    assert [row[0] for row in run_query(rows, SqlQuery(TABLE, filters=[condition]))] == expected
+
+
+def test_text_counts_for_no_sum_and_no_mean() -> None:
+    rows: Any = [(1, "1,234.5"), (3, "2.5"), ("n/a", "4"), (None, None)]
+    sums = [Aggregate(each, column) for column in (NUMBER, TEXT) for each in ("sum", "avg")]
+    assert run_query(rows, SqlQuery(TABLE, aggregates=sums)) == [(4, 2.0, 6.5, 3.25)]
+
+
 def _lower(value: str) -> str:
     """As SQLite does: of ASCII alone."""
     return "".join(each.lower() if each.isascii() else each for each in value)
