@@ -47,7 +47,9 @@ _AT_ONCE = 1000  # rows between checks of the limits
 _SEPARATOR = re.compile(r'"?sep=([^"\r\n])"?\1*[\r\n]', re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # always fits into SQLite's integers
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+_DECIMAL_COMMA = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
+_YEAR = re.compile("(19|20)[0-9]{2}")
 _CODE = re.compile(r"0[0-9]+|\+[0-9]{6,}|[0-9]{19,}")  # postal codes, phone numbers
 
 SourceRow = Sequence[str]
@@ -60,11 +62,22 @@ class CsvFormat:
 
     Attributes:
         names_delimiter: Whether its first line is only `sep=;`, which Excel writes and reads.
+        is_grouped: Whether dots group the digits of numbers.
     """
 
     encoding: str
     delimiter: str
     names_delimiter: bool = False
+    is_grouped: bool = False
+
+    def plain(self, cell: str) -> str:
+        """Return a cell with a number as Python writes it; other cells as they are."""
+        # a number can have a comma only if the delimiter is another one
+        if self.delimiter == ";" and (
+            _DECIMAL_COMMA.fullmatch(cell) or (self.is_grouped and _GROUPED.fullmatch(cell))
+        ):
+            return cell.replace(".", "").replace(",", ".")
+        return cell
 
 
 def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelToken) -> None:
@@ -85,7 +98,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
         else:
             raise ConfigurationError(f"{path.name} is not text")
         try:
-            _fill(connection, table, content, _rows(path, form, limits))
+            _fill(connection, table, content, _rows(path, form, limits), form)
         except UnicodeDecodeError as error:  # it was readable when the encoding was detected
             raise ConfigurationError(f"{path.name} changed while it was read: try again") from error
     except csv.Error as error:
@@ -105,9 +118,11 @@ def _form(path: Path, encoding: str) -> CsvFormat:
     with path.open(encoding=encoding, newline="") as stream:
         sample = stream.read(_SAMPLE)
     named = _SEPARATOR.match(sample)
-    if named:
-        return CsvFormat(encoding, named[1], names_delimiter=True)
-    return CsvFormat(encoding, _delimiter(sample))
+    delimiter = named[1] if named else _delimiter(sample)
+    # dots are decimal points, unless there are decimal commas
+    cells = sample.translate({ord('"'): " "}).replace("\n", delimiter).split(delimiter)
+    is_grouped = any(_DECIMAL_COMMA.fullmatch(each.strip()) for each in cells)
+    return CsvFormat(encoding, delimiter, bool(named), is_grouped)
 
 
 def _delimiter(sample: str) -> str:
@@ -177,10 +192,15 @@ class _Column:
     kinds: Counter[str] = Factory(Counter)
     is_code: bool = False
 
-    def see(self, cell: str, comma: bool) -> None:
-        cell = cell.strip()
-        self.kinds[_kind(cell, comma)] += 1
+    def see(self, cell: str) -> None:
+        self.kinds[_kind(cell)] += 1
+        self.kinds["year"] += bool(_YEAR.fullmatch(cell))
         self.is_code = self.is_code or bool(_CODE.fullmatch(cell))
+
+    @property
+    def has_years(self) -> bool:
+        """Whether all its values are years."""
+        return self.kinds["year"] == sum(self.kinds[each] for each in ("whole", "decimal", "text"))
 
     @property
     def type(self) -> str:
@@ -199,17 +219,14 @@ class Content:
 
     Attributes:
         named: Whether the first line has the column names.
-        comma: Whether numbers have a decimal comma.
     """
 
     names: tuple[str, ...]
     types: tuple[str, ...]
     named: bool
-    comma: bool
 
 
 def _looked_through(path: Path, form: CsvFormat, limits: CancelToken) -> Content:
-    comma = form.delimiter == ";"  # numbers have a comma only if the delimiter is another one
     rows = _rows(path, form, limits)
     first = next(rows, None)
     if first is None:
@@ -219,14 +236,23 @@ def _looked_through(path: Path, form: CsvFormat, limits: CancelToken) -> Content
         for column, cell in zip_longest(columns[:], row):
             if column is None:
                 columns.append(column := _Column())
-            column.see(cell or "", comma)
+            column.see(form.plain((cell or "").strip()))
     columns += [_Column() for _ in range(len(first) - len(columns))]
-    named = not any(_kind(cell.strip(), comma) in ("whole", "decimal") for cell in first)
+    cells = [form.plain(cell.strip()) for cell in first]
+    numbers = [
+        (column, cell)
+        for column, cell in zip(columns, cells, strict=False)
+        if _kind(cell) in ("whole", "decimal")
+    ]
+    # a column for each of some years, or data
+    named = len(numbers) != 1 and all(
+        _YEAR.fullmatch(cell) and not column.has_years for column, cell in numbers
+    )
     if not named:
-        for column, cell in zip(columns, first, strict=False):
-            column.see(cell, comma)
+        for column, cell in zip(columns, cells, strict=False):
+            column.see(cell)
     names = _names(first if named else (), len(columns))
-    return Content(names, tuple(each.type for each in columns), named, comma)
+    return Content(names, tuple(each.type for each in columns), named)
 
 
 def _names(first: SourceRow, length: int) -> tuple[str, ...]:
@@ -243,7 +269,11 @@ def _names(first: SourceRow, length: int) -> tuple[str, ...]:
 
 
 def _fill(
-    connection: sqlite3.Connection, table: str, content: Content, rows: Iterator[SourceRow]
+    connection: sqlite3.Connection,
+    table: str,
+    content: Content,
+    rows: Iterator[SourceRow],
+    form: CsvFormat,
 ) -> None:
     columns = ", ".join(
         f"{quoted(name)} {kind}" for name, kind in zip(content.names, content.types, strict=True)
@@ -258,7 +288,7 @@ def _fill(
         f"INSERT INTO {quoted(table)} VALUES ({', '.join('?' * width)})",  # noqa: S608 - quoted
         (
             [
-                read(cell.strip(), content.comma)
+                read(cell.strip(), form)
                 for read, cell in zip(readers, [*row, *[""] * (width - len(row))], strict=False)
             ]
             for row in rows
@@ -267,30 +297,27 @@ def _fill(
     connection.execute("COMMIT")
 
 
-def _kind(cell: str, comma: bool) -> str:
+def _kind(cell: str) -> str:
     if not cell:
         return "nothing"
     if _WHOLE.fullmatch(cell):
         return "whole"
-    if _DECIMAL.fullmatch(cell) or (comma and _DECIMAL_COMMA.fullmatch(cell)):
-        return "decimal"
-    return "text"
+    return "decimal" if _DECIMAL.fullmatch(cell) else "text"
 
 
-def _as_text(cell: str, comma: bool) -> CellValue:
+def _as_text(cell: str, form: CsvFormat) -> CellValue:
     return cell or None
 
 
-def _as_number(cell: str, comma: bool) -> CellValue:
-    kind = _kind(cell, comma)
+def _as_number(cell: str, form: CsvFormat) -> CellValue:
+    plain = form.plain(cell)
+    kind = _kind(plain)
     if kind == "whole":
-        return int(cell)
-    if kind == "decimal":
-        return float(cell.replace(",", "."))
-    return cell or None
+        return int(plain)
+    return float(plain) if kind == "decimal" else cell or None
 
 
-_READERS: dict[str, Callable[[str, bool], CellValue]] = {
+_READERS: dict[str, Callable[[str, CsvFormat], CellValue]] = {
     "TEXT": _as_text,
     "INTEGER": _as_number,
     "REAL": _as_number,

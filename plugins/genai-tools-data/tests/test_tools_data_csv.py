@@ -74,6 +74,12 @@ def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
         ("a,,A\nx,y,z\n", ["a", "column_2", "A_2"], [["x", "y", "z"]]),
         (" a  b ,c\n1,2\n", ["a b", "c"], [[1, 2]]),
         ("a,b\n", ["a", "b"], []),
+        ("a,2020,2021\nx,3,4\n", ["a", "2020", "2021"], [["x", 3, 4]]),
+        (
+            "Oslo,2020,2021\nRome,2021,2022\n",
+            ["column_1", "column_2", "column_3"],
+            [["Oslo", 2020, 2021], ["Rome", 2021, 2022]],
+        ),
         # lines of other lengths
         (
             "a,b\n1\n2,3,4\n\n5,6\n",
@@ -89,6 +95,8 @@ def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
         ("a,b\n-1,+2\n1e3,-.5\n", ["a", "b"], [[-1.0, 2.0], [1000.0, -0.5]]),
         ("a,b\n1,x\nn/a,y\n2,z\n", ["a", "b"], [[1, "x"], ["n/a", "y"], [2, "z"]]),
         ("a,b\n1.,.5\n2,1.5e2\n", ["a", "b"], [[1.0, 0.5], [2.0, 150.0]]),
+        ("a;b\n1.234,5;1.000\n-2,5;3\n", ["a", "b"], [[1234.5, 1000], [-2.5, 3]]),
+        ("a;b\n1.234;1.5\n2;3\n", ["a", "b"], [[1.234, 1.5], [2.0, 3.0]]),
         # almost a number, in time as its length
         (f"a,b\n{'1' * 130_000}x,2\n", ["a", "b"], [["1" * 499 + "…", 2]]),
         (f"a,b\n{'x' * 200_000},2\n", ["a", "b"], [["x" * 499 + "…", 2]]),
@@ -104,6 +112,20 @@ def test_texts_among_numbers_count_for_nothing(look: Look) -> None:
     sums = [{"function": each, "column": "a"} for each in ("sum", "avg", "count")]
     output = look("a,b\n1,x\nn/a,y\n3,z\n", aggregates=sums)
     assert table(output)[1] == [[4, 2.0, 3]]
+    assert output.text.endswith("(1 row; left out as not a number: 1 value of a, such as 'n/a')")
+
+
+def test_text_that_is_no_number_is_told_of(look: Look) -> None:
+    content = 'a,b\n"1,234.50",x\n$3,x\n7,y\n'
+    sums = [{"function": "sum", "column": "a"}]
+    output = look(content, aggregates=sums)
+    assert table(output)[1] == [[7]]
+    assert "2 values of a, such as '$3'" in output.text
+    output = look(content, filters=[{"column": "a", "operator": ">", "value": 5}])
+    assert table(output)[1] == [[7, "y"]]
+    assert "2 values of a, such as '$3'" in output.text
+    others = [{"column": "b", "value": "y"}]
+    assert "left out" not in look(content, aggregates=sums, filters=others).text
 
 
 @pytest.mark.parametrize(
