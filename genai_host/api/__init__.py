@@ -256,6 +256,8 @@ from genai_host.api.validators import (
     Must as Must,
 )
 from genai_host.util.text import (
+    charset_in_html as charset_in_html,
+    charset_of as charset_of,
     decode_base64 as decode_base64,
     decode_text as decode_text,
     encoding_of as encoding_of,

@@ -96,6 +96,21 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_DECLARED = rb"<(?:meta|\?xml)\b[^>]{0,500}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:+-]{1,40})"
+_MEANT = {  # https://encoding.spec.whatwg.org/#names-and-labels: encodings by label
+    "ascii": "cp1252",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
+_CHARSETS = (
+    r"utf-(8|16|32)(-[lb]e)?|cp\d+|iso8859-\d+|koi8-[rtu]|big5\w*|gb\w+|euc_\w+|"
+    r"shift_\w+|iso2022_\w+|mac-\w+|hz|johab|ptcp154|tis-620|ascii"
+)
 _HEAD = 8192
 _FEW = 10
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
@@ -127,6 +142,23 @@ def _unmarked(head: bytes) -> str:
             text = codecs.getincrementaldecoder(name)("replace").decode(head)
             return "" if re.search(_CONTROL_CHARACTERS, text) or "\ufffd" in text else name
     return ""
+
+
+def charset_of(label: str) -> str:
+    """Python's name of the encoding that a label means on the web; empty if there is none."""
+    try:
+        name = codecs.lookup(label).name
+    except LookupError:
+        return ""
+    return _MEANT.get(name, name) if re.fullmatch(_CHARSETS, name) else ""
+
+
+def charset_in_html(data: bytes) -> str:
+    """Python's name of the encoding that HTML declares; empty if it declares none."""
+    found = re.search(_DECLARED, data[:_HEAD], re.IGNORECASE)
+    name = charset_of(found[1].decode()) if found else ""
+    # a declaration that is readable as ASCII is not UTF-16 or UTF-32
+    return "utf-8" if name.startswith(("utf-16", "utf-32")) else name
 
 
 def is_text(data: bytes) -> bool:
