@@ -28,6 +28,7 @@ from genai_wire_openai.server.objects import Object, ObjectStore
 from genai_host.api import (
     CancelToken,
     Job,
+    charset_in_html,
     decode_text,
     is_text,
     read_json,
@@ -58,6 +59,8 @@ _UNCLOSED = frozenset(
         *("p", "source", "td", "th", "tr"),
     )
 )
+_INLINE = ["a", "abbr", "b", "cite", "code", "em", "font", "i", "mark", "q", "s", "small"]
+_INLINE += ["span", "strong", "sub", "sup", "time", "u", "wbr"]
 _BREAKS = ("\n\n", "\n", ". ", " ")
 
 
@@ -84,7 +87,7 @@ def text_of(data: bytes, name: str) -> str:
     if kind == ".pdf" or data.startswith(b"%PDF-"):
         found = _of_pdf(data)
     elif kind in (".html", ".htm"):
-        found = _of_html(_decoded(data))
+        found = _of_html(_decoded(data, charset_in_html(data)))
     else:
         found = _decoded(data)
     found = well_formed(found)
@@ -131,10 +134,10 @@ def _break_before(text: str, least: int, most: int) -> int:
     return most
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, declared: str = "") -> str:
     if not is_text(data):
         raise UnreadableFile("the file is neither text nor of a supported type", _UNSUPPORTED)
-    return decode_text(data)
+    return decode_text(data, declared or "utf-8")
 
 
 def _of_html(text: str) -> str:
@@ -149,8 +152,12 @@ def _of_html(text: str) -> str:
     tree = LexborHTMLParser(text)
     for node in tree.css("script, style, noscript, template, svg, iframe"):
         node.decompose()
+    tree.unwrap_tags(_INLINE)
     body = tree.body
-    return "" if body is None else body.text(separator="\n", strip=True)
+    if body is None:
+        return ""
+    body.merge_text_nodes()
+    return body.text(separator="\n", strip=True)
 
 
 def _of_pdf(data: bytes) -> str:
