@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from genai_host import paths
 from genai_host.api import Tool, ToolContext, tool, well_formed
@@ -181,7 +181,7 @@ def _update(session: OpenIndex, root: str, check: StateCheck) -> None:
         try:
             session.put(file, read(root, file))
         except UnreadableDocument as why:
-            session.put(file, (), str(why))
+            session.put(file if why.is_lasting else evolve(file, modified=-1), (), str(why))
 
 
 def _state(session: OpenIndex) -> CorpusState:

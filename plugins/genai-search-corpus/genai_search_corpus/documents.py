@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import decode_text, is_text
+from genai_host.api import charset_in_html, decode_text, is_text
 
 SIZE = 1000
 """Approximate number of characters of a passage."""
@@ -146,6 +146,8 @@ _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _BLOCKS = frozenset(
     {*_HEADINGS, "p", "li", "pre", "td", "th", "dt", "dd", "blockquote", "figcaption", "div"}
 )
+_INLINE = ["a", "abbr", "b", "cite", "code", "em", "font", "i", "mark", "q", "s", "small"]
+_INLINE += ["span", "strong", "sub", "sup", "time", "u", "wbr"]
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(  # tags with an optional end tag, or none
     {"area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link"}
@@ -171,6 +173,8 @@ class CorpusFile:
 
 class UnreadableDocument(Exception):
     """A document is skipped; the message is the reason."""
+
+    is_lasting = True  # until the document changes
 
 
 def files_in(root: str) -> Iterator[CorpusFile]:
@@ -223,10 +227,12 @@ def read(root: str, file: CorpusFile) -> list[Passage]:
         with open(descriptor, "rb") as stream:
             data = stream.read(most)
     except OSError as error:
-        raise UnreadableDocument(error.strerror or "cannot be opened") from error
+        unreadable = UnreadableDocument(error.strerror or "cannot be opened")
+        unreadable.is_lasting = False  # permissions change, and too many files can be open
+        raise unreadable from error
     if kind == "pdf":
         return of_pages(_pdf_pages(data), name)
-    text = _text(data)
+    text = _text(data, charset_in_html(data) if kind == "html" else "")
     if kind == "html":
         title, text = _html(text)
         return of_markdown(text, title or name)
@@ -250,10 +256,10 @@ def _kind_of(name: str) -> str:
     return _KINDS.get(os.path.splitext(name)[1].lower(), "")
 
 
-def _text(data: bytes) -> str:
+def _text(data: bytes, declared: str) -> str:
     if not is_text(data):
         raise UnreadableDocument("not text")
-    return decode_text(data)
+    return decode_text(data, declared or "utf-8")
 
 
 def _html(text: str) -> tuple[str, str]:
@@ -265,10 +271,13 @@ def _html(text: str) -> tuple[str, str]:
     title = tree.css_first("title")
     for node in tree.css(_LEFT_OUT):
         node.decompose()
+    tree.unwrap_tags(_INLINE)
     body = tree.body
     lines: list[str] = []
-    for node in [] if body is None else body.traverse(include_text=True):
-        _put(node, lines)
+    if body is not None:
+        body.merge_text_nodes()
+        for node in body.traverse(include_text=True):
+            _put(node, lines)
     return " ".join(title.text().split()) if title is not None else "", "\n".join(lines)
 
 

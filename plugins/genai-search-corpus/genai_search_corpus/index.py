@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
@@ -245,7 +246,8 @@ class OpenIndex:
 
     def with_words(self, query: str, most: int) -> list[int]:
         """Return passages that contain words of a query, by BM25, best first; titles count more."""
-        words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
+        # combining characters, as macOS writes them, match no `\w`
+        words = dict.fromkeys(_WORD.findall(unicodedata.normalize("NFC", query)))
         if not words:
             return []
         given = " OR ".join(f'"{word}"' for word in list(words)[:_MOST_WORDS])

@@ -159,6 +159,20 @@ def test_the_text_of_html_is_what_one_sees(tmp_path: Path) -> None:
     assert text.split() == ["Run", "to", "the", "sea.", "Rhine", "Rhone"]
 
 
+def test_words_of_html_stay_whole(tmp_path: Path) -> None:
+    page = """<p><b>W</b>ater is H<sub>2</sub>O, <a href="x">see</a> <i>more</i>.<br>One
+    line</p>two<section>three</section><section>four</section>"""
+    (found,) = read(str(tmp_path), put(tmp_path, "a.html", page))
+    assert found.text == "Water is H2O, see more.\nOne line\ntwo\nthree\nfour"
+
+
+@pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-8"])
+def test_html_is_in_the_encoding_that_it_declares(tmp_path: Path, declared: str) -> None:
+    page = f"<meta charset={declared}><p>Мост восстановят весной"
+    (found,) = read(str(tmp_path), put(tmp_path, "a.html", page.encode(declared)))
+    assert found.text == "Мост восстановят весной"
+
+
 def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
     page = "<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>flat<br><li>and long" * 10_000
     (first, *_) = read(str(tmp_path), put(tmp_path, "a.html", page))

@@ -222,6 +222,24 @@ def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) 
 ODD = ['"', "*", "NEAR(a b, 3)", "a AND", "title:x", "^a", "{a}", "a" * 1000, "\0", "-", "é ü 漢字"]
 
 
+def test_what_could_not_be_opened_is_tried_again(
+    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with corpus._index.opened() as session, monkeypatch.context() as patch:
+        patch.setattr(os, "open", lambda *given: os.read(-1, 1))
+        for _ in range(2):
+            module._update(session, str(folder), nothing)
+            assert dict(session.left_out())["codes.txt"] == "Bad file descriptor"
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+
+
+@pytest.mark.parametrize("query", ["re\u0301sume\u0301", "İSTANBUL"])
+def test_words_are_found_in_any_form_of_unicode(index: Path, query: str) -> None:
+    with Index(str(index)).opened() as session:
+        session.put(documents.CorpusFile("a.txt", 1, 1), documents.of_text("résumé İstanbul", "a"))
+        assert session.with_words(query, 10)
+
+
 @pytest.mark.parametrize("query", ODD)
 def test_no_query_is_too_odd(shared: Corpus, query: str) -> None:
     assert isinstance(names(shared, query), list)
