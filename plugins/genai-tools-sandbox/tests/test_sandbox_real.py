@@ -161,6 +161,14 @@ def test_files_come_in_and_new_ones_go_out(shared: SandboxTools) -> None:
     assert _files(_run(shared, "open('in.txt', 'w').write('two');", "files")) == {"in.txt": b"two"}
 
 
+def test_a_file_that_is_given_again_stays_as_the_code_left_it(shared: SandboxTools) -> None:
+    given = [GivenFile("a.txt", "b25l")]
+    _run(shared, "open('a.txt', 'w').write('changed')", "again", files=given)
+    assert _run(shared, "open('a.txt').read()", "again", files=given).text == "'changed'"
+    other = [GivenFile("a.txt", "dHdv")]
+    assert _run(shared, "open('a.txt').read()", "again", files=other).text == "'two'"
+
+
 def test_files_that_have_no_place_are_told(shared: SandboxTools) -> None:
     _run(shared, "open('deep', 'w').write('x'); kept = 1", "place")
     output = _run(shared, "1", "place", files=[GivenFile("deep/x.txt", "eA==")])
