@@ -113,6 +113,29 @@ def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
     assert api.get(f"/vector_stores/{store}")["expires_after"]["days"] == 7
 
 
+def test_a_file_of_two_vector_stores_is_found_once(make_api: MakeApi) -> None:
+    api = make_api(cites)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    files = ids_of(api.get(f"/vector_stores/{store}/files"))
+    resources = {"file_search": {"vector_stores": [{"file_ids": files}]}}
+    thread = api.post("/threads", {"tool_resources": resources})["id"]
+    more = [{"role": "user", "content": "the sea is blue"}]
+    run = api.run(thread, searcher(api, store, max_num_results=2), additional_messages=more)
+    [call] = api.steps(run)[0]["step_details"]["tool_calls"]
+    assert {each["file_id"] for each in call["file_search"]["results"]} == set(files)
+
+
+def test_a_deleted_file_is_no_longer_found(make_api: MakeApi) -> None:
+    api = make_api(cites)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    found = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})["data"]
+    api.delete(f"/files/{found[0]['file_id']}")
+    api.get(f"/vector_stores/{store}/files/{found[0]['file_id']}/content", 404)
+    again = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})["data"]
+    assert [each["filename"] for each in again] == ["hills.txt"]
+    assert api.get(f"/vector_stores/{store}")["file_counts"]["total"] == 1
+
+
 def test_a_search_that_fails_is_told_to_the_model(make_api: MakeApi) -> None:
     def answer(prompt: RecordedPrompt) -> Any:
         outputs = outputs_in(prompt)

@@ -6,6 +6,7 @@ Source: OpenAI API reference, "Vector store files", "Vector store file batches".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from genai_wire_openai.server.files import Files
@@ -14,7 +15,7 @@ from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 from genai_feature_assistants.service.fields import attributes_in
 from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
-from genai_host.errors import ValidationError
+from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.api import BackgroundWorker, HostServices
@@ -55,13 +56,14 @@ class StoreFiles:
         return json_response(shown(changed))
 
     def delete(self, request: RouteRequest) -> RouteResponse:
-        shelf, id = self._shelf(request), request.parameters["file"]
-        self._forget(request.user, shelf.get(id))
-        shelf.delete(id)
+        id = request.parameters["file"]
+        self._shelf(request).get(id)
+        self.remove(request.user, request.parameters["store"], id)
         return json_response({"id": id, "object": "vector_store.file.deleted", "deleted": True})
 
     def content(self, request: RouteRequest) -> RouteResponse:
         found = self._shelf(request).get(request.parameters["file"])
+        self._files.get(request.user, found["id"])  # it may have been deleted
         texts: Sequence[str] = ()
         if "_blob" in found:
             blobs = self._host.store_for(request.user).blobs()
@@ -147,6 +149,15 @@ class StoreFiles:
             self._forget(user, file)
         shelf.clear()
         ObjectStore(self._host, user, "batch", store).clear()
+
+    def remove(self, user: str, store: str, file: str) -> None:
+        """Remove a file, if it is still there."""
+        shelf = shelf_of(self._host, user, store)
+        found = shelf.find(file)
+        if found is not None:
+            self._forget(user, found)
+            with suppress(NotFound):  # others remove it, too
+                shelf.delete(file)
 
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)

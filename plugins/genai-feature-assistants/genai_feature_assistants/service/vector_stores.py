@@ -179,13 +179,13 @@ class VectorStores:
             Missing: A vector store does not exist.
         """
         blobs = self._host.store_for(user).blobs()
-        files: list[tuple[str, Any]] = []
+        files: dict[str, tuple[str, Any]] = {}  # a file of several stores counts once
         for store in stores:
             if self._status(self.get(user, store), []) == "expired":
                 raise ValidationError(f"the vector store {store} has expired")
             for file in shelf_of(self._host, user, store).all({"status": "completed"}):
                 if filters is None or matches(file["attributes"], filters):
-                    files.append((file["id"], self._held.get(file["_blob"], blobs)))
+                    files[file["id"]] = store, self._held.get(file["_blob"], blobs)
             self._shelf(user).update(store, last_active_at=self._shelf(user).now())
         asked: dict[str, Any] = {}
 
@@ -197,7 +197,14 @@ class VectorStores:
                 asked[embedder] = unit_rows(given.vectors)
             return asked[embedder]
 
-        return nearest(files, question, most, least)
+        while True:
+            passages = [(id, found) for id, (_, found) in files.items()]
+            hits = nearest(passages, question, most, least)
+            gone = {hit.key for hit in hits if not self._files.name(user, hit.key)}
+            if not gone:
+                return hits
+            for id in gone:  # deleted since it was indexed
+                self._store_files.remove(user, files.pop(id)[0], id)
 
     def _shown(self, user: str, store: Object) -> dict[str, Any]:
         files = list(shelf_of(self._host, user, store["id"]).all())
