@@ -170,7 +170,7 @@ def answer(request: RouteRequest, host: HostServices) -> RouteResponse:
     """
     if prefers_events(request):
         return _streamed(request, host, _AS_EVENTS)
-    agent = StatelessAgent(host)
+    agent = StatelessAgent(host, owner=request.user)
     asked = agent.read(request.json())
     try:
         reply = agent.reply(asked, request.limits)
@@ -227,7 +227,7 @@ _AS_UI_CHUNKS = _Format(in_ui_chunks, HEADERS, b": ping\n\n", from_ui_messages)
 
 
 def _streamed(request: RouteRequest, host: HostServices, to: _Format) -> RouteResponse:
-    agent = StatelessAgent(host)
+    agent = StatelessAgent(host, owner=request.user)
     read, id = to.read(request.json(), request.dropped)
     asked = agent.read(read)
     turn = pieces(agent.stream(asked, request.limits), id)

@@ -194,6 +194,7 @@ class StatelessAgent:
             alias from the host's configuration.
         settings: Settings of the feature.
         turn_limits: Limits of one turn.
+        owner: User whose budget is charged; None for the owner of the store.
     """
 
     def __init__(
@@ -203,8 +204,10 @@ class StatelessAgent:
         *,
         settings: Mapping[str, Any] | None = None,
         turn_limits: TurnLimits | None = None,
+        owner: str | None = None,
     ) -> None:
         self._host = host
+        self._owner = owner
         self._model = model
         self._settings = settings
         self._caps = turn_limits
@@ -271,6 +274,7 @@ class StatelessAgent:
             history=request.history,
             record=False,
             turn_limits=self._caps,
+            owner=self._owner,
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         with conversation, leaving:

@@ -203,7 +203,8 @@ class Assistant:
             alias from the host's configuration.
         models: Models of the other roles: `query`, `style`, `embed`, `moderate`.
         settings: Defaults of the feature's settings.
-        owner: Owner of the entries that requests reference by id; None for the owner of the store.
+        owner: Owner of the entries that requests reference by id, and user whose budget is charged;
+            None for the owner of the store.
     """
 
     def __init__(
@@ -261,6 +262,7 @@ class Assistant:
             state=asked.memory,
             record=False,
             turn_limits=_caps(asked.memory),
+            owner=self._owner,
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         answer: Answer | None = None

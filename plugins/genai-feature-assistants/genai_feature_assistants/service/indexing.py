@@ -364,7 +364,8 @@ class Indexing:
         embedder = ""
         for start in range(0, len(texts), _BATCH):
             limits.check()
-            given = self._host.embed(texts[start : start + _BATCH], limits=limits)
+            batch = texts[start : start + _BATCH]
+            given = self._host.embed(batch, limits=limits, owner=user)
             vectors += given.vectors
             embedder = embedder_of(given.route)
         made = Passages(embedder, texts, unit_rows(vectors))

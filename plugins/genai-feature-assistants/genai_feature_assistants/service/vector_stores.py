@@ -192,7 +192,11 @@ class VectorStores:
         def question(embedder: str) -> Any:
             if embedder not in asked:
                 given = self._host.embed(
-                    queries, model=embedder or None, purpose="query", limits=limits
+                    queries,
+                    model=embedder or None,
+                    purpose="query",
+                    limits=limits,
+                    owner=user,
                 )
                 asked[embedder] = unit_rows(given.vectors)
             return asked[embedder]

@@ -69,6 +69,9 @@ GRACE = 3.0
 MOST_UPDATES = 1000
 """Maximum number of progress notifications per call."""
 
+USER = "genai_host.user"
+"""Key of the user in the ASGI scope of a request over HTTP."""
+
 _ASK_SINCE = "2025-06-18"  # older versions of MCP have no elicitation
 _APPROVAL = "approval"  # key of the approval in requests and answers
 
@@ -199,7 +202,9 @@ class Calls:
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        work, approval, given = await self._find_call(params, modern=modern)
+        scope = {} if context.request is None else context.request.scope
+        user = scope.get(USER)  # of this request: sessions are not bound to users
+        work, approval, given = await self._find_call(params, user, modern=modern)
         count, ended = 0, [work]
         try:
             while True:
@@ -225,7 +230,7 @@ class Calls:
                     await to_thread.run_sync(each.drop, limiter=anyio.CapacityLimiter(1))
 
     async def _find_call(
-        self, params: CallToolRequestParams, *, modern: bool
+        self, params: CallToolRequestParams, user: str | None, *, modern: bool
     ) -> tuple[RunningCall, ApprovalRequest | None, bool | None]:
         """Start a call, or find the waiting one. Returns it with its unanswered approval, or with
         the answer. Raises `MCPError`.
@@ -244,7 +249,7 @@ class Calls:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {one_line(name)}")
         begin = self._offer.begin
         return (
-            RunningCall(name, arguments, lambda limits: begin(offered, arguments, limits)),
+            RunningCall(name, arguments, lambda limits: begin(offered, arguments, limits, user)),
             None,
             None,
         )

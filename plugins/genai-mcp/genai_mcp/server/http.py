@@ -25,7 +25,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from genai_host.api import RouteRequest, RouteResponse, ValueBudget, json_response
 from genai_host.errors import ValidationError
-from genai_mcp.server.calls import close_within_grace
+from genai_mcp.server.calls import USER, close_within_grace
 from genai_mcp.server.offer import Offer
 from genai_mcp.server.service import Service
 from genai_mcp.text import one_line
@@ -222,6 +222,7 @@ def _scope(request: RouteRequest) -> dict[str, Any]:
         "path": "/mcp",
         "query_string": b"",
         "headers": headers,
+        USER: request.user,
     }
 
 

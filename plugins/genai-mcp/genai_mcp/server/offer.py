@@ -132,12 +132,25 @@ class Offer:
             return None
         return Offered(_described(name, feature), feature=feature)
 
-    def begin(self, offered: Offered, arguments: Mapping[str, Any], limits: CancelToken) -> Steps:
-        """Call a tool within `limits`. Raises `Cancelled` when they end."""
+    def begin(
+        self,
+        offered: Offered,
+        arguments: Mapping[str, Any],
+        limits: CancelToken,
+        user: str | None = None,
+    ) -> Steps:
+        """Call a tool within `limits`. Raises `Cancelled` when they end.
+
+        Args:
+            offered: The tool.
+            arguments: Its arguments.
+            limits: Cancels the call.
+            user: User whose budget is charged; None for the owner of the store.
+        """
         if offered.tool is not None:
             return self._call(offered.tool, arguments, limits)
         assert offered.feature is not None  # it is a tool or a feature
-        return self._ask(offered.feature, arguments, limits)
+        return self._ask(offered.feature, arguments, limits, user)
 
     def _call(
         self, tool: AvailableTool, arguments: Mapping[str, Any], limits: CancelToken
@@ -151,7 +164,11 @@ class Offer:
         return result_of_output(output)
 
     def _ask(
-        self, feature: Feature[Any], arguments: Mapping[str, Any], limits: CancelToken
+        self,
+        feature: Feature[Any],
+        arguments: Mapping[str, Any],
+        limits: CancelToken,
+        user: str | None,
     ) -> Steps:
         try:
             self._checker.check(arguments)
@@ -159,9 +176,8 @@ class Offer:
             return failed(f"invalid arguments: {error}")
         choice = self._choice
         try:
-            conversation = self._host.open(
-                feature.name, arguments.get("model") or choice.model, record=choice.record
-            )
+            model = arguments.get("model") or choice.model
+            conversation = self._host.open(feature.name, model, record=choice.record, owner=user)
             with closing(conversation), limits.on_cancel(conversation.close):
                 answer = yield from self._converse(conversation, arguments["message"])
         except Cancelled:
