@@ -31,6 +31,7 @@ from genai_host.api import (
     tool,
 )
 from genai_host.errors import ConfigurationError, ValidationError
+from genai_tools_data.terminal_view import JOINERS
 
 SETTING = "folder"
 
@@ -292,7 +293,7 @@ class _Walk:
 def _plain(name: str) -> str:
     """Return a name as text; invalid bytes are replaced."""
     text = os.fsencode(name).decode("utf-8", "replace")
-    return "".join(each if each.isprintable() else "�" for each in text)
+    return "".join(each if each.isprintable() or each in JOINERS else "�" for each in text)
 
 
 def _binary(place: FilePlace, size: int) -> str:

@@ -16,6 +16,9 @@ _HIGH = 10  # height of a line chart in lines
 _MOST_LABEL = 24
 _MOST_CELL = 40
 
+JOINERS = "\u200c\u200d"
+"""Invisible characters of words, for example in Persian and Hindi, and of emoji."""
+
 
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
     """Return the lines of a reaction of `genai_tools_data.reactions`; empty for other reactions.
@@ -40,7 +43,7 @@ def safe(text: str) -> str:
 
 def _sign(letter: str) -> str:
     """Return the character, or a symbol for an invisible one."""
-    if letter.isprintable():
+    if letter.isprintable() or letter in JOINERS:
         return letter
     if unicodedata.category(letter) == "Zs":
         return " "
@@ -202,10 +205,8 @@ def _written(cell: object) -> str:
 
 def _width(text: str) -> int:
     """Return the terminal columns of a text; East Asian wide characters take two (Unicode TR11)."""
-    return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        for each in text
-    )
+    shown = [each for each in text if each not in JOINERS and not unicodedata.combining(each)]
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in shown)
 
 
 def _cut(text: str, room: int) -> str:

@@ -14,7 +14,7 @@ from genai_tools_data.data_tools import Series
 from genai_tools_data.database import MOST_BYTES, kept
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.source import DataSource
-from genai_tools_data.terminal_view import _width, view
+from genai_tools_data.terminal_view import _width, safe, view
 from hypothesis import example, given, strategies as st
 
 from genai_host.api import Cancellation, SchemaValidator, Tool, ToolOutput, write_json
@@ -258,6 +258,11 @@ NASTY = st.text(max_size=30) | st.sampled_from(
 )
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
 KINDS = st.sampled_from(["bar", "row", "line", "area"])
+
+
+def test_joiners_of_letters_are_drawn() -> None:
+    word = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    assert safe(word) == word
 
 
 @example("line", [("a", None, -1e308), ("b", None, 1e308)], ["x", "y", "z"], "", 80)

@@ -165,6 +165,12 @@ class TestLinks:
         output = call("files__list_files", pattern="*[[]2J*")
         assert output.text == "���[2J.md (1 bytes)"
 
+    def test_names_with_joiners_are_read_as_they_are_listed(self, call: Call, root: Path) -> None:
+        name = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645.txt"
+        (root / name).write_text("read")
+        assert f"{name} (4 bytes)" in call("files__list_files").text
+        assert call("files__read_file", path=name).text.endswith("read")
+
 
 class TestReading:
     def test_a_name_can_begin_and_end_with_a_blank(self, call: Call, root: Path) -> None:
