@@ -28,6 +28,7 @@ _HIDING = re.compile(
     re.I,
 )
 _WHOLE = ("html", "body")
+_INLINE = ("b", "em", "i", "mark", "small", "span", "strong", "sub", "sup", "u", "wbr")
 _BLOCK = re.compile(
     "address|article|aside|blockquote|br|dd|details|div|dl|dt|fieldset|figcaption|figure|footer"
     "|form|h[1-6]|header|hr|li|main|nav|ol|p|pre|section|summary|table|td|th|tr|ul"
@@ -42,6 +43,7 @@ def read_html(text: str) -> tuple[str, str]:
     tree = _tree(tidy(text))
     title = _title(tree)
     _drop_unseen(tree)
+    etree.strip_tags(tree, *_INLINE)  # on short pages, trafilatura begins a line with each
     content = _main_text(tree) or tidy(_all_text(tree))
     if not content:
         raise ValidationError(

@@ -179,6 +179,11 @@ class TestTitle:
         assert page(site, f"{head}<p>text</p>").title == title
 
 
+def test_words_of_a_short_page_stay_whole(site: PageSite) -> None:
+    body = b"<p><b>W</b>ater is H<sub>2</sub>O, <i>always</i>.</p>"
+    assert page(site, body).text == "Water is H2O, always."
+
+
 class TestCharset:
     UMLAUTS = "Größe für €, ok"
     RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 20
