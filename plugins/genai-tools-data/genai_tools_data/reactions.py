@@ -30,6 +30,8 @@ _DATA: Mapping[str, Any] = {
     "more": {"type": "boolean", "description": "whether rows were omitted"},
 }
 
+_EXACT = 2**53 - 1  # the largest number of JSON that all readers take as it is: RFC 8259, 6
+
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     "table": _DATA,
     "chart": {
@@ -87,13 +89,17 @@ def chart_of(
         "title": title,
         "label": label,
         "values": list(values),
-        **_data(result),
+        **_data(result, values),
     }
 
 
-def _data(result: QueryResult) -> dict[str, Any]:
-    return {
-        "columns": list(result.columns),
-        "rows": [list(row) for row in result.rows],
-        "more": result.more,
-    }
+def _data(result: QueryResult, values: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the data. Integers that JavaScript would round are texts, except the values."""
+    rows = [
+        [
+            str(cell) if type(cell) is int and abs(cell) > _EXACT and name not in values else cell
+            for name, cell in zip(result.columns, row, strict=True)
+        ]
+        for row in result.rows
+    ]
+    return {"columns": list(result.columns), "rows": rows, "more": result.more}

@@ -200,15 +200,15 @@ def test_odd_values_come_as_json(host: Host) -> None:
     output = run_query(
         host,
         "SELECT 9e999 AS a, -9e999 AS a, CAST(x'ff' AS TEXT) AS \"b\nc|d\", NULL AS e,"
-        " 'one' || char(10) || 'two | three' AS f, 9223372036854775807 AS g",
+        " 'one' || char(10) || 'two | three' AS f, 9223372036854775807 AS g, 1 << 52 AS h",
     )
     assert not output.error
     [table] = output.reactions
     assert table["columns"][:2] == ["a", "a (2)"]
-    assert table["rows"] == [["inf", "-inf", "�", None, "one\ntwo | three", 2**63 - 1]]
+    assert table["rows"] == [["inf", "-inf", "�", None, "one\ntwo | three", str(2**63 - 1), 2**52]]
     names, row, _ = output.text.split("\n")
-    assert names == "a | a (2) | b c¦d | e | f | g"
-    assert row == "inf | -inf | � |  | one two ¦ three | 9223372036854775807"
+    assert names == "a | a (2) | b c¦d | e | f | g | h"
+    assert row == "inf | -inf | � |  | one two ¦ three | 9223372036854775807 | 4503599627370496"
 
 
 @pytest.mark.process
