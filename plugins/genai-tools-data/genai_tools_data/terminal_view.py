@@ -200,7 +200,11 @@ def _part(value: float, whole: float) -> float:
 def _written(cell: object) -> str:
     if cell is None:
         return "-"
-    return f"{cell:.6g}" if isinstance(cell, float) else safe(str(cell))
+    if not isinstance(cell, float):
+        return safe(str(cell))
+    if 1000 <= abs(cell) < 1e15:  # six digits would round money
+        return f"{cell:.2f}".rstrip("0").rstrip(".")
+    return f"{cell:.6g}"
 
 
 def _width(text: str) -> int:

@@ -260,6 +260,22 @@ NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=Fal
 KINDS = st.sampled_from(["bar", "row", "line", "area"])
 
 
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (1234567.89, "1234567.89"),
+        (123456.7, "123456.7"),
+        (5000.0, "5000"),
+        (1 / 3, "0.333333"),
+        (1e20, "1e+20"),
+        (-98765.432, "-98765.43"),
+    ],
+)
+def test_money_is_drawn_to_the_cent(number: float, shown: str) -> None:
+    given = {"type": "table", "columns": ["sum"], "rows": [[number]], "more": False}
+    assert view(given)[2].strip() == shown
+
+
 def test_joiners_of_letters_are_drawn() -> None:
     word = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     assert safe(word) == word
