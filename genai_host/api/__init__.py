@@ -83,6 +83,7 @@ from genai_host.api.dialects import (
     text_in as text_in,
     unsupported as unsupported,
 )
+from genai_host.api.dropped import DroppedFields as DroppedFields
 from genai_host.api.error_replies import (
     error_object as error_object,
     error_of_reply as error_of_reply,

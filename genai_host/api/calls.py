@@ -21,6 +21,10 @@ Operation = Literal["chat", "complete", "embed", "moderate", "transcribe", "coun
 `count` counts the tokens of a chat call; both use models of the operation `chat`. `transcribe`
 converts speech to text, also with models of the operation `chat`."""
 
+EXTRA_BODY = "extra_body"
+"""Parameter for fields that only the service knows: an object whose fields are added to the request
+body. See `Provider.extra_body`."""
+
 
 class CancelToken(Protocol):
     """Signals the cancellation of one attempt; a provider receives it with each request.

@@ -6,19 +6,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from genai_host.api.calls import VendorTool
+from genai_host.api.calls import EXTRA_BODY, VendorTool
 from genai_host.api.messages import VendorPart
 from genai_host.errors import ValidationError
 
 MOST_DROPPED = 20
 """Maximum number of ignored fields that a reply lists."""
 
-OfService: TypeAlias = VendorTool | VendorPart
-"""What only some services of a format have."""
+
+class ModelParameter(NamedTuple):
+    """A model parameter, by the host's name."""
+
+    name: str
+
+
+OfService: TypeAlias = VendorTool | VendorPart | ModelParameter
+"""What only some services have."""
 
 Receives: TypeAlias = Callable[[str, OfService | None], bool]
 """Whether a service receives what is given, or any other field of the dialect of that name."""
@@ -49,6 +56,7 @@ class DroppedFields(list[str]):
     _elsewhere = _NOTHING
     _plain = 0
     _in_body: Mapping[str, str] = MappingProxyType({})  # dialects of fields, by name
+    _optional: Set[str] = frozenset()
     _left_out: tuple[str, ...] = ()
     changed: Callable[[Sequence[str]], None] = staticmethod(lambda paths: None)
 
@@ -83,6 +91,17 @@ class DroppedFields(list[str]):
         """Add the names of fields of the body that only services of a dialect receive."""
         self._in_body = {**self._in_body, **dict.fromkeys(names, dialect)}
 
+    def parameters(self, paths: Mapping[str, str]) -> None:
+        """Add model parameters that are left out for a model without them. Others are required.
+
+        Args:
+            paths: Paths of their fields by the host's names; empty for those that are not reported.
+        """
+        self._optional = self._optional | paths.keys()
+        for name, path in paths.items():
+            if path:
+                self.elsewhere(path.removeprefix("$."), "", ModelParameter(name))
+
     @property
     def may_change(self) -> bool:
         return bool(self._elsewhere)
@@ -107,10 +126,27 @@ class DroppedFields(list[str]):
             self._left_out = left_out
             self.changed(self.all())
 
-    def fields_for(self, receives: Receives, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The fields of the body without those that a service does not receive."""
+    def required(self, parameters: Mapping[str, Any]) -> Set[str]:
+        """The names of the model parameters that a service must accept."""
+        others = parameters.get(EXTRA_BODY, {}).keys() - self._in_body.keys()
+        optional = self._optional if others else {*self._optional, EXTRA_BODY}
+        return parameters.keys() - optional
+
+    def parameters_for(self, receives: Receives, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The model parameters and the fields of the body in them, without those that a service
+        does not receive."""
+        kept = {
+            name: value
+            for name, value in parameters.items()
+            if name not in self._optional or receives("", ModelParameter(name))
+        }
         own = self._in_body
-        return {n: v for n, v in fields.items() if n not in own or receives(own[n], None)}
+        if own and EXTRA_BODY in kept:
+            body = kept.pop(EXTRA_BODY)
+            body = {n: v for n, v in body.items() if n not in own or receives(own[n], None)}
+            if body:
+                kept[EXTRA_BODY] = body
+        return kept
 
 
 def _unsupported(path: str) -> ValidationError:

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api.calls import Operation
+from genai_host.api.calls import EXTRA_BODY as EXTRA_BODY, Operation
 from genai_host.api.validators import (
     ANY_BY_NAME,
     ANY_BY_NAMES,
@@ -67,10 +67,6 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     ),
 }
 
-
-EXTRA_BODY = "extra_body"
-"""Parameter for fields that only the service knows: an object whose fields are added to the request
-body. See `Provider.extra_body`."""
 
 EXTRA_BODY_SCHEMA: Mapping[str, Any] = parameter(
     "object", "further fields of the request body, sent unchanged"

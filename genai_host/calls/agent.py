@@ -147,11 +147,7 @@ class Agent:
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            given = self._parameters_of(asked)
-            if dropped is not None:
-                dropped.sent_to(route.receives)
-                if EXTRA_BODY in given:
-                    given[EXTRA_BODY] = dropped.fields_for(route.receives, given[EXTRA_BODY])
+            given = _sent(self._parameters_of(asked), route, dropped)
             call = self._call(asked, route, given, mixed, stream)
             if asked.rate is not None and self._rates is not None:
                 with waiting():
@@ -161,7 +157,11 @@ class Agent:
 
         try:
             completion = yield from self._with_retries().stream(
-                _allowed(self._routes_for(prompt, mixed), dropped),
+                _able(
+                    self._capable_routes(prompt, self.routes, mixed),
+                    self._parameters_of(prompt),
+                    dropped,
+                ),
                 cancellation,
                 act,
                 trace,
@@ -221,6 +221,7 @@ class Agent:
         cancellation: Cancellation,
         *,
         stream: bool = True,
+        dropped: DroppedFields | None = None,
     ) -> Generator[Delta | RetryWait, None, Completion]:
         """Continue texts: yield chunks of the answers, then return them.
 
@@ -229,6 +230,7 @@ class Agent:
             suffix: Text after the answer.
             cancellation: Cancels the call.
             stream: Whether to request a streamed reply.
+            dropped: Fields of a request that only some services receive.
 
         Raises:
             UnsupportedPart: No route accepts the texts.
@@ -241,11 +243,11 @@ class Agent:
                 variant=route.candidate.variant,
                 prompts=prompts,
                 suffix=suffix,
-                parameters=route.parameters(self.parameters),
+                parameters=route.parameters(_sent(self.parameters, route, dropped)),
                 stream=stream,
             )
 
-        routes = self._routes_accepting_parameters(self._accepting(prompts))
+        routes = _able(self._accepting(prompts), self.parameters, dropped)
         completion: Completion = yield from self._stream(routes, make_call, cancellation)
         return completion
 
@@ -268,7 +270,7 @@ class Agent:
                 parameters=route.parameters(self.parameters),
             )
 
-        routes = self._routes_accepting_parameters(self.routes)
+        routes = _able(self.routes, self.parameters)
         transcription: Transcription = drained(self._stream(routes, make_call, cancellation))
         return transcription
 
@@ -290,12 +292,6 @@ class Agent:
             routes, cancellation, act, trace, self._middleware, given
         )
         return self._with_configuration_name((yield from attempts))
-
-    def _routes_accepting_parameters(self, routes: Sequence[Route]) -> list[Route]:
-        """The best route, and the others whose models accept the parameters of this agent."""
-        given = self.parameters.keys()
-        others = [each for each in routes[1:] if given <= each.candidate.parameters.keys()]
-        return [*routes[:1], *others]
 
     def _with_configuration_name(self, result: Any) -> Any:
         """Add the name of the model configuration that selected the model."""
@@ -401,15 +397,6 @@ class Agent:
             call = with_schema_in_prompt(call)
         return call
 
-    def _routes_for(self, prompt: Prompt, mixed: Sequence[Message]) -> list[Route]:
-        """The routes for a prompt, best first. All but the best must accept its parameters."""
-        able = self._capable_routes(prompt, self.routes, mixed)
-        if len(able) == 1:
-            return able
-        given = self._parameters_of(prompt).keys()
-        others = [each for each in able[1:] if given <= each.candidate.parameters.keys()]
-        return [able[0], *others]
-
     def _capable_routes(
         self, prompt: Prompt, routes: Sequence[Route], mixed: Sequence[Message]
     ) -> list[Route]:
@@ -469,14 +456,30 @@ class Agent:
         return self._checkers[key]
 
 
-def _allowed(routes: list[Route], dropped: DroppedFields | None) -> list[Route]:
-    """The routes to services that may receive a request. Raises `ValidationError` without any."""
+def _able(
+    routes: Sequence[Route], parameters: Mapping[str, Any], dropped: DroppedFields | None = None
+) -> list[Route]:
+    """The best route, and the others whose models accept the parameters, of those to services that
+    may receive the request. Raises `ValidationError` if none of them may."""
+    needed = parameters.keys() if dropped is None else dropped.required(parameters)
+    others = [each for each in routes[1:] if needed <= each.candidate.parameters.keys()]
+    able = [*routes[:1], *others]
     if dropped is None or not dropped.may_change:
-        return routes
-    errors = [dropped.error_at(route.receives) for route in routes]
+        return able
+    errors = [dropped.error_at(route.receives) for route in able]
     if errors[0] is not None and all(errors):
         raise errors[0]
-    return [route for route, error in zip(routes, errors, strict=True) if error is None]
+    return [route for route, error in zip(able, errors, strict=True) if error is None]
+
+
+def _sent(
+    parameters: Mapping[str, Any], route: Route, dropped: DroppedFields | None
+) -> Mapping[str, Any]:
+    """The parameters that the service of an attempt receives."""
+    if dropped is None:
+        return parameters
+    dropped.sent_to(route.receives)
+    return dropped.parameters_for(route.receives, parameters)
 
 
 def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:

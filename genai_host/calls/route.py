@@ -36,7 +36,7 @@ from genai_host.api import (
     VendorTool,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
-from genai_host.api.dropped import OfService
+from genai_host.api.dropped import ModelParameter, OfService
 from genai_host.api.error_replies import error_of_reply, explain_unreadable, retry_after_of
 from genai_host.api.http_provider import HttpProvider
 from genai_host.api.models import EXTRA_BODY, merged_parameters
@@ -136,6 +136,8 @@ class Route:
 
     def receives(self, dialect: str, given: OfService | None) -> bool:
         """See `Receives`."""
+        if isinstance(given, ModelParameter):
+            return given.name in self.candidate.parameters
         if given is None:
             return dialect == self._dialect.name
         return self._dialect.sends(given, self.candidate.variant)

@@ -123,6 +123,7 @@ class ModelCalls(HostParts):
         stream: bool = True,
         limits: CancelToken | None = None,
         owner: str | None = None,
+        dropped: DroppedFields | None = None,
     ) -> Generator[Delta, None, Completion]:
         """Continue a text, or fill the gap before a suffix: yield the chunks of the answer, then
         return the answer.
@@ -140,9 +141,11 @@ class ModelCalls(HostParts):
             stream: Whether to request a streamed reply; otherwise, the answer is one chunk.
             limits: Cancels the call.
             owner: User whose budget is charged for the call.
+            dropped: Fields of the HTTP request that only some services receive.
 
         Raises:
             NoRoute: No provider of the model has text completions.
+            ValidationError: No service may receive the request, because of `dropped`.
             UnsupportedPart: The service does not accept several texts, token IDs or a suffix.
             GenaiError: The call failed, for example `InvalidParameter` or a `ProviderError`.
         """
@@ -152,7 +155,7 @@ class ModelCalls(HostParts):
         )
         with self._until(limits) as until:
             pieces: Generator[Any, None, Completion] = agent.complete(
-                prompts, suffix, until, stream=stream
+                prompts, suffix, until, stream=stream, dropped=dropped
             )
             completion = yield from pieces
             if not stream:

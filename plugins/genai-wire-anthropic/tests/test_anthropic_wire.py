@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_wire_anthropic
 import pytest
-from genai_wire_anthropic.dialect.messages import AnthropicMessages
+from genai_wire_anthropic.dialect.messages import BETA, AnthropicMessages
 
 from genai_host.api import StreamEvent
 from genai_host.serving.router import DROPPED
@@ -100,6 +100,22 @@ class TestAnthropicMessages(Wire):
                 "type": "json_schema", "schema": {**WEATHER, "additionalProperties": False}}},
         "tool_choice": {"type": "tool", "name": "weather", "new": 1},
     }  # fmt: skip
+
+    settings = {
+        "temperature": 1, "top_p": 0.5, "output_config": {"effort": "low"}, "thinking": {
+            "type": "enabled", "budget_tokens": 2000, "display": "summarized"},
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_betas_are_named_for_others(self, strict: bool) -> None:
+        with self.serving(another=True, strict=strict) as (_, first):
+            status, headers, text = first.send(self.path, self.request_with(), **{BETA: "a, b"})
+        assert BETA in (headers.get(DROPPED) or text.decode())
+        with self.serving(another=True, failing=True, strict=strict) as (service, second):
+            found = second.send(self.path, self.request_with(), **{BETA: "a, b"})
+        assert (status < 400, headers.get(DROPPED)) == (found[0] < 400, found[1].get(DROPPED))
+        assert (status < 400, bool(service.bodies)) == (not strict, not strict)
 
     def test_unknown_options_are_named_for_others(self) -> None:
         with self.serving(another=True) as (_, client):

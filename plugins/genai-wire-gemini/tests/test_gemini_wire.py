@@ -82,6 +82,11 @@ class TestGemini(Wire):
     invoked = {"toolCall": {"id": "t1", "toolType": "URL_CONTEXT", "args": {}}}
     ran = ({"text": "see"}, code, output, invoked, {"text": "so"})
 
+    settings = {
+        "generationConfig": {
+            "temperature": 0.5, "topP": 0.5, "topK": 3, "seed": 7, "thinkingConfig": {
+                "includeThoughts": True, "thinkingBudget": 9, "thinkingLevel": "LOW"}},
+    }  # fmt: skip
     options = {
         "toolConfig": {
             "functionCallingConfig": {"mode": "AUTO", "new": 1},

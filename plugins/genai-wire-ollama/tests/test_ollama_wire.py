@@ -46,6 +46,9 @@ class TestOllama(Wire):
         "options": {"temperature": 0.5},
     }  # fmt: skip
     options = {"options": {"temperature": 0.5, "new": 1}, "new": {"a": 1}}
+    settings = {
+        "options": {"temperature": 0.5, "top_p": 1, "min_p": 0, "num_ctx": 9}, "think": True,
+    }  # fmt: skip
     last = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2}
     reply = {
         "message": {"role": "assistant", "content": "so", "tool_calls": [called]},

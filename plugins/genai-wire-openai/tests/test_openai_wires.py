@@ -66,6 +66,10 @@ class TestOpenAIChat(Wire):
                 "new": {"a": 1}}},
         "prediction": {"type": "content", "content": "a"},
     }  # fmt: skip
+    settings = {
+        "reasoning_effort": "low", "parallel_tool_calls": False, "temperature": 0.5,
+        "verbosity": "low", "service_tier": "priority", "seed": 7,
+    }  # fmt: skip
     used = {
         "prompt_tokens": 3,
         "completion_tokens": 2,
@@ -160,6 +164,10 @@ class TestOpenAIResponses(Wire):
         "tool_choice": {"type": "function", "name": "weather", "new": 1},
         "truncation": "auto",
     }
+    settings = {
+        "reasoning": {"effort": "low", "summary": "auto"}, "parallel_tool_calls": False,
+        "text": {"verbosity": "low"}, "temperature": 0.5,
+    }  # fmt: skip
     service_tools = (
         {"type": "web_search", "filters": {"allowed_domains": ["example.org"]}},
         {"type": "web_search_preview_2025_03_11"},

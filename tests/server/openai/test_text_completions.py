@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
+import genai_vendor_ollama
+import genai_wire_ollama
 import pytest
 from openai_form import Api, events_in, gate_api, streamed
 
 from genai_host.calls.retry import RetryPolicy
-from genai_host.config import BudgetConfig, BudgetsConfig
+from genai_host.config import BudgetConfig, BudgetsConfig, ServerConfig
 from genai_host_testing import ManualClock
 from genai_host_testing.fake_service import FakeService, json_reply, sse_reply
 from genai_host_testing.internal.configs import provider_config
@@ -196,3 +199,65 @@ def test_the_provider_that_is_preferred_for_chat_is_used(
     with gate_api(make_host, service, config) as api:
         assert api.post("/v1/completions", {"model": "x", "prompt": "in"}).status_code == 200
     assert service.requests[0].path == "/chat/chat/completions"
+
+
+OLLAMA = json_reply({"model": "m", "response": "Paris", "done": True, "done_reason": "stop"})
+NAMED = {"guided_choice": ["a"], "ignore_eos": True}
+
+
+@pytest.fixture
+def send(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., Any]]:
+    """Sends a request to a server with a service of the format, which is overloaded, and one of
+    another format."""
+    failing = json_reply({}, 503, {"retry-after": "3600"})
+    with ExitStack() as opened:
+
+        def send(*, strict: bool = False, first: str = "gate", **body: Any) -> Any:
+            providers = {
+                "gate": provider_config(
+                    "openai-compatible", models={"x": "m"}, base_url=service.url
+                ),
+                "other": provider_config("ollama", models={"x": "m"}, base_url=service.url),
+            }
+            config = {
+                "providers": {name: providers[name] for name in {first: 0, "other": 0}},
+                "provider_order": (first, "other"),
+                "server": ServerConfig(strict=strict),
+            }
+            service.replies = [*([failing] if first == "gate" else []), OLLAMA]
+            service.requests.clear()
+            given = {"patience": RetryPolicy(), "ollama": genai_vendor_ollama}
+            api = opened.enter_context(
+                gate_api(make_host, service, config, ollama_wire=genai_wire_ollama, **given)
+            )
+            body = {"model": "x", "prompt": "in", "suffix": ".", **body}
+            return api.post("/v1/completions", body)
+
+        yield send
+
+
+@pytest.mark.parametrize("more", [{}, NAMED, {**NAMED, "echo": False, "seed": 3, "user": "ann"}])
+def test_what_a_service_of_another_format_lacks_is_named_after_a_failover(
+    send: Callable[..., Any], service: FakeService, more: Any
+) -> None:
+    alone = send(first="other", **more)
+    assert alone.status_code == 200, alone.text
+    after = send(**more)
+    assert after.status_code == 200, after.text
+    assert [sent.path for sent in service.requests] == ["/completions", "/api/generate"]
+    assert NAMED.keys() <= service.requests[0].json().keys() or not more
+    assert service.requests[1].json().keys().isdisjoint(NAMED)
+    named = {*after.headers.get("x-genai-host-dropped", "").split(", ")} - {""}
+    assert named == {*alone.headers.get("x-genai-host-dropped", "").split(", ")} - {""}
+    assert named == (NAMED.keys() if more else set())
+
+
+@pytest.mark.parametrize(
+    ("strict", "more"), [(True, NAMED), (False, {"logprobs": 1}), (False, {"logit_bias": {"7": 1}})]
+)
+def test_a_service_that_lacks_what_matters_receives_nothing(
+    send: Callable[..., Any], service: FakeService, strict: bool, more: Any
+) -> None:
+    assert send(first="other", strict=strict, **more).status_code == 400
+    assert send(strict=strict, **more).status_code == 503
+    assert len(service.requests) == 1

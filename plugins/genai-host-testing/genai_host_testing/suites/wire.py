@@ -179,6 +179,7 @@ class WireSuite(PluginSuite):
         service_tools: Tools that the service runs or describes itself, as in `tools` of a request.
         options: Further fields of the request, with unknown fields in their objects, that a service
             of the format receives as they are.
+        settings: Further fields of the request that set parameters of models.
         neutral: Places of the request in fields that mean nothing to services of other formats, so
             that they are left out without being named.
         data: Places of the request with objects of the user, such as the arguments of a tool. The
@@ -200,6 +201,7 @@ class WireSuite(PluginSuite):
     lost_in_streams: Mapping[str, str] = {}
     service_tools: Sequence[Json] = ()
     options: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
     neutral: Collection[str] = ()
     data: Collection[str] = ()
     new: Collection[str] = ("completed_at", "created", "created_at", "id")
@@ -339,6 +341,25 @@ class WireSuite(PluginSuite):
                 assert bool(spared.bodies) == (dropped == set()), shown(place)
                 spared.bodies.clear()
 
+    def test_a_parameter_that_a_model_lacks_is_named_after_a_failover(self) -> None:
+        """As if that model were the first; also if it is refused there."""
+        if not self.settings:
+            pytest.skip("no settings are given: `settings`")
+        request = {**self.request, **self.settings}
+        lacking = {}
+        for name in self.dialect.parameters:
+            parameters = {**self.dialect.parameters, name: False}
+            serving = partial(self.serving, another=True, parameters=parameters)
+            with (
+                serving() as (_, first),
+                serving(failing=True) as (_, second),
+                serving(failing=True, strict=True) as (_, strict),
+            ):
+                lacking[name] = dropped = first.dropped(self.path, request)
+                assert second.dropped(self.path, request) == dropped, name
+                assert strict.dropped(self.path, request) == (None if dropped else dropped), name
+        assert {*map(str, lacking.values())} != {"None"}, "nothing but refused: see `settings`"
+
     def test_unknown_options_are_sent_to_the_service(self) -> None:
         if not self.options:
             pytest.skip("no options are given: `options`")
@@ -438,10 +459,11 @@ class _Client:
     def __init__(self, routes: HttpRoutes) -> None:
         self._routes = routes
 
-    def send(self, path: str, body: Json) -> tuple[int, Mapping[str, str], bytes]:
+    def send(self, path: str, body: Json, **further: str) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of a reply; `further` are headers of the request."""
         path, _, query = path.partition("?")
         given = dict(pair.split("=", 1) for pair in query.split("&") if pair)
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **further}
         text = json.dumps(body).encode()
         request = RouteRequest("POST", path, {}, given, headers, text, limits=Cancellation())
         reply = self._routes.answer(request)

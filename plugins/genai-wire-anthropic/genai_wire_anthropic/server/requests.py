@@ -30,6 +30,7 @@ from genai_host.serving import (
     replaced_kinds,
     vendor_tool,
 )
+from genai_wire_anthropic.dialect.messages import BETA
 from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
@@ -106,6 +107,7 @@ def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
     return _EFFORT in taken and effort in taken[_EFFORT].get("enum", (effort,))
 
 
+_ALONE = "disable_parallel_tool_use"
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _OF_SERVICE = re.compile(
     r"(?P<kind>code_execution|tool_search_tool|web_fetch|web_search)_.+"
@@ -135,7 +137,7 @@ def chosen(
     if given is None:
         return tools, None, None
     kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
-    alone = given.flag("disable_parallel_tool_use")
+    alone = given.flag(_ALONE)
     if not tools:
         given.drop_others()  # `tool_choice` is not sent
     at_once = None if alone is None or kind == "none" else not alone
@@ -192,6 +194,8 @@ _Taken = Callable[[], Mapping[str, Any]]
 time."""
 
 _USUAL = 1  # default of temperature and top_p
+_OPTIONAL = (_BUDGET, _DISPLAY, _EFFORT, "prompt_cache")
+"""Parameters without which a model answers, too."""
 
 
 @frozen
@@ -230,21 +234,31 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
         "prompt_cache": _cache(body, {*cached, *cached_tools}, taken, is_own),
         **thinking_in(body, taken),
     }
-    if at_once is not None and "parallel_tool_calls" in taken():
-        parameters["parallel_tool_calls"] = at_once
-    elif at_once is False and (given := body.object("tool_choice")) is not None:
-        given.drop("disable_parallel_tool_use")
+    optional = dict.fromkeys(_OPTIONAL, "")
+    if at_once is not None and (given := body.object("tool_choice")) is not None:
+        if "parallel_tool_calls" in taken():
+            parameters["parallel_tool_calls"] = at_once
+            optional["parallel_tool_calls"] = "" if at_once else given.at(_ALONE)
+        elif not at_once:
+            given.drop(_ALONE)
     if betas and is_own():
         parameters["betas"] = [name.strip() for name in betas.split(",") if name.strip()]
+        optional["betas"] = BETA
+    elif betas:
+        body.dropped.append(BETA)
+    usual = {name for name in ("temperature", "top_p") if parameters[name] == _USUAL}
+    schema, further = _schema(body), _others(body, taken)
+    optional |= {name: body.at(name) for name in further.keys() - {EXTRA_BODY}}
+    body.dropped.parameters(optional | dict.fromkeys(usual, ""))
     asked = ChatRequest(
         model=model,
         messages=messages,
         tools=tools,
         tool_choice=choice,
-        schema=_schema(body),
+        schema=schema,
         parameters={
             name: value
-            for name, value in merged_parameters(parameters, _others(body, taken)).items()
+            for name, value in merged_parameters(parameters, further).items()
             if value is not None
         },
         stream=bool(body.flag("stream")),

@@ -203,6 +203,8 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
         if wire in config and _NAMES[wire] not in taken:
             config.drop(wire)
             del parameters[_NAMES[wire]]
+        elif wire in config:
+            config.dropped.parameters({_NAMES[wire]: config.at(wire)})
     parameters["stop"] = list(config.texts("stopSequences")) or None
     schema = _schema(config)
     thinking = config.object("thinkingConfig")
@@ -218,6 +220,7 @@ def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Read the safety settings, for models with that parameter. Other services have no
     equivalent."""
     settings: dict[str, Any] = {}
+    body.dropped.parameters({"safety_settings": ""})
     for each in body.objects("safetySettings"):
         category, threshold = each.text("category"), each.text("threshold")
         extra = each.extra_fields()
@@ -255,6 +258,7 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
     """The parameters for reasoning. Reasoning is included as requested even if the model has no
     parameter for it. A budget and a level are hints: they have no effect on such a model."""
     found: dict[str, Any] = {}
+    given.dropped.parameters({"include_thoughts": "", "thinking_budget": ""})
     if thoughts and "include_thoughts" in taken:
         found["include_thoughts"] = True
     budget = given.whole("thinkingBudget")
@@ -266,6 +270,7 @@ def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Ma
             raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
         if "reasoning_effort" in taken:
             found["reasoning_effort"] = level.lower()
+            given.dropped.parameters({"reasoning_effort": given.at("thinkingLevel")})
         else:
             given.drop("thinkingLevel")
     return found

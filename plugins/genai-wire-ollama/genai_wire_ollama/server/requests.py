@@ -186,9 +186,11 @@ def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     stop = options.texts("stop")
     if stop:
         given["stop"] = list(stop)
-    given.update(
-        {name: options.raw(name) for name in OF_THE_MACHINE if name in options and name in taken}
-    )
+    machine = [name for name in OF_THE_MACHINE if name in options and name in taken]
+    no_effect = [name for name, value in usual.items() if given.get(name) == value]
+    given.update((name, options.raw(name)) for name in machine)
+    paths = {name: options.at(name) for name in machine}
+    body.dropped.parameters(paths | dict.fromkeys(no_effect, ""))
     return given
 
 
@@ -203,7 +205,11 @@ def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, An
     if think and "reasoning" not in can.capabilities:
         raise ValidationError("this model does not support thinking", path=body.at("think"))
     taken = can.parameters
+    is_level = isinstance(think, str)
+    hints = ("include_thoughts", *(() if is_level else ("reasoning_effort",)))
+    body.dropped.parameters(dict.fromkeys(hints, ""))
     if "think" in taken:
+        body.dropped.parameters({"think": body.at("think") if is_level else ""})
         return think is not False, {"think": think}
     found: dict[str, Any] = {}
     if think and "include_thoughts" in taken:

@@ -102,6 +102,7 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
         for name in sorted(hints - taken.keys()):
             del parameters[name]
             request.dropped.append(_FIELDS[name])
+    request.dropped.parameters({name: _FIELDS[name] for name in hints & parameters.keys()})
     return ChatRequest(
         model=model,
         messages=messages,

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import EXTRA_BODY
+from genai_host.api import EXTRA_BODY, DroppedFields
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
@@ -94,7 +94,7 @@ class ResponsesRequest:
     stream: bool
     encrypted: bool
     repeated: Mapping[str, Any]
-    dropped: list[str]
+    dropped: DroppedFields
 
 
 FindPrevious = Callable[[str | None, str | None], Sequence[Item]]

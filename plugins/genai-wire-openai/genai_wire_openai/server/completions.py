@@ -88,6 +88,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
             stream=is_streamed,
             limits=request.limits,
             owner=request.user,
+            dropped=request.dropped,
         ),
         suspends=is_streamed and suspends_for(host, model, "complete"),
     )
@@ -99,21 +100,25 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def _parameters_in(body: JsonReader, can: Capabilities) -> dict[str, Any]:
-    """The parameters of the service, and other fields if it has this format."""
-    names = [name for name, _ in body.names() if name not in body.read and name not in NEUTRAL]
+    """The parameters of the service, and other fields if it has this format. Services that lack
+    what changes the answers do not receive the request."""
+    body.read.update(NEUTRAL)
+    names = [name for name, _ in body.names() if name not in body.read]
+    has_format = EXTRA_BODY in can.parameters and can.dialect == _DIALECT
+    body.carry(_DIALECT, lambda: has_format)
     found = {name: body.raw(name) for name in names if name in can.parameters}
+    no_effect = [name for name, usual in _ANSWERS.items() if body.value.get(name) == usual]
+    body.read.update(no_effect)
+    optional = found.keys() - {*_ANSWERS, EXTRA_BODY}
+    paths = {name: body.at(name) for name in optional}
+    body.dropped.parameters(paths | dict.fromkeys(no_effect, ""))
     if isinstance(found.get("stop"), str):
         found["stop"] = [found["stop"]]
-    others = {name: body.raw(name) for name in names if name not in found}
-    if not others:
-        return found
-    if EXTRA_BODY in can.parameters and can.dialect == _DIALECT:
-        return merged_parameters({EXTRA_BODY: others}, found)
-    for name, usual in _ANSWERS.items():
-        if others.pop(name, usual) != usual:
-            raise ValidationError(f"{name} is not supported here", path=body.at(name))
-    body.drop(*others)
-    return found
+    for name in _ANSWERS:
+        if name not in found and name not in no_effect:
+            body.refuse_elsewhere(name)
+    extra = body.extra_fields()
+    return merged_parameters({EXTRA_BODY: extra[_DIALECT]}, found) if extra else found
 
 
 def _by_chat(

@@ -74,6 +74,7 @@ NEUTRAL = frozenset(
 )
 """Fields that do not change an answer; ignored."""
 
+_EFFORT = "reasoning_effort"
 _REFUSED = ("audio",)
 
 
@@ -250,7 +251,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     stop = body.raw("stop")
     if stop is not None:
         found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
-    effort = body.raw("reasoning_effort")
+    effort = body.raw(_EFFORT)
     body.refuse(*_REFUSED)
     further = body.peek(EXTRA_BODY)
     if further is not None:
@@ -270,15 +271,20 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     others = [name for name, _ in body.names() if name not in body.read]
     if others or effort or at_once is not None:
         can = capabilities(host, model)
-        if "reasoning_effort" in can.parameters:
-            found["reasoning_effort"] = effort
+        if _EFFORT in can.parameters:
+            found[_EFFORT] = effort
         else:
-            body.drop("reasoning_effort")
+            body.drop(_EFFORT)
         # many clients always send it, also for models without it
         if "parallel_tool_calls" in can.parameters:
             found["parallel_tool_calls"] = at_once
-        found.update((name, body.raw(name)) for name in others if name in can.parameters)
+        others = [name for name in others if name in can.parameters]
+        found.update((name, body.raw(name)) for name in others)
         body.refuse_elsewhere(*(name for name in _ONLY_PASSED if name not in found))
+        given = {*others, *([_EFFORT] if found.get(_EFFORT) else ())}
+        optional = given - {*_ONLY_PASSED, EXTRA_BODY}
+        paths = {name: "" if name in NEUTRAL else body.at(name) for name in optional}
+        body.dropped.parameters({**paths, "parallel_tool_calls": ""})
     unknown = body.extra_fields(*NEUTRAL)
     if unknown is not None:
         extra = dict(unknown[DIALECT])
