@@ -409,16 +409,16 @@ class Dialect(ABC, Generic[C, R]):
         """The error of a reply of status 400 or more; None leaves it to the status."""
         return None
 
-    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
-        """Whether a service receives a tool or a part that only some services have.
+    def sends(self, given: VendorTool | VendorPart | None, variant: Mapping[str, Any]) -> bool:
+        """Whether a service receives what only some services have.
 
         Args:
-            given: The tool or the part.
+            given: A tool or a part; None for fields that the host does not know.
             variant: Options of the dialect, see `variant`.
         """
         if isinstance(given, VendorPart):
             return given.dialect == self.name
-        return self.name in (given.extra or ())
+        return given is None or self.name in (given.extra or ())
 
 
 class CountDialect(Dialect[ChatCall, TokenCount]):
@@ -464,5 +464,5 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return self._chat.map_error(reply)
 
-    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
+    def sends(self, given: VendorTool | VendorPart | None, variant: Mapping[str, Any]) -> bool:
         return self._chat.sends(given, variant)

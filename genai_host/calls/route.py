@@ -138,8 +138,8 @@ class Route:
         """See `Receives`."""
         if isinstance(given, ModelParameter):
             return given.name in self.candidate.parameters
-        if given is None:
-            return dialect == self._dialect.name
+        if given is None and dialect != self._dialect.name:
+            return False
         return self._dialect.sends(given, self.candidate.variant)
 
     def passing(self, request: PassedRequest) -> Route | None:

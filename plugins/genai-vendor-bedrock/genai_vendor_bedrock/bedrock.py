@@ -131,7 +131,7 @@ def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
             omit_fields=["model", "stream"],
             extra_fields={**version, **({"anthropic_beta": [*betas]} if betas else {})},
             parameters={"betas": False},  # a setting, since they are in the body
-            variant={"cache": "blocks", "vendor_tools": _TOOLS},
+            variant={"cache": "blocks", "unknown_fields": False, "vendor_tools": _TOOLS},
             model_ids="*anthropic.claude-*",
         ),
         "bedrock-converse": DialectEndpoint(),

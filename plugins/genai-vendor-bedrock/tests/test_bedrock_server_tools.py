@@ -124,6 +124,30 @@ def test_what_bedrock_lacks_is_neither_sent_nor_unnamed(
     assert sent["messages"][1]["content"] == [*RAN[:2], {"type": "text", "text": "It is cold."}]
 
 
+@pytest.mark.parametrize("order", [("bedrock",), ("anthropic", "bedrock")], ids=["alone", "after"])
+def test_unknown_fields_are_neither_sent_to_bedrock_nor_unnamed(
+    serving: MakeSend, service: FakeService, order: tuple[str, ...]
+) -> None:
+    """It refuses them, unlike marks for its cache."""
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    text = {"type": "text", "text": "hi", "cache_control": {**mark, "scope": "global"}, "new": 1}
+    tool = {"name": "a", "input_schema": {"type": "object"}, "new": 1}
+    messages = [{"role": "user", "content": [text], "new": 1}]
+    service.replies = [OVERLOADED] * (len(order) - 1) + [claude("a")]
+    reply = serving(order=order)(messages=messages, tools=[tool], context_management={"edits": []})
+    assert reply.status == 200, reply.body
+    assert {*reply.headers[DROPPED].split(", ")} == {
+        "context_management", "messages[0].content[0].new", "messages[0].new", "tools[0].new",
+    }  # fmt: skip
+    sent = service.requests[-1].json()
+    assert [*sent["messages"][0]["content"][0].items()] == [
+        ("type", "text"), ("text", "hi"), ("cache_control", mark),
+    ]  # fmt: skip
+    assert {"new", "context_management"}.isdisjoint(
+        {*sent, *sent["tools"][0], *sent["messages"][0]}
+    )
+
+
 def test_a_strict_server_does_not_send_it_to_bedrock(
     serving: MakeSend, service: FakeService
 ) -> None:

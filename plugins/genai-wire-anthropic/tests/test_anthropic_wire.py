@@ -10,7 +10,7 @@ import genai_wire_anthropic
 import pytest
 from genai_wire_anthropic.dialect.messages import BETA, AnthropicMessages
 
-from genai_host.api import StreamEvent
+from genai_host.api import DialectEndpoint, StreamEvent
 from genai_host.serving.router import DROPPED
 from genai_host_testing.internal.wires import WEATHER, Wire
 
@@ -101,6 +101,9 @@ class TestAnthropicMessages(Wire):
         "tool_choice": {"type": "tool", "name": "weather", "new": 1},
     }  # fmt: skip
 
+    lesser = DialectEndpoint(
+        parameters={"betas": False}, variant={"cache": "blocks", "unknown_fields": False}
+    )
     settings = {
         "temperature": 1, "top_p": 0.5, "output_config": {"effort": "low"}, "thinking": {
             "type": "enabled", "budget_tokens": 2000, "display": "summarized"},

@@ -79,7 +79,7 @@ class _Service(InlinePlugin):
     """
 
     def __init__(
-        self, dialect: str, parameters: Mapping[str, Any] = MappingProxyType({}), failing: str = ""
+        self, dialect: str, endpoint: DialectEndpoint | None = None, failing: str = ""
     ) -> None:
         opened = {"failing": lambda *given: _FailingProvider(failing), "service": self._open}
         model = Model(
@@ -92,7 +92,7 @@ class _Service(InlinePlugin):
             providers=[ProviderType(n, NoSettings, o, automatic=True) for n, o in opened.items()],
             models=[model],
         )
-        self.serves = {dialect: DialectEndpoint(parameters=parameters)}
+        self.serves = {dialect: endpoint or DialectEndpoint()}
         self.reply: Json = {}
         self.events: Sequence[StreamEvent] = ()
         self.bodies: list[Json] = []
@@ -180,6 +180,8 @@ class WireSuite(PluginSuite):
         options: Further fields of the request, with unknown fields in their objects, that a service
             of the format receives as they are.
         settings: Further fields of the request that set parameters of models.
+        lesser: How a service serves the format that receives no unknown fields; None if there is
+            none.
         neutral: Places of the request in fields that mean nothing to services of other formats, so
             that they are left out without being named.
         data: Places of the request with objects of the user, such as the arguments of a tool. The
@@ -202,6 +204,7 @@ class WireSuite(PluginSuite):
     service_tools: Sequence[Json] = ()
     options: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}
+    lesser: DialectEndpoint | None = None
     neutral: Collection[str] = ()
     data: Collection[str] = ()
     new: Collection[str] = ("completed_at", "created", "created_at", "id")
@@ -229,6 +232,7 @@ class WireSuite(PluginSuite):
         passing: bool = False,
         another: bool = False,
         parameters: Mapping[str, Any] = MappingProxyType({}),
+        endpoint: DialectEndpoint | None = None,
         failing: bool = False,
         strict: bool = False,
     ) -> Iterator[tuple[_Service, _Client]]:
@@ -238,11 +242,13 @@ class WireSuite(PluginSuite):
             passing: Whether requests pass through.
             another: Whether the service has another format.
             parameters: Further parameters of the service.
+            endpoint: How it serves the format, in place of `parameters`.
             failing: Whether a service of the format fails before.
             strict: Whether requests are refused if fields would be dropped.
         """
         own = self.dialect.name
-        service = _Service("plain" if another else own, parameters, own if failing else "")
+        endpoint = endpoint or DialectEndpoint(parameters=parameters)
+        service = _Service("plain" if another else own, endpoint, own if failing else "")
         service.reply = usual_codec().to_json(_ANSWER) if another else self.reply
         service.events = [_event(each) for each in self.stream]
         server = ServerConfig(pass_through=passing, record_api_calls=False, strict=strict)
@@ -340,6 +346,22 @@ class WireSuite(PluginSuite):
                 assert strict.dropped(self.path, request) == (None if dropped else dropped)
                 assert bool(spared.bodies) == (dropped == set()), shown(place)
                 spared.bodies.clear()
+
+    def test_an_unknown_field_is_named_after_a_failover_to_a_lesser_service(self) -> None:
+        """As if the second service were the first."""
+        if self.lesser is None:
+            pytest.skip("all services of the format receive unknown fields: `lesser`")
+        tools = [*self.request.get("tools", ()), *self.service_tools]
+        whole = {**self.request, **({"tools": tools} if tools else {})}
+        serving = partial(self.serving, endpoint=self.lesser)
+        named: set[str] = set()
+        with serving() as (_, first), serving(failing=True) as (service, second):
+            for place, request in with_unknown(whole):
+                dropped = first.dropped(self.path, request)
+                assert second.dropped(self.path, request) == dropped, shown(place)
+                named |= dropped or set()
+                assert not dropped or UNKNOWN not in json.dumps(service.bodies[-1]), shown(place)
+        assert any(UNKNOWN in each for each in named)
 
     def test_a_parameter_that_a_model_lacks_is_named_after_a_failover(self) -> None:
         """As if that model were the first; also if it is refused there."""

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import ne
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from attrs import evolve
 
@@ -48,6 +48,7 @@ from genai_host.api import (
     VendorPart,
     VendorTool,
     asked_in_words,
+    extra_of,
     fitting_id,
     held_form,
     joined_extra,
@@ -75,6 +76,9 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
+_Known = TypeVar("_Known", bound=Part | ToolSchema)
+
+_MARK = "cache_control"
 _MOST_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
@@ -303,6 +307,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
       service, which may refuse it
     - `cache`: where caching is requested: in the `request`, or in `blocks` for services without
       such a field
+    - `unknown_fields`: whether the service receives fields that the host does not know
     - `vendor_tools`: beginnings of the types of Anthropic's tools that the service has; others are
       not sent, nor are their blocks
     """
@@ -344,14 +349,17 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         "bound_thinking": False,
         "stale_thinking": "",
         "cache": "request",
+        "unknown_fields": True,
         "vendor_tools": [""],
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
-        if self.variant["vendor_tools"] != variant["vendor_tools"]:
-            key, fit = (NAME, *variant["vendor_tools"]), partial(self._fitting, variant=variant)
-            call = evolve(call, messages=remember_each(call.messages, key, fit))
+        is_lesser, types = not variant["unknown_fields"], variant["vendor_tools"]
+        if is_lesser or types != self.variant["vendor_tools"]:
+            key, fit = (NAME, is_lesser, *types), partial(self._fitting, variant=variant)
+            tools = [_without_unknown(tool) for tool in call.tools] if is_lesser else call.tools
+            call = evolve(call, messages=remember_each(call.messages, key, fit), tools=tools)
         given = call.parameters
         thinking = _thinking(given, variant)
         schema = None if call.schema is None else held_form(call.schema)
@@ -390,20 +398,36 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
-    def sends(self, given: VendorTool | VendorPart, variant: Mapping[str, Any]) -> bool:
-        tool = _tool_of(given)
-        types = {**self.variant, **variant}["vendor_tools"]
+    def sends(self, given: VendorTool | VendorPart | None, variant: Mapping[str, Any]) -> bool:
+        variant = {**self.variant, **variant}
+        if given is None:
+            return bool(variant["unknown_fields"])
+        tool, types = _tool_of(given), variant["vendor_tools"]
         return super().sends(given, variant) and (not tool or tool.startswith(tuple(types)))
 
     def _fitting(self, message: Message, variant: Mapping[str, Any]) -> Message:
-        """The message without the blocks of tools that the service does not have."""
+        """The message without what the service does not have: blocks of tools, unknown fields."""
         content = [
             part
             for part in message.content
             if not isinstance(part, VendorPart) or self.sends(part, variant)
         ]
+        if not variant["unknown_fields"]:
+            return evolve(message, content=[*map(_without_unknown, content)], extra=None)
         same = len(content) == len(message.content)
         return message if same else evolve(message, content=content)
+
+
+def _without_unknown(given: _Known) -> _Known:
+    """A part or a tool without the fields that the host does not know, apart from its mark for the
+    cache."""
+    if isinstance(given, ToolResult):
+        given = evolve(given, content=[*map(_without_unknown, given.content)])
+    if given.extra is None or isinstance(given, VendorTool):
+        return given
+    mark = given.extra.get(NAME, {}).get(_MARK, {})
+    mark = {name: mark[name] for name in ("type", "ttl") if name in mark}
+    return evolve(given, extra=extra_of(NAME, {_MARK: mark} if mark else {}))
 
 
 def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -448,11 +472,11 @@ def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, An
     if lifetime is not None and _has_room_for_mark(call, lifetime, cache):
         control = {"type": "ephemeral", "ttl": lifetime}
         if cache == "request":
-            fields["cache_control"] = control
+            fields[_MARK] = control
         else:
             mark = b'"cache_control":' + write_json(control)
             for last in (*system[-1:], *tools[-1:]):
-                last["cache_control"] = control
+                last[_MARK] = control
     if system:
         is_plain = len(system) == 1 and len(system[0]) == len(("type", "text"))
         fields["system"] = system[0]["text"] if is_plain else system
@@ -467,7 +491,7 @@ def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
     service accepts at most four marks, and no longer lifetime after a shorter one."""
     extras = [tool.extra for tool in call.tools]
     extras += [part.extra for message in call.messages for part in message.content]
-    marks = sum("cache_control" in extra.get(NAME, {}) for extra in extras if extra is not None)
+    marks = sum(_MARK in extra.get(NAME, {}) for extra in extras if extra is not None)
     return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
 
 
