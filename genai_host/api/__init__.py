@@ -64,6 +64,7 @@ from genai_host.api.dialects import (
     Dialect as Dialect,
     DialectEndpoint as DialectEndpoint,
     StreamDecoder as StreamDecoder,
+    citation_of as citation_of,
     count_in as count_in,
     details_in as details_in,
     fitting_id as fitting_id,
@@ -150,6 +151,7 @@ from genai_host.api.json_text import (
 from genai_host.api.messages import (
     NO_USAGE as NO_USAGE,
     PARTS as PARTS,
+    Citation as Citation,
     File as File,
     Image as Image,
     Message as Message,

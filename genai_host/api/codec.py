@@ -168,7 +168,7 @@ class Codec:
 
         def write(message: Message) -> dict[str, Any]:
             text = message.plain_text
-            if text is not None:  # usually
+            if text is not None and not message.citations:  # usually
                 return {"role": message.role, "content": [{"type": Text.type, "text": text}]}
             return write_message(message)
 

@@ -21,7 +21,16 @@ from attrs import field, frozen
 from genai_host.api.calls import Call, ChatCall, Operation, VendorTool
 from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import Image, Message, Part, Reasoning, Text, VendorPart, count
+from genai_host.api.messages import (
+    Citation,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    VendorPart,
+    count,
+)
 from genai_host.api.provider_requests import ProviderReply, ProviderRequest, StreamEvent
 from genai_host.api.results import Completion, Delta, TokenCount
 from genai_host.api.validators import (
@@ -211,6 +220,23 @@ def count_in(data: Mapping[str, Any], name: str) -> int:
     """A field with a number of tokens; 0 if it is invalid, see `count`."""
     value: Any = data.get(name)
     return count(value)
+
+
+def citation_of(
+    url: object,
+    title: object = None,
+    start: object = None,
+    end: object = None,
+    *,
+    cited_text: object = None,
+) -> list[Citation]:
+    """A citation from the values of a reply, which are ignored if they have another type; empty
+    without a URL."""
+    if not isinstance(url, str) or not url:
+        return []
+    name, text = (each if isinstance(each, str) else "" for each in (title, cited_text))
+    first, last = (each if type(each) is int and each > 0 else 0 for each in (start, end))
+    return [Citation(url, name, text, first, max(first, last))]
 
 
 def malformed(why: str) -> MalformedReply:

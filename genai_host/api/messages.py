@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from attrs import Attribute, field, frozen, validators as must
+from attrs import Attribute, evolve, field, frozen, validators as must
 
 from genai_host.api.extra import checked_extra
 from genai_host.api.json_text import check_numbers, well_formed, well_formed_object
@@ -105,15 +105,45 @@ def _text(value: str) -> str:
 
 
 @frozen
+class Citation:
+    """A web page that supports a passage of a text.
+
+    Attributes:
+        url: Address of the page.
+        title: Title of the page; empty if unknown.
+        cited_text: Text of the page; empty if unknown.
+        start: Position of the passage in the text, in characters.
+        end: Position after the passage.
+    """
+
+    url: str = field(converter=_text)
+    title: str = field(default="", converter=_text)
+    cited_text: str = field(default="", converter=_text)
+    start: int = 0
+    end: int = 0
+
+    def moved(self, by: int) -> Citation:
+        """The citation for a text in which the passage is at another position."""
+        return evolve(self, start=self.start + by, end=self.end + by) if by else self
+
+
+def _citations(value: Iterable[Citation]) -> tuple[Citation, ...]:
+    return tuple(value)
+
+
+@frozen
 class Text(Part):
     """Plain text.
 
     Attributes:
         text: The text.
+        citations: Pages that support passages of it, as far as the service gives them. Dialects do
+            not send them again.
     """
 
     type = "text"
     text: str = field(converter=_text)
+    citations: tuple[Citation, ...] = field(default=(), converter=_citations, kw_only=True)
 
 
 @frozen
@@ -269,8 +299,20 @@ class Message:
         return "".join(part.text for part in self.content if isinstance(part, Text))
 
     @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The citations of its text parts, with positions in `text`."""
+        found: list[Citation] = []
+        begin = 0
+        for part in self.content:
+            if isinstance(part, Text):
+                found += (each.moved(begin) for each in part.citations)
+                begin += len(part.text)
+        return tuple(found)
+
+    @property
     def plain_text(self) -> str | None:
-        """Its text, if it has nothing else, as most messages: one text, no name, no `extra`."""
+        """Its text, if dialects send nothing else, as of most messages: one text, no name, no
+        `extra`."""
         content = self.content
         if len(content) != 1 or self.name or self.extra is not None:
             return None

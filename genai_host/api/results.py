@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_host.api.messages import NO_USAGE, Message, ToolCall, Usage, VendorPart
+from genai_host.api.messages import NO_USAGE, Citation, Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace, IncompleteReply, MalformedReply
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "other"]
@@ -49,6 +49,7 @@ class Delta:
             displayed.
         extra: Fields of the chunk that the host does not interpret, such as `logprobs`; None for
             none. For the operation `complete`, `choices` has all answers in the chunk.
+        citations: Pages that support passages of the text so far, with positions in it.
     """
 
     text: str = ""
@@ -56,6 +57,7 @@ class Delta:
     tool_call: ToolCall | None = None
     opaque: VendorPart | None = None
     extra: Mapping[str, Any] | None = None
+    citations: tuple[Citation, ...] = ()
 
 
 @frozen
@@ -139,6 +141,10 @@ class Completion:
     def reason(self) -> str:
         """Why the model stopped, in the service's words if known."""
         return self.vendor_finish or self.finish
+
+    def in_one_piece(self) -> Delta:
+        """Its text as one chunk, with `extra` and the citations."""
+        return Delta(self.text, extra=self.extra or None, citations=self.message.citations)
 
     @property
     def place(self) -> ErrorPlace:

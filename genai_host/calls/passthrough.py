@@ -151,7 +151,7 @@ class _Decoder:
         if self._decoder.done:
             self._result = self._decoder.finish()  # an error is raised before the end is passed on
         fields = (first.text, first.reasoning, first.tool_call, first.opaque, first.extra)
-        passed = PassedDelta(*fields, event)
+        passed = PassedDelta(*fields, first.citations, event)
         return [passed, *others]
 
     def finish(self) -> Completion:

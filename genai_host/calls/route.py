@@ -452,7 +452,7 @@ class Route:
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:
     if isinstance(result, Completion) and (result.text or result.extra):
-        yield Delta(text=result.text, extra=result.extra or None)
+        yield result.in_one_piece()
 
 
 def _with_distinct_calls(result: Any) -> Any:

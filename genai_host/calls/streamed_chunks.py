@@ -47,7 +47,7 @@ class StreamedChunks:
     """The chunks of one answer that have been passed on."""
 
     def __init__(self) -> None:
-        self._has_text = False
+        self._has_text = self._has_citations = False
         self._calls = DistinctCalls()
         self._events = 0
         self._characters = 0
@@ -125,6 +125,8 @@ class StreamedChunks:
             self._characters += len(piece.text)
         if piece.reasoning:
             self._characters += len(piece.reasoning)
+        if piece.citations:
+            self._has_citations = True
         if piece.tool_call is None:
             return piece
         self._characters += len(write_json(piece.tool_call.arguments))
@@ -132,11 +134,13 @@ class StreamedChunks:
 
     def rest(self, result: Any) -> Iterator[Delta]:
         """Yield what the complete result has and the chunks did not, for example the text of an
-        answer in one event, or tool calls without an end event."""
+        answer in one event, its citations, or tool calls without an end event."""
         if not isinstance(result, Completion):
             return
         if result.text and not self._has_text:
-            yield Delta(text=result.text, extra=result.extra or None)
+            yield result.in_one_piece()
+        elif not self._has_citations and (cited := result.message.citations):
+            yield Delta(citations=cited)
         if len(result.tool_calls) <= len(self._calls):
             return
         streamed = Counter(map(_content_of, self._calls))

@@ -109,7 +109,7 @@ class ModelCalls(HostParts):
             )
             completion = yield from pieces
             if not stream and completion.text:
-                yield Delta(text=completion.text)
+                yield Delta(completion.text, citations=completion.message.citations)
             return completion
 
     def complete(
@@ -159,7 +159,7 @@ class ModelCalls(HostParts):
             )
             completion = yield from pieces
             if not stream:
-                yield Delta(completion.text, extra=completion.extra or None)
+                yield completion.in_one_piece()
             return completion
 
     def pass_through(

@@ -117,7 +117,10 @@ def answer_with_tools(
     before: Completion | None = None
     for number in count():
         held: list[VendorPart] | None = [] if holds else None
-        completion = yield from _visible(ask(prompt), kinds, held, with_text=prompt.schema is None)
+        begin = sum(len(part.text) for part in shown if isinstance(part, Text))
+        pieces = ask(prompt)
+        with_text = prompt.schema is None
+        completion = yield from _visible(pieces, kinds, held, begin, with_text=with_text)
         completion = before = _added(before, completion)
         calls = [call for call in completion.tool_calls if call.name in kinds]
         if not calls or len(calls) < len(completion.tool_calls):
@@ -153,12 +156,13 @@ def _visible(
     pieces: Generator[Delta, None, Completion],
     kinds: Collection[str],
     held: list[VendorPart] | None,
+    begin: int,
     *,
     with_text: bool,
 ) -> Generator[Delta, None, Completion]:
     """The chunks of a round for the client. An answer by a schema is sent at its end, since texts
     of other rounds would make it invalid. Vendor parts are added to `held`, unless it is None: they
-    are of the client only if the round is the last one."""
+    are of the client only if the round is the last one. `begin` is the length of texts before."""
     with closing(pieces):
         while True:
             try:
@@ -172,7 +176,9 @@ def _visible(
                 held.append(delta.opaque)
                 delta = evolve(delta, opaque=None)
             if not with_text:
-                delta = evolve(delta, text="")
+                delta = evolve(delta, text="", citations=())
+            elif delta.citations and begin:
+                delta = evolve(delta, citations=tuple(c.moved(begin) for c in delta.citations))
             if delta != _NOTHING:
                 yield delta
 

@@ -14,6 +14,7 @@ from fronts import DELTA, FRONTS, WORD, Front, place
 from genai_host import Config, Host
 from genai_host.api import (
     Cancellation,
+    Citation,
     Completion,
     Message,
     Reasoning,
@@ -390,3 +391,27 @@ def test_rounds_are_streamed_over_http(
 
 
 _END = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_citations_are_placed_in_the_texts_of_all_rounds(
+    make_host: MakeHost, streams: bool
+) -> None:
+    cited = Citation("https://example.org", start=0, end=5)
+
+    def answer(heard: RecordedPrompt) -> Completion:
+        if heard.messages[-1].role == "tool":
+            return completion_of(Text("Found.", citations=[cited]))
+        return replaces(heard)
+
+    wire = WIRES["responses"]
+    with serving(make_host, FakeModel(answer), search(), wire, streams, web_search="find") as api:
+        data = content(api.send(wire.tool))
+    lines = [line.removeprefix(b"data: ") for line in data.split(b"\n")]
+    values = [json.loads(line) for line in lines if line.startswith(b"{")]
+    output = values[-1].get("response", values[-1])["output"]
+    [part] = [part for item in output if item["type"] == "message" for part in item["content"]]
+    found = [each["annotation"] for each in values if "annotation" in each]
+    assert found == part["annotations"] * streams
+    [note] = part["annotations"]
+    assert part["text"][note["start_index"] : note["end_index"]] == "Found"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import (
+    Citation,
     Completion,
     Delta,
     Message,
@@ -24,6 +25,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
     arguments_as_text,
+    citation_of,
     count_in,
     decode_base64,
     details_in,
@@ -282,11 +284,19 @@ def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator
         if text and list_in(cited, "citations"):
             yield VendorPart(NAME, {"citations": cited["citations"]})
         if text:
-            yield Text(text)
+            yield Text(text, citations=_citations_in(cited, len(text)))
     elif block:
         yield VendorPart(NAME, dict(block))
     else:
         raise malformed("a block is empty")
+
+
+def _citations_in(cited: Mapping[str, Any], size: int) -> Iterator[Citation]:
+    """Yield the web pages that a text cites."""
+    for each in list_in(cited, "citations"):
+        if isinstance(each, dict):
+            page = details_in(details_in(each, "location"), "web")
+            yield from citation_of(page.get("url"), each.get("title"), 0, size)
 
 
 def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterator[Part]:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     ChatCall,
+    Citation,
     Delta,
     Message,
     ProviderReply,
     Reasoning,
+    Text,
     ToolCall,
     Usage,
     VendorPart as Part,
@@ -45,6 +47,7 @@ SERVER_USE = {"toolUse": {"toolUseId": "s", "name": "w", "type": "server_tool_us
                           "input": {"a": 1}}}  # fmt: skip
 RESULT = {"toolResult": {"toolUseId": "s", "content": [{"text": "x"}]}}
 CITED = {"citationsContent": {"content": [{"text": "so"}], "citations": [{"title": "t"}]}}
+PAGE = {"title": "t", "location": {"web": {"url": "https://x", "domain": "x"}}}
 ANSWER = {"toolUse": {"toolUseId": "a", "name": "answer", "input": {"city": "Oslo"}}}
 LOOK = ToolCall("tooluse_1", "look", {"at": "é"})
 COUNTED = Usage(9, 4, 3, cache_write_tokens=2)
@@ -83,6 +86,9 @@ PIECES: dict[str, tuple[list[Any], list[Any]]] = {
                   [Part(NAME, {"image": {"format": "png", "source": {"bytes": "YWJj"}}})]),
     "citations": ([grows({"text": "so"}), grows({"citation": {"title": "t"}})],
                   [Part(NAME, {"citations": [{"title": "t"}]}), "so"]),
+    "a page": ([grows({"text": "so"}), grows({"citation": PAGE})],
+               [Part(NAME, {"citations": [PAGE]}),
+                Text("so", citations=[Citation("https://x", "t", start=0, end=2)])]),
 }  # fmt: skip
 REFUSALS: list[tuple[int, str, str, type[GenaiError], bool]] = [
     (429, "ThrottlingException", "Too many requests", RateLimited, True),

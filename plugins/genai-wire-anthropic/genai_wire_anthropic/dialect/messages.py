@@ -64,6 +64,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
 from genai_wire_anthropic.dialect.replies import (
     NAME,
+    WEB_PAGE,
     MessageDecoder,
     explain_error,
     read_message,
@@ -261,14 +262,11 @@ def _tool_of(given: VendorTool | VendorPart) -> str:
         return kind
     if kind == "server_tool_use":
         kind = f"{data.get('name')}_"
-    elif "type" not in data and _CITED in write_json(data.get("citations")):
+    elif "type" not in data and WEB_PAGE.encode() in write_json(data.get("citations")):
         return "web_search_"
     elif not kind.endswith("_tool_result") and not kind.startswith("mcp_"):
         return ""
     return "code_execution_" if "code_execution" in kind else kind
-
-
-_CITED = b"web_search_result_location"
 
 
 def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from genai_host.api import (
+    Citation,
     Completion,
     Delta,
     Message,
@@ -25,6 +26,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
     arguments_as_text,
+    citation_of,
     count_in,
     details_in,
     error_object,
@@ -115,6 +117,8 @@ _IN_USAGE = frozenset(
     }
 )  # fmt: skip
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
+WEB_PAGE = "web_search_result_location"
+"""Type of the citation of a web page."""
 _DIRECT = {"type": "direct"}  # the usual caller of a tool
 
 
@@ -181,6 +185,7 @@ class MessageDecoder:
         self._citations: dict[_Place, list[Any]] = {}
         self._thought_in: _Place | None = None
         self._text_in: _Place | None = None
+        self._size = 0  # of the texts
         self._finish = ""
         self.done = False
 
@@ -305,10 +310,14 @@ class MessageDecoder:
 
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         place = self._place(data)
-        if place is None or place in self._ended or self._blocks[place]["type"] == "text":
+        if place is None or place in self._ended:
             return ()
         self._ended.add(place)
         whole = self._whole(place)
+        if whole["type"] == "text":  # the passage of its citations is complete
+            begin = self._size - len(string_in(whole, "text"))
+            cited = tuple(each.moved(begin) for each in _citations_in(whole))
+            return (Delta(citations=cited),) if cited else ()
         if whole["type"] == "tool_use":
             return [Delta(tool_call=_read_tool_use(whole, place[1]))]
         return [
@@ -320,6 +329,7 @@ class MessageDecoder:
         if not piece:
             return ()
         if name == "text":
+            self._size += len(piece)
             return [*self._next_text(place), Delta(piece)]
         begins = self._thought_in not in (None, place)
         self._thought_in = place
@@ -377,7 +387,8 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
         if text and list_in(block, "citations"):
             yield VendorPart(NAME, {"citations": block["citations"]})
         if text:
-            yield Text(text, extra=extra_of(NAME, unknown_fields(block, _IN_TEXT)))
+            unknown = extra_of(NAME, unknown_fields(block, _IN_TEXT))
+            yield Text(text, citations=_citations_in(block), extra=unknown)
     elif kind == "tool_use":
         yield _read_tool_use(block, at)
     elif kind == "thinking":
@@ -390,6 +401,17 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
         yield VendorPart(NAME, dict(block))
     else:
         raise malformed("a block has no type")
+
+
+def _citations_in(block: Mapping[str, Any]) -> tuple[Citation, ...]:
+    """The web pages that a text block cites, with the whole block as their passage."""
+    found: list[Citation] = []
+    size = len(string_in(block, "text"))
+    for each in list_in(block, "citations"):
+        if isinstance(each, dict) and each.get("type") == WEB_PAGE:
+            text = each.get("cited_text")
+            found += citation_of(each.get("url"), each.get("title"), 0, size, cited_text=text)
+    return tuple(found)
 
 
 def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:

@@ -240,7 +240,7 @@ class _Reader:
         """Read a block of an answer, which may have further fields."""
         kind = block.text("type")
         if kind == "text":
-            if citations := block.values("citations"):
+            if citations := [*filter(_is_of_service, block.values("citations"))]:
                 yield self._own(block, {"citations": citations}, "citations")
             yield Text(block.text("text"), extra=block.extra_fields(*NEUTRAL))
         elif kind == "tool_use":
@@ -300,6 +300,11 @@ class _Reader:
         for block in given.objects(name):
             self.ttls.update(ttl_in(block))
             yield block
+
+
+def _is_of_service(citation: Any) -> bool:
+    """Whether a service of this format wrote a citation, not this host for another one."""
+    return not isinstance(citation, dict) or citation.get("encrypted_index") != ""
 
 
 def _part_of_result(block: JsonReader) -> Part:

@@ -14,6 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from genai_host.api import (
+    Citation,
     Completion,
     Delta,
     FinishReason,
@@ -33,6 +34,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
+from genai_wire_anthropic.dialect.replies import WEB_PAGE
 from genai_wire_anthropic.server.conversation import DIRECT, MALFORMED, OWN
 
 _OVERLOADED = 529
@@ -97,7 +99,9 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
         if own is not None:
             yield own
         elif isinstance(part, Text):
-            yield with_extra({**_EMPTY, "text": part.text, **citations}, part, OWN)
+            passages = [(part.text, citations)] if citations else _passages(part)
+            for text, cited in passages:
+                yield with_extra({**_EMPTY, "text": text, **cited}, part, OWN)
             citations = {}
         elif isinstance(part, ToolCall):
             yield wire_call(part)
@@ -108,6 +112,28 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
             isinstance(part, VendorPart) and part.dialect == OWN and isinstance(part.data, Mapping)
         ):
             citations = dict(part.data)  # of the next text
+
+
+def _passages(text: Text) -> Iterator[tuple[str, ReplyBlock]]:
+    """The passages of a text, with their citations. Each is a block."""
+    begin, size = 0, len(text.text)
+    ends = {end: each for each in text.citations for end in (each.start, each.end)}
+    for end in sorted({*ends, size} - {0}):
+        cited = [each for each in text.citations if each.start <= begin and end <= each.end]
+        if begin < end <= size:
+            yield text.text[begin:end], {"citations": [*map(_citation, cited)]}
+            begin = end
+
+
+def _citation(citation: Citation) -> ReplyBlock:
+    """A citation of a service of another format, which has no encrypted index."""
+    return {
+        "type": WEB_PAGE,
+        "url": citation.url,
+        "title": citation.title or None,
+        "cited_text": citation.cited_text,
+        "encrypted_index": "",
+    }
 
 
 def own_block(part: Part | None) -> ReplyBlock | None:
@@ -161,7 +187,7 @@ class Stream:
         self._shows_thoughts = shows_thoughts
         self._index = -1
         self._open = ""  # type of the open block
-        self._text = self._thought = False  # whether there was any
+        self._text = self._thought = self._cites = False  # whether there was any
         self._calls = self._own = 0
         self._further: Mapping[str, Any] = {}  # fields of the next delta
 
@@ -172,10 +198,8 @@ class Stream:
             self._text = True
             yield from self._begin({**_EMPTY, **own["block"]})
         if "citation" in own:
-            self._text = True
-            if self._open != "text":
-                yield from self._begin(_EMPTY)
-            yield self._piece("citations_delta", "citation", own["citation"])
+            self._cites = True  # as they are
+            yield from self._cite(own["citation"])
         self._further = own.get("event", {})
         if delta.reasoning:
             yield from self._think(delta.reasoning)
@@ -184,6 +208,8 @@ class Stream:
             yield from self._grow("text", "text_delta", delta.text)
         if delta.tool_call is not None:
             yield from self._call(delta.tool_call)
+        for each in () if self._cites else delta.citations:
+            yield from self._cite(_citation(each))
         block = own_block(delta.opaque)
         if block is not None:
             yield from self._vendors(block)
@@ -203,6 +229,13 @@ class Stream:
         for call in completion.tool_calls[self._calls :]:
             yield from self._call(call)
         yield from self._close()
+
+    def _cite(self, citation: Any) -> Iterator[bytes]:
+        """A citation of the open block."""
+        self._text = True
+        if self._open != "text":
+            yield from self._begin(_EMPTY)
+        yield self._piece("citations_delta", "citation", citation)
 
     def _think(self, piece: str) -> Iterator[bytes]:
         """Thoughts that are not shown are sent only with their signature."""

@@ -21,6 +21,7 @@ from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
+    Citation,
     Completion,
     Delta,
     File,
@@ -58,6 +59,7 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import AuthenticationFailed, GenaiError, IncompleteReply, UnexpectedFinish
+from genai_wire_gemini.grounding import METADATA, citations_in, with_citations
 
 ANSWER = ("candidates", "embeddings", "promptFeedback", "totalTokens", "usageMetadata")
 """Fields of replies that are no errors."""
@@ -225,6 +227,7 @@ class _Reading:
         self._ids = {each.id for message in call.messages for each in message.tool_calls}
         self._calls: dict[str, ToolCall] = {}
         self._unknown: dict[str, Any] = {}  # fields, by the name of the object
+        self._citations: Sequence[Citation] = ()
 
     @property
     def text(self) -> str:
@@ -247,6 +250,8 @@ class _Reading:
         self._add_unknown("candidate", candidates[0])
         self._add_unknown("content", content)
         pieces = [piece for part in parts for piece in self._add_part(part)]
+        if METADATA in candidates[0]:
+            self._set_citations(candidates[0], parts)
         reason = finish_word(candidates[0].get("finishReason"))
         self._is_continued = self._is_continued or not reason
         self.ended = self._is_continued and bool(reason)
@@ -258,9 +263,17 @@ class _Reading:
         finish = read_finish(
             self.finish, calls=bool(self._calls), text=self.text, unknown="other"
         )  # the only finish reason of a complete answer
-        message = Message("assistant", self._parts)
+        message = Message("assistant", with_citations(self._parts, self._citations))
         extra = extra_of(NAME, self._unknown) or {}
         return Completion(message, finish, self._usage, vendor_finish=self.finish, extra=extra)
+
+    def _set_citations(
+        self, candidate: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Set the citations, with positions in parts of a whole reply or in a streamed text."""
+        texts = ["" if each.get("thought") is True else string_in(each, "text") for each in parts]
+        is_whole = "".join(texts) == self.text
+        self._citations = citations_in(candidate, texts if is_whole else [self.text])
 
     def _add_unknown(self, name: str, data: Mapping[str, Any]) -> None:
         if fields := unknown_fields(data, _KNOWN[name]):

@@ -39,6 +39,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, status_of, with_retry_after
+from genai_wire_gemini.grounding import metadata_of
 from genai_wire_gemini.server.contents import OWN, SIGNATURE
 
 _STATUS_NAMES: Mapping[int, str] = {
@@ -182,6 +183,7 @@ class ContentWriter:
             "content": {**content, **extra.get("content", {})},
             **_finish(completion),
             "index": 0,
+            **metadata_of(completion.message, parts),
             **extra.get("candidate", {}),
         }
         return {

@@ -18,6 +18,7 @@ from attrs import evolve
 
 from genai_host.api import (
     NO_USAGE,
+    Citation,
     Completion,
     Delta,
     Message,
@@ -43,6 +44,7 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import GenerationError, IncompleteReply
+from genai_wire_openai.annotations import citations_in
 from genai_wire_openai.custom_tools import INPUT
 from genai_wire_openai.dialect.chat_content import NAME, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
@@ -100,6 +102,7 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
     calls = [each.whole() for each in content.calls]
     return _completion(
         text=content.text,
+        citations=citations_in(_message_in(choice).get("annotations")),
         refused=content.refused,
         reasoning=content.reasoning,
         calls=distinct_calls(calls) if calls else (),
@@ -150,6 +153,7 @@ class ChatDecoder:
 
         self._read_text = None if logprobs or answers > 1 else read_text_chunk
         self._text: list[str] = []
+        self._citations: tuple[Citation, ...] = ()
         self._reasoning: list[str] = []
         self._refused = False
         self._calls = ToolCallAssembler()
@@ -220,7 +224,9 @@ class ChatDecoder:
         extra = None if is_whole and self._logprobs else self._extra(choice)
         if unknown is not None:
             extra = {**(extra or {}), **unknown}
-        return [*self._add(content.text, content.reasoning, extra), *further]
+        cited = citations_in(message.get("annotations"))
+        self._citations += cited
+        return [*self._add(content.text, content.reasoning, extra, cited), *further]
 
     def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The log probabilities of a chunk, which are also added to those of the answer."""
@@ -233,7 +239,11 @@ class ChatDecoder:
         return extra
 
     def _add(
-        self, text: str, reasoning: str, extra: Mapping[str, Any] | None = None
+        self,
+        text: str,
+        reasoning: str,
+        extra: Mapping[str, Any] | None = None,
+        cited: tuple[Citation, ...] = (),
     ) -> Sequence[Delta]:
         """Add text and reasoning to the answer."""
         if text:
@@ -242,7 +252,9 @@ class ChatDecoder:
             return ()
         if reasoning:
             self._reasoning.append(reasoning)
-        return (Delta(text, reasoning) if extra is None else Delta(text, reasoning, extra=extra),)
+        if extra is None:
+            return (Delta(text, reasoning),)
+        return (Delta(text, reasoning, extra=extra, citations=cited),)
 
     def _ended_calls(self) -> list[ToolCall]:
         if not self._whole_calls:
@@ -258,6 +270,7 @@ class ChatDecoder:
             raise _no_answer()
         return _completion(
             text="".join(self._text),
+            citations=self._citations,
             refused=self._refused,
             reasoning="".join(self._reasoning),
             calls=self._ended_calls(),
@@ -304,6 +317,7 @@ def _content(call: ToolCall) -> tuple[Any, ...]:
 def _completion(
     *,
     text: str,
+    citations: tuple[Citation, ...],
     refused: bool,
     reasoning: str,
     calls: Sequence[ToolCall],
@@ -315,7 +329,7 @@ def _completion(
     if reasoning:
         content.append(Reasoning(reasoning))
     if text:
-        content.append(Text(text))
+        content.append(Text(text, citations=citations))
     content.extend(calls)
     normal = read_finish(finish, calls=bool(calls), text=text)
     if refused:

@@ -256,7 +256,7 @@ class UnwrappingDecoder:
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         pieces = [
-            evolve(piece, text="")
+            evolve(piece, text="", citations=())
             for piece in self._inner.feed(event)
             if piece.reasoning or piece.tool_call or piece.extra
         ]

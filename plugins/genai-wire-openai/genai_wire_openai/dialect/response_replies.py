@@ -39,7 +39,7 @@ from genai_host.api import (
     unknown_fields,
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
-from genai_wire_openai.annotations import chunk_of, moved
+from genai_wire_openai.annotations import citations_in, moved
 from genai_wire_openai.dialect.common import error_in, read_event_object
 
 NAME = "openai-responses"
@@ -214,7 +214,9 @@ class ResponseDecoder:
         here = self._place(data)
         before = [texts for place, texts in self._texts.items() if place < here]
         begin = sum(len(piece) for texts in before for piece in texts)
-        return (Delta(extra=chunk_of(data.get("annotation"), begin)),)
+        annotation = data.get("annotation")
+        cited = tuple(each.moved(begin) for each in citations_in([annotation]))
+        return (Delta(extra={NAME: {"annotation": annotation}}, citations=cited),)
 
     def _add_thought(self, data: Mapping[str, Any], kind: str) -> Sequence[Delta]:
         """Add reasoning, which is divided into paragraphs."""
@@ -300,7 +302,8 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
             for each in _pieces_in(item, "content"):
                 add_fields(extra, begin, unknown_fields(each, _IN_TEXT))
                 begin += len(_text_of(each))
-            yield Text(text, extra=extra_of(NAME, extra))
+            cited = citations_in(extra.get("annotations"))
+            yield Text(text, citations=cited, extra=extra_of(NAME, extra))
     elif kind == "function_call":
         id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
         unknown = extra_of(NAME, unknown_fields(item, _IN_CALL))

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from attrs import define, evolve, field
 
 from genai_host.api import (
+    Citation,
     File,
     Image,
     Message,
@@ -34,6 +35,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
+from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import OF_SERVICE, add_fields
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import PREFIXES, inline, is_inline
@@ -198,6 +200,7 @@ class Group:
         kind: Type of the item.
         texts: Texts of a message, or paragraphs of reasoning.
         size: Length of the texts.
+        citations: Citations in the texts.
         extra: Unknown fields of the text.
         opaque: Data that only its own dialect can read.
         apart: Whether the text is not part of the streamed text.
@@ -208,6 +211,7 @@ class Group:
     kind: str
     texts: list[str] = field(factory=list)
     size: int = 0
+    citations: list[Citation] = field(factory=list)
     extra: dict[str, Any] = field(factory=dict)
     opaque: list[Item] = field(factory=list)
     apart: bool = False
@@ -233,6 +237,7 @@ def groups_of(message: Message) -> list[Group]:
                 groups.append(last)
                 fields = {}
             add_fields(last.extra, last.size, (part.extra or {}).get(DIALECT, {}))
+            last.citations += (each.moved(last.size) for each in part.citations)
             last.texts.append(part.text)
             last.size += len(part.text)
         elif isinstance(part, ToolCall):
@@ -310,10 +315,13 @@ def _with_fields(item: Item, group: Group) -> Item:
         item["phase"] = fields.pop("phase")
     if fields:
         item[EXTRA] = fields
+    [part] = item["content"]
     if group.extra:
-        item["content"][0][EXTRA] = group.extra
-        if isinstance(group.extra.get("annotations"), list):
-            item["content"][0]["annotations"] = group.extra["annotations"]  # all of them
+        part[EXTRA] = group.extra
+    if isinstance(group.extra.get("annotations"), list):
+        part["annotations"] = group.extra["annotations"]  # all of them
+    elif not part["annotations"]:
+        part["annotations"] = [*map(for_responses, group.citations)]
     return item
 
 

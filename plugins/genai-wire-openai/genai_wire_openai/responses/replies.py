@@ -83,12 +83,7 @@ class ResponseHead:
     ) -> tuple[list[Item], list[Item]]:
         """Return the items of an answer in order, and those not yet streamed."""
         tools = self.request.tools.client_tools
-        ordered, late = joined(completion.message, streamed, self.new_id, tools)
-        texts = [part for item in ordered if item["type"] == "message" for part in item["content"]]
-        cited = for_responses(completion.extra)
-        if texts and cited:  # of a chat completion, which has one text
-            texts[-1]["annotations"] = cited
-        return ordered, late
+        return joined(completion.message, streamed, self.new_id, tools)
 
     def call(self, call: ToolCall) -> Item:
         """Return the item of a call."""
@@ -229,6 +224,7 @@ class Events:
         self._items: list[Item] = []
         self._indexes: dict[str, int] = {}
         self._texts: list[str] = []  # of the open item
+        self._begin_of_text = self._size_of_text = 0  # in all texts
         self._open: Item | None = None
         self._done: set[str] = set()
 
@@ -252,7 +248,10 @@ class Events:
             yield from self._add("reasoning", piece.reasoning)
         if piece.text:
             yield from self._add("message", piece.text)
-        for annotation in for_responses(piece.extra) if piece.extra is not None else ():
+        own = piece.extra.get(NAME, {}) if piece.extra is not None else {}
+        begin = self._begin_of_text
+        cited = (for_responses(c.moved(-begin)) for c in piece.citations if c.start >= begin)
+        for annotation in [own["annotation"]] if "annotation" in own else cited:
             yield from self._annotate(annotation)
         if piece.tool_call is not None:
             yield from self._close()
@@ -268,7 +267,9 @@ class Events:
             begun = message_item("", new_id) if kind == "message" else reasoning_item([""], new_id)
             yield from self._begin(begun)
             self._open, self._texts = begun, []
+            self._begin_of_text = self._size_of_text
         self._texts.append(text)
+        self._size_of_text += len(text) * (kind == "message")
         yield self._text_event("delta", self._items[-1], delta=text)
 
     def _annotate(self, annotation: Any) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
-from genai_wire_openai.annotations import for_chunk, for_message
+from genai_wire_openai.annotations import for_chat
 from genai_wire_openai.custom_tools import INPUT, input_of
 
 DIALECT = "openai-chat"
@@ -112,7 +112,7 @@ class CompletionWriter:
             "role": "assistant",
             "content": None if calls and not text else text,
             "refusal": None,
-            "annotations": for_message(completion),
+            "annotations": for_chat(completion.message.citations),
         }
         thought = _thoughts(completion)
         if thought:
@@ -147,7 +147,7 @@ class CompletionWriter:
         try:
             for delta in answering:
                 is_text = delta.text and not delta.reasoning and delta.tool_call is None
-                if is_text and delta.extra is None:  # usual case
+                if is_text and delta.extra is None and not delta.citations:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
                 wire: _Wire = {"content": delta.text} if delta.text else {}
@@ -161,8 +161,8 @@ class CompletionWriter:
                 for choice in delta.extra.get("choices", ()) if delta.extra else ():
                     head = self._head("chat.completion.chunk")
                     yield _event(write_json({**head, "choices": [_as_delta(choice)]}))
-                if delta.extra and (cited := for_chunk(delta.extra)):
-                    wire["annotations"] = cited
+                if delta.citations:
+                    wire["annotations"] = for_chat(delta.citations)
                 unknown = delta.extra.get(DIALECT) if delta.extra else None
                 if unknown:
                     yield from self._with_unknown(wire, logprobs, unknown)

@@ -1,0 +1,278 @@
+"""Citations of web pages that a service of any format gives, for clients of all formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import genai_feature_agent
+import genai_vendor_anthropic
+import genai_vendor_gemini
+import genai_vendor_openai
+import genai_wire_anthropic
+import genai_wire_gemini
+import genai_wire_openai
+import pytest
+from conversing import recorded, reopened
+
+from genai_host import Config
+from genai_host.api import Cancellation, Citation, Completion, Message, RouteRequest, Text
+from genai_host.config import ServerConfig
+from genai_host.serving import HttpRoutes
+from genai_host_testing import FakeModel
+from genai_host_testing.fake_service import FakeService, Reply, json_reply, sse_reply
+from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.internal.fixtures import MakeHost
+
+pytestmark = pytest.mark.part
+
+BEFORE, CITED, AFTER = "Été: ", "cold", "."
+TEXT = BEFORE + CITED + AFTER
+START, END = len(BEFORE), len(BEFORE + CITED)
+PAGE = {"url": "https://example.org/é", "title": "Oslo"}
+PLACED = {**PAGE, "start_index": START, "end_index": END}
+FLAT = {"type": "url_citation", **PLACED}
+NESTED = {"type": "url_citation", "url_citation": PLACED}
+LOCATION = {
+    "type": "web_search_result_location", **PAGE, "cited_text": "It is cold.",
+    "encrypted_index": "eA==",
+}  # fmt: skip
+GROUNDED = {
+    "groundingChunks": [{"web": {"uri": PAGE["url"], "title": PAGE["title"]}}],
+    "groundingSupports": [
+        {
+            "segment": {
+                "startIndex": len(BEFORE.encode()), "endIndex": len((BEFORE + CITED).encode()),
+                "text": CITED},
+            "groundingChunkIndices": [0]}],
+}  # fmt: skip
+
+
+def events_of(*values: Any) -> Reply:
+    data = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in values]
+    return sse_reply(data)
+
+
+def chat(streamed: bool) -> Reply:
+    if not streamed:
+        message = {"role": "assistant", "content": TEXT, "annotations": [NESTED]}
+        return json_reply({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    deltas: list[Any] = [{"content": BEFORE}, {"content": CITED + AFTER}, {"annotations": [NESTED]}]
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    return events_of(*chunks, end, b"[DONE]")
+
+
+def response(streamed: bool) -> Reply:
+    text = {"type": "output_text", "text": TEXT, "annotations": [FLAT]}
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
+    whole = {"id": "resp_1", "status": "completed", "output": [said]}
+    place = {"output_index": 0, "content_index": 0}
+    return (
+        events_of(
+            {"type": "response.output_text.delta", **place, "delta": TEXT},
+            {
+                "type": "response.output_text.annotation.added", **place, "annotation_index": 0,
+                "annotation": FLAT},
+            {"type": "response.completed", "response": whole},
+        )
+        if streamed
+        else json_reply(whole)
+    )  # fmt: skip
+
+
+def message(streamed: bool) -> Reply:
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    texts: list[Any] = [(BEFORE, []), (CITED, [LOCATION]), (AFTER, [])]
+    if not streamed:
+        content = [{"type": "text", "text": t, "citations": cited or None} for t, cited in texts]
+        return json_reply({**head, "content": content, "stop_reason": "end_turn", "usage": {}})
+    events: list[Any] = [{"type": "message_start", "message": {**head, "content": []}}]
+    for index, (text, cited) in enumerate(texts):
+        begun = {"type": "text", "text": ""}
+        deltas = [{"type": "text_delta", "text": text}]
+        deltas += [{"type": "citations_delta", "citation": each} for each in cited]
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": begun},
+            *({"type": "content_block_delta", "index": index, "delta": each} for each in deltas),
+            {"type": "content_block_stop", "index": index},
+        ]
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    return events_of(*events, end, {"type": "message_stop"})
+
+
+def content(streamed: bool) -> Reply:
+    def candidate(text: str, **more: Any) -> dict[str, Any]:
+        return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **more}]}
+
+    end = {"finishReason": "STOP", "groundingMetadata": GROUNDED}
+    if not streamed:
+        return json_reply(candidate(TEXT, **end))
+    return events_of(candidate(BEFORE), candidate(CITED + AFTER), candidate("", **end))
+
+
+SERVICES: Mapping[str, tuple[Callable[[bool], Reply], str, Mapping[str, Any]]] = {
+    "chat": (chat, "openai-compatible", {"serves": ["openai-chat"]}),
+    "responses": (response, "openai-compatible", {"serves": ["openai-responses"]}),
+    "anthropic": (message, "anthropic", {}),
+    "gemini": (content, "gemini", {}),
+}
+
+
+def data_in(body: bytes, streamed: bool) -> list[Any]:
+    lines = [line[6:] for line in body.decode().splitlines() if line.startswith("data: ")]
+    return [json.loads(each) for each in lines if each != "[DONE]"] if streamed else [
+        json.loads(body)
+    ]  # fmt: skip
+
+
+def seen_in_chat(values: list[Any], streamed: bool) -> Any:
+    pieces = [each["choices"][0]["delta" if streamed else "message"] for each in values]
+    text = "".join(each.get("content") or "" for each in pieces)
+    [found] = [note for each in pieces for note in each.get("annotations", ())]
+    return text, found == NESTED
+
+
+def seen_in_responses(values: list[Any], streamed: bool) -> Any:
+    *events, last = values
+    kind = "response.output_text.annotation.added"
+    added = [each["annotation"] for each in events if each["type"] == kind]
+    assert added == [FLAT] * streamed
+    output = last.get("response", last)["output"]
+    parts = [part for item in output if item["type"] == "message" for part in item["content"]]
+    begin, found = 0, []
+    for part in parts:
+        for each in part["annotations"]:
+            places = {name: each[name] + begin for name in ("start_index", "end_index")}
+            found.append({**each, **places})
+        begin += len(part["text"])
+    return "".join(part["text"] for part in parts), found == [FLAT]
+
+
+def seen_in_anthropic(values: list[Any], streamed: bool) -> Any:
+    """The passage of a stream that has been sent before its citation is the whole block."""
+    blocks = [] if streamed else values[0]["content"]
+    for each in values:
+        if each["type"] == "content_block_start":
+            blocks.append(each["content_block"])
+        elif each["type"] == "content_block_delta":
+            delta = each["delta"]
+            if delta["type"] == "citations_delta":
+                blocks[-1]["citations"].append(delta["citation"])
+            else:
+                blocks[-1]["text"] += delta["text"]
+    [(passage, cited)] = [(each["text"], each["citations"]) for each in blocks if each["citations"]]
+    assert passage == CITED or (streamed and passage == TEXT)
+    expected = {"type": LOCATION["type"], **PAGE}
+    same = [{name: each[name] for name in expected} == expected for each in cited]
+    assert {"cited_text", "encrypted_index"} <= cited[0].keys()
+    return "".join(each["text"] for each in blocks), same == [True]
+
+
+def seen_in_gemini(values: list[Any], streamed: bool) -> Any:
+    candidates = [each["candidates"][0] for each in values]
+    parts = [part for each in candidates for part in each["content"]["parts"]]
+    [found] = [each["groundingMetadata"] for each in candidates if "groundingMetadata" in each]
+    [support] = found["groundingSupports"]
+    segment = support["segment"]
+    texts = [part["text"] for part in parts]
+    whole = "".join(texts) if streamed else texts[segment.pop("partIndex", 0)]
+    assert whole.encode()[segment["startIndex"] : segment["endIndex"]].decode() == CITED
+    same = found["groundingChunks"] == GROUNDED["groundingChunks"] and segment["text"] == CITED
+    return "".join(texts), same and support["groundingChunkIndices"] == [0]
+
+
+HI = [{"role": "user", "content": "hi"}]
+GEMINI = "/v1beta/models/x:generateContent", "/v1beta/models/x:streamGenerateContent"
+CLIENTS: Mapping[str, tuple[tuple[str, str], Any, Callable[[list[Any], bool], Any]]] = {
+    "chat": (("/v1/chat/completions",) * 2, {"model": "x", "messages": HI}, seen_in_chat),
+    "responses": (
+        ("/v1/responses",) * 2, {"model": "x", "input": "hi", "store": False}, seen_in_responses),
+    "anthropic": (
+        ("/v1/messages",) * 2, {"model": "x", "max_tokens": 9, "messages": HI}, seen_in_anthropic),
+    "gemini": (GEMINI, {"contents": [{"parts": [{"text": "hi"}]}]}, seen_in_gemini),
+}  # fmt: skip
+
+
+@pytest.fixture
+def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., bytes]]:
+    """Sends requests to a server with a service of a format."""
+    routes: list[HttpRoutes] = []
+
+    def ask(kind: str, client: str, *, streamed: bool = False, **more: Any) -> bytes:
+        reply, provider, settings = SERVICES[kind]
+        service.replies = [reply(streamed)]
+        key = {} if provider == "openai-compatible" else {"api_key": {"env": "KEY"}}
+        given = {"base_url": service.url, "models": {"x": "m"}, **settings, **key}
+        config = Config(
+            providers={"gate": provider_config(provider, **given)},
+            provider_order=("gate",),
+            server=ServerConfig(pass_through=False),
+        )
+        host = make_host(
+            config=config,
+            anthropic=genai_vendor_anthropic,
+            anthropic_wire=genai_wire_anthropic,
+            gemini=genai_vendor_gemini,
+            gemini_wire=genai_wire_gemini,
+            openai=genai_vendor_openai,
+            openai_wire=genai_wire_openai,
+        )
+        routes.append(HttpRoutes(host))
+        (whole, stream), body, _ = CLIENTS[client]
+        is_gemini = client == "gemini"
+        body = {**body, **({} if is_gemini or not streamed else {"stream": True}), **more}
+        request = RouteRequest(
+            "POST", stream if streamed else whole, query={"alt": "sse"} if is_gemini else {},
+            headers={"content-type": "application/json"}, body=json.dumps(body).encode(),
+            limits=Cancellation(),
+        )  # fmt: skip
+        found = routes[-1].answer(request)
+        data = found.body if isinstance(found.body, bytes) else b"".join(map(bytes, found.body))
+        assert found.status == 200, data
+        return data
+
+    yield ask
+    for each in routes:
+        each.close()
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("kind", SERVICES)
+def test_citations_reach_clients_of_all_formats(
+    ask: Callable[..., bytes],
+    kind: str,
+    client: str,
+    streamed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY", "k" * 20)
+    values = data_in(ask(kind, client, streamed=streamed), streamed)
+    assert CLIENTS[client][2](values, streamed) == (TEXT, True)
+
+
+def test_citations_of_others_are_not_sent_to_the_service_again(
+    ask: Callable[..., bytes], service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It accepts those that it has encrypted itself."""
+    monkeypatch.setenv("KEY", "k" * 20)
+    [answer] = data_in(ask("gemini", "anthropic"), streamed=False)
+    said = {"role": "assistant", "content": answer["content"]}
+    ask("anthropic", "anthropic", messages=[*HI, said, *HI])
+    sent = service.requests[-1].json()["messages"][1]["content"]
+    assert "citations" not in json.dumps(sent)
+
+
+def test_citations_are_on_record(make_host: MakeHost) -> None:
+    """A record without them is read as before."""
+    text = Text("cold", citations=[Citation("https://x", "X", start=1, end=3)])
+    fake = FakeModel(lambda prompt: Completion(Message("assistant", text)))
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}), agent=genai_feature_agent)
+    conversation = host.open("agent")
+    conversation.say("hi")
+    assert conversation.history[-1].content == (text,)
+    again = reopened(host, recorded(conversation))
+    assert again.history[-1].content == (text,)
+    assert host.codec.to_json(Text("cold")) == {"type": "text", "text": "cold"}
