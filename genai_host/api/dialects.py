@@ -260,7 +260,7 @@ def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
 
 
 def picture_in_words(image: Image) -> Text:
-    """Text in place of an image in a tool's result, for formats that allow no images there."""
+    """Text in place of an image, for formats and models that allow no images there."""
     kind = one_line(image.media_type or image.url)
     return Text(f"(image omitted{f' ({kind})' if kind else ''}: not supported here)")
 
@@ -391,6 +391,8 @@ class Dialect(ABC, Generic[C, R]):
             a request without the object.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
+        images_in_answers: Whether messages of the model can have images; the host replaces them by
+            text otherwise, which it also does for models that accept no images.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
     """
 
@@ -403,6 +405,7 @@ class Dialect(ABC, Generic[C, R]):
     reserved: ClassVar[frozenset[str]] = frozenset({"messages", "model", "stream", "tools"})
     extensible: ClassVar[frozenset[str]] = frozenset()
     variant: ClassVar[Mapping[str, Any]] = {}
+    images_in_answers: ClassVar[bool] = False
     accepts_tokens: ClassVar[bool] = False
 
     @property

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from genai_host.api.calls import EXTRA_BODY, VendorTool
-from genai_host.api.messages import VendorPart
+from genai_host.api.messages import Image, VendorPart
 from genai_host.errors import ValidationError
 
 MOST_DROPPED = 20
@@ -24,8 +24,8 @@ class ModelParameter(NamedTuple):
     name: str
 
 
-OfService: TypeAlias = VendorTool | VendorPart | ModelParameter
-"""What only some services have."""
+OfService: TypeAlias = VendorTool | VendorPart | ModelParameter | type[Image]
+"""What only some services have; `Image` is an image in a message of the model."""
 
 Receives: TypeAlias = Callable[[str, OfService | None], bool]
 """Whether a service receives what is given, or any other field of the dialect of that name."""

@@ -24,6 +24,7 @@ from genai_host.api import (
     Message,
     Moderate,
     ModerateCall,
+    Part,
     Prompt,
     SchemaValidator,
     Text,
@@ -375,9 +376,10 @@ class Agent:
         stream: bool = False,
     ) -> ChatCall:
         messages = prompt.messages
-        if "images" not in route.capabilities and any(each.role == "tool" for each in mixed):
+        in_words = {"assistant", "tool"} - route.roles_with_images
+        if any(each.role in in_words for each in mixed):
             messages = [
-                each.remember("in words", _results_in_words) if each.role == "tool" else each
+                each.remember("in words", _images_in_words) if each.role in in_words else each
                 for each in messages
             ]
         tools, choice = route.accepted(prompt.tools, prompt.tool_choice)
@@ -402,7 +404,7 @@ class Agent:
     ) -> list[Route]:
         """The routes with the capabilities that a prompt needs, best first. Services that enforce a
         schema come before those that get an instruction, and models that accept images in tool
-        results before others."""
+        results and answers before others."""
         needs = {"tools"} if prompt.tools else set()
         wants: set[str] = set()
         for message in mixed:
@@ -487,7 +489,9 @@ def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
     needs = set()
     wants = _NOTHING
     for part in message.content:
-        if isinstance(part, Image):
+        if isinstance(part, Image) and message.role == "assistant":
+            wants = _IMAGES
+        elif isinstance(part, Image):
             needs.add("images")
         elif isinstance(part, File):
             needs.add("files")
@@ -496,16 +500,15 @@ def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(needs) if needs else _NOTHING, wants
 
 
-def _results_in_words(message: Message) -> Message:
-    """Replace images in tool results by text, for a model that accepts no images."""
+def _images_in_words(message: Message) -> Message:
+    """Replace images in tool results and answers by text, for a model that accepts none there."""
     if not message.remember("needs", _needs)[1]:
         return message
-    content = [
-        _in_words(part) if isinstance(part, ToolResult) else part for part in message.content
-    ]
-    return evolve(message, content=content)
+    return evolve(message, content=[_in_words(part) for part in message.content])
 
 
-def _in_words(result: ToolResult) -> ToolResult:
-    content = [picture_in_words(e) if isinstance(e, Image) else e for e in result.content]
-    return evolve(result, content=content)
+def _in_words(part: Part) -> Part:
+    if isinstance(part, ToolResult):
+        content = [picture_in_words(e) if isinstance(e, Image) else e for e in part.content]
+        return evolve(part, content=content)
+    return picture_in_words(part) if isinstance(part, Image) else part

@@ -101,6 +101,11 @@ class Route:
         self.capabilities = candidate.capabilities
         self._dialect = dialect
         self.accepts_tokens = dialect.accepts_tokens
+        accepts_images = "images" in self.capabilities
+        answer_images = accepts_images and dialect.images_in_answers
+        self.roles_with_images = frozenset(
+            role for role, has in (("tool", accepts_images), ("assistant", answer_images)) if has
+        )
         self._instances = instances
         self._observers = observers
         self._clock = clock
@@ -138,6 +143,8 @@ class Route:
         """See `Receives`."""
         if isinstance(given, ModelParameter):
             return given.name in self.candidate.parameters
+        if isinstance(given, type):
+            return "assistant" in self.roles_with_images
         if given is None and dialect != self._dialect.name:
             return False
         return self._dialect.sends(given, self.candidate.variant)

@@ -35,6 +35,7 @@ class Plain(Dialect[ChatCall, Completion]):
     name = "plain"
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = STANDARD
+    images_in_answers = True
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         body: dict[str, Any] = {

@@ -121,6 +121,15 @@ class DialectSuite(CodecSuite):
                 with pytest.raises(UnsupportedPart):
                     self.dialect.prepare_request(call)
 
+    def test_images_in_answers_are_written_if_declared(self) -> None:
+        answers = [Message("assistant", ["look", *part]) for part in ((), (_PICTURE,))]
+        calls = [ChatCall(model_id="m-1", messages=[each]) for each in answers]
+        if self.dialect.images_in_answers:
+            assert self.data(calls[0]) != self.data(calls[1])
+        else:
+            with pytest.raises(UnsupportedPart):
+                self.dialect.prepare_request(calls[1])
+
     def test_unknown_part_is_written_or_refused(self) -> None:
         call = ChatCall(model_id="m-1", messages=[Message("user", ["look", _Unheard("ad1f2")])])
         try:

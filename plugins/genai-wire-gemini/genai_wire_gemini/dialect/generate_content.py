@@ -106,6 +106,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         ),
     }  # fmt: skip
     reserved = frozenset({"contents", "systemInstruction", "tools"})
+    images_in_answers = True
     variant = {"unsigned_calls": ""}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:

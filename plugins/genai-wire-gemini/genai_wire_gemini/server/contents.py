@@ -155,6 +155,8 @@ def _messages(content: JsonReader, pairing: Pairing, dialect: str) -> Iterator[M
 def _parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterator[Part]:
     """Yield a part, followed by its signature. It has the unknown fields."""
     parts = [*_read_parts(given, kind, pairing, model)]
+    if model and parts and isinstance(parts[0], Image):
+        given.drop_elsewhere(kind, Image)
     if not parts or isinstance(parts[0], (Reasoning, VendorPart)):
         given.drop_others()  # they are not sent again as they are
     elif (extra := given.extra_fields(*_NEUTRAL)) is not None:

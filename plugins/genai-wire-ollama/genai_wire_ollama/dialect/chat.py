@@ -211,6 +211,7 @@ class OllamaChat(Dialect[ChatCall, Completion]):
 
     name = _NAME
     endpoint = DialectEndpoint(path="/api/chat")
+    images_in_answers = True
     capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
     parameters = PARAMETERS
     variant = VARIANT

@@ -97,6 +97,8 @@ def _message(given: JsonReader, pairing: Pairing) -> Message:
         return Message("tool", [ToolResult(id, name, [Text(text), *images], extra=extra)])
     extra = given.extra_fields()
     if role == "assistant":
+        if images:
+            given.drop_elsewhere("images", Image)
         thoughts = [Reasoning(thinking)] if thinking else []
         content = [*thoughts, *_texts(text), *images, *calls]
         return Message("assistant", content, extra=extra)

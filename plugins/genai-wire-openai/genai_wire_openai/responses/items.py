@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import bytes_of
+from genai_host.api import Image, bytes_of
 from genai_host.errors import ValidationError
 from genai_wire_openai.dialect.response_replies import NAME, OF_SERVICE
 from genai_wire_openai.responses.compaction import read_compaction
@@ -103,7 +103,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
 
 
 def _read_of_service(given: Fields) -> Item:
-    """Read what the service ran. Services of other formats receive only images."""
+    """Read what the service ran. Services of other formats receive only images, if at all."""
     kind = given.text("type")
     item = {"type": kind, "status": given.text("status", "completed")}
     if kind == "image_generation_call":
@@ -112,7 +112,9 @@ def _read_of_service(given: Fields) -> Item:
     if given.fields_for_service("type") is not None:
         given.drop_elsewhere(kind)
         return {**item, EXTRA: {}}  # it is sent even without further fields
-    if "result" not in item:
+    if "result" in item:
+        given.drop_elsewhere(kind, Image)
+    else:
         given.drop_this(kind)
     return item
 
