@@ -88,6 +88,10 @@ class ToolSchema:
     )
 
 
+OF_SERVICE = "service"
+"""Value in `server.service_tools` for the tools that the services have themselves."""
+
+
 @frozen
 class VendorTool(ToolSchema):
     """A tool that a service runs or describes itself, for example its web search.
@@ -98,9 +102,12 @@ class VendorTool(ToolSchema):
     Attributes:
         kind: What the service does, in words of all formats, so that a tool of the host can replace
             it: `web_search`, `web_fetch` or `code_execution`; see `server.service_tools`.
+        translated: Whether a service with another dialect receives its own tool of this kind, if it
+            has one; see `Dialect.service_tools`.
     """
 
     kind: str = field(default="", kw_only=True)
+    translated: bool = field(default=False, kw_only=True)
 
     @property
     def function(self) -> ToolSchema | None:

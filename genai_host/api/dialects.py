@@ -391,6 +391,8 @@ class Dialect(ABC, Generic[C, R]):
             a request without the object.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
+        service_tools: Definitions of the tools that services of the format run themselves, by kind;
+            see `VendorTool`.
         images_in_answers: Whether messages of the model can have images; the host replaces them by
             text otherwise, which it also does for models that accept no images.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
@@ -405,6 +407,7 @@ class Dialect(ABC, Generic[C, R]):
     reserved: ClassVar[frozenset[str]] = frozenset({"messages", "model", "stream", "tools"})
     extensible: ClassVar[frozenset[str]] = frozenset()
     variant: ClassVar[Mapping[str, Any]] = {}
+    service_tools: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     images_in_answers: ClassVar[bool] = False
     accepts_tokens: ClassVar[bool] = False
 
@@ -474,6 +477,10 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
     @property
     def models_of(self) -> str:
         return self.of.name
+
+    @property
+    def service_tools(self) -> Mapping[str, Mapping[str, Any]]:  # type: ignore[override]  # of `of`
+        return self.of.service_tools
 
     @cached_property
     def _chat(self) -> Dialect[ChatCall, Completion]:

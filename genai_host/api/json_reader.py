@@ -12,9 +12,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
+from genai_host.api.calls import OF_SERVICE
 from genai_host.api.dropped import MOST_DROPPED, DroppedFields, OfService
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
@@ -302,7 +304,7 @@ class JsonReader:
         self,
         dialect: str,
         is_sent: Callable[[], bool],
-        replaced: Container[str] = (),
+        replaced: Mapping[str, str] = MappingProxyType({}),
         has_format: Callable[[], bool] | None = None,
     ) -> None:
         """Let `extra_fields` return fields; this also applies to the objects in this one.
@@ -310,14 +312,22 @@ class JsonReader:
         Args:
             dialect: Name of the dialect of the format.
             is_sent: Whether the service has this format, so that it receives the fields.
-            replaced: Kinds of tools of services that the host replaces; see `VendorTool`.
+            replaced: What replaces tools of services, by kind; see `server.service_tools`.
             has_format: Whether `fields_for_service` returns fields, if not as `is_sent`.
         """
         self._carrier = _Carrier(dialect, is_sent, replaced, has_format or is_sent)
 
     def replaces(self, kind: str) -> bool:
-        """Whether the host replaces tools of a kind."""
-        return self._carrier is not None and kind in self._carrier.replaced
+        """Whether a tool of the host replaces tools of a kind."""
+        return self._replaced.get(kind, OF_SERVICE) != OF_SERVICE
+
+    def translates(self, kind: str) -> bool:
+        """Whether services of other formats receive their own tool of a kind."""
+        return self._replaced.get(kind) == OF_SERVICE
+
+    @property
+    def _replaced(self) -> Mapping[str, str]:
+        return {} if self._carrier is None else self._carrier.replaced
 
     def extra_fields(self, *neutral: str) -> Mapping[str, Any] | None:
         """The fields not read so far, also of the objects read with `object`, for `extra` of the
@@ -409,7 +419,7 @@ class _Carrier(NamedTuple):
 
     dialect: str
     is_sent: Callable[[], bool]
-    replaced: Container[str]
+    replaced: Mapping[str, str]
     has_format: Callable[[], bool]
 
 

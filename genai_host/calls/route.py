@@ -132,9 +132,10 @@ class Route:
             return tools, choice
         taken: list[ToolSchema] = []
         for tool in tools:
-            if not isinstance(tool, VendorTool) or self.receives(self.info.dialect, tool):
-                taken.append(tool)
-            elif tool.function is not None:
+            sent = self._sent(tool) if isinstance(tool, VendorTool) else tool
+            if sent is not None:
+                taken.append(sent)
+            elif isinstance(tool, VendorTool) and tool.function is not None:
                 taken.append(tool.function)
         others = {tool.name for tool in tools} - {tool.name for tool in taken}
         return taken, None if not taken or choice in others else choice
@@ -147,7 +148,19 @@ class Route:
             return "assistant" in self.roles_with_images
         if given is None and dialect != self._dialect.name:
             return False
+        if isinstance(given, VendorTool):
+            return self._sent(given) is not None
         return self._dialect.sends(given, self.candidate.variant)
+
+    def _sent(self, tool: VendorTool) -> VendorTool | None:
+        """The tool of the service that it receives for a tool; None if it has none."""
+        own = self._dialect.service_tools.get(tool.kind) if tool.translated else None
+        name = self._dialect.models_of or self._dialect.name
+        translated = VendorTool(tool.name, "", extra={name: own}) if own else tool
+        for each in (tool, translated):
+            if self._dialect.sends(each, self.candidate.variant):
+                return each
+        return None
 
     def passing(self, request: PassedRequest) -> Route | None:
         """This route for one request that passes through; None if it does not fit."""

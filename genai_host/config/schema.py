@@ -76,7 +76,8 @@ class ServerConfig(NamedTuple):
     Attributes:
         token: Reference to the token of the operator; None for none.
         users: References to the tokens of users, by name.
-        service_tools: Tools of the host that replace tools of services, by `SERVICE_TOOLS`.
+        service_tools: Tools of the host that replace tools of services, by `SERVICE_TOOLS`, or
+            `service` for those that other services have themselves.
     """
 
     host: Annotated[

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count, groupby
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     File,
     Message,
@@ -85,9 +87,15 @@ def vendor_tool(
     """
     read = [given.object(name) for name in fields] or [given]
     options = [path for each in read if each is not None for path in each.others()]
-    is_replaced = given.replaces(kind)
+    is_replaced, translated = given.replaces(kind), given.translates(kind)
     extra = given.fields_for_service(*fields)
     tool = VendorTool(name, "", extra=extra, kind=kind)
+    if translated:
+        given.ignored_elsewhere(options, tool)
+        tool = evolve(tool, translated=True)
+        is_replaced = extra is None
+        if is_replaced:
+            given.ignored_elsewhere([f"{given.path}.{name}"], tool)
     if extra is not None:
         ignored = options if is_replaced else [f"{given.path}.{name}"]
         given.ignored_elsewhere(ignored, tool, essential=essential)

@@ -7,7 +7,7 @@ to these APIs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -63,11 +63,11 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
     return Capabilities(best.parameters, best.capabilities, best.dialect)
 
 
-def replaced_kinds(host: Host, model: str | None) -> Collection[str]:
-    """The kinds of tools of services that the host replaces for a model; none for a feature, which
-    has its own tools."""
+def replaced_kinds(host: Host, model: str | None) -> Mapping[str, str]:
+    """What replaces tools of services for a model, by kind; nothing for a feature, which has its
+    own tools."""
     is_feature = model is not None and model.startswith(FEATURE)
-    return () if is_feature else host.config.server.service_tools
+    return {} if is_feature else host.config.server.service_tools
 
 
 def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -> bool:

@@ -31,6 +31,7 @@ from genai_host.api import (
     VendorPart,
     VendorTool,
 )
+from genai_host.api.calls import OF_SERVICE
 from genai_host.api.tools import tool_message
 from genai_host.errors import ConfigurationError, LimitExceeded, ValidationError
 from genai_host.host import Host
@@ -58,7 +59,7 @@ def with_host_tools(host: Host, tools: Sequence[ToolSchema]) -> list[ToolSchema]
     kinds = host.config.server.service_tools
     found: list[ToolSchema] = []
     for tool in tools:
-        if isinstance(tool, VendorTool) and tool.kind in kinds:
+        if isinstance(tool, VendorTool) and kinds.get(tool.kind, OF_SERVICE) != OF_SERVICE:
             try:
                 tool = _described(host, tool, kinds[tool.kind])
             except ConfigurationError as error:

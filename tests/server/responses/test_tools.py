@@ -339,7 +339,7 @@ def test_each_type_of_a_tool_of_the_service_counts_once(is_sent: bool, expected:
     """The host replaces all types with one function."""
     kinds = [WEB_SEARCH, WEB_SEARCH, PREVIEW, WEB_SEARCH]
     request = Fields({"tools": [{"type": kind} for kind in kinds]}, "$")
-    request.carry("openai-responses", lambda: is_sent, ("web_search",))
+    request.carry("openai-responses", lambda: is_sent, {"web_search": "find"})
     tools = read_tools(request)
     assert len({each.name for each in tools.offered}) == len(tools.offered) == expected
     assert [each["type"] for each in tools.repeated] == [WEB_SEARCH, PREVIEW]
@@ -350,7 +350,7 @@ def test_each_type_of_a_tool_of_the_service_counts_once(is_sent: bool, expected:
 def test_tools_of_the_service_count_as_tools(replaced: str) -> None:
     kinds = [f"web_search_2025_{number // 100:02}_{number % 100:02}" for number in range(512)]
     request = Fields({"tools": [CLOCK, *({"type": kind} for kind in kinds)]}, "$")
-    request.carry("openai-responses", lambda: not replaced, (replaced,))
+    request.carry("openai-responses", lambda: not replaced, {replaced: "find"})
     with pytest.raises(ValidationError, match="more than 512 tools"):
         read_tools(request)
 

@@ -315,6 +315,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     price_parameters = frozenset({"service_tier", "speed"})
     reserved = frozenset({"messages", "model", "stream", "system", "tools"})
     extensible = frozenset({"tool_choice"})
+    service_tools = {"web_search": {"type": "web_search_20250305", "name": "web_search"}}
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
         **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),

@@ -107,6 +107,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     }  # fmt: skip
     reserved = frozenset({"contents", "systemInstruction", "tools"})
     images_in_answers = True
+    service_tools = {"web_search": {"googleSearch": {}}}
     variant = {"unsigned_calls": ""}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:

@@ -108,6 +108,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         }
     )  # fmt: skip
     extensible = frozenset({"tool_choice"})
+    service_tools = {"web_search": {"type": "web_search"}}
     variant = {
         "system_role": "system",
         "encrypted_reasoning": False,

@@ -314,7 +314,8 @@ def web_search_in(
     given = body.peek(_OPTIONS)
     if given is None or dialect() == CHAT:
         return []
-    if dialect() != RESPONSES and not body.replaces(_SEARCH):
+    translated = body.translates(_SEARCH)
+    if dialect() != RESPONSES and not (translated or body.replaces(_SEARCH)):
         body.drop(_OPTIONS)
         return []
     body.raw(_OPTIONS)
@@ -323,8 +324,8 @@ def web_search_in(
     name = _SEARCH
     while name in {tool.name for tool in tools}:
         name += "_"
-    tool = VendorTool(name, "", extra=extra, kind=_SEARCH)
-    if extra is not None and not body.replaces(_SEARCH):
+    tool = VendorTool(name, "", extra=extra, kind=_SEARCH, translated=translated)
+    if translated or (extra is not None and not body.replaces(_SEARCH)):
         body.drop_elsewhere(_OPTIONS, tool)
     return [tool]
 
