@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import ne
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from attrs import evolve
 
@@ -44,11 +44,9 @@ from genai_host.api import (
     Text,
     ToolCall,
     ToolResult,
-    ToolSchema,
     VendorPart,
     VendorTool,
     asked_in_words,
-    extra_of,
     fitting_id,
     held_form,
     joined_extra,
@@ -64,11 +62,17 @@ from genai_host.api import (
 from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
 from genai_wire_anthropic.dialect.replies import (
     NAME,
-    WEB_PAGE,
     MessageDecoder,
     explain_error,
     read_message,
     read_object,
+)
+from genai_wire_anthropic.dialect.tools import (
+    MARK,
+    tool_of,
+    wire_choice,
+    wire_tool,
+    without_unknown,
 )
 
 ContentBlock = Mapping[str, Any]
@@ -77,10 +81,7 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
-_Known = TypeVar("_Known", bound=Part | ToolSchema)
-
-_MARK = "cache_control"
-_MOST_MARKS = 4
+_MOSTMARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
@@ -243,44 +244,6 @@ def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
     ]
 
 
-def wire_tool(tool: ToolSchema) -> dict[str, Any]:
-    if isinstance(tool, VendorTool):
-        return with_extra({}, tool, NAME)
-    described = {"description": tool.description} if tool.description else {}
-    schema = {"type": "object", **tool.parameters}
-    return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)
-
-
-def _tool_of(given: VendorTool | VendorPart) -> str:
-    """Type of the tool of the service that a tool or a block belongs to, maybe without its end;
-    empty for other blocks."""
-    data = wire_tool(given) if isinstance(given, VendorTool) else given.data
-    if not isinstance(data, Mapping):
-        return ""
-    kind = str(data.get("type", ""))
-    if isinstance(given, VendorTool):
-        return kind
-    if kind == "server_tool_use":
-        kind = f"{data.get('name')}_"
-    elif "type" not in data and WEB_PAGE.encode() in write_json(data.get("citations")):
-        return "web_search_"
-    elif not kind.endswith("_tool_result") and not kind.startswith("mcp_"):
-        return ""
-    return "code_execution_" if "code_execution" in kind else kind
-
-
-def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | None:
-    """The field `tool_choice`, with the limit on parallel tool calls; None for the default."""
-    if choice is None and parallel is None:
-        return None
-    kinds = {"auto": "auto", "none": "none", "required": "any"}
-    kind = kinds.get(choice or "auto")
-    wire: dict[str, Any] = {"type": kind} if kind else {"type": "tool", "name": choice}
-    if parallel is not None and kind != "none":
-        wire["disable_parallel_tool_use"] = not parallel
-    return wire
-
-
 _PLACED = frozenset(
     {
         "betas", "max_tokens", "parallel_tool_calls", "prompt_cache", "reasoning_effort", "stop",
@@ -357,7 +320,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         is_lesser, types = not variant["unknown_fields"], variant["vendor_tools"]
         if is_lesser or types != self.variant["vendor_tools"]:
             key, fit = (NAME, is_lesser, *types), partial(self._fitting, variant=variant)
-            tools = [_without_unknown(tool) for tool in call.tools] if is_lesser else call.tools
+            tools = [without_unknown(tool) for tool in call.tools] if is_lesser else call.tools
             call = evolve(call, messages=remember_each(call.messages, key, fit), tools=tools)
         given = call.parameters
         thinking = _thinking(given, variant)
@@ -401,7 +364,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         variant = {**self.variant, **variant}
         if given is None:
             return bool(variant["unknown_fields"])
-        tool, types = _tool_of(given), variant["vendor_tools"]
+        tool, types = tool_of(given), variant["vendor_tools"]
         return super().sends(given, variant) and (not tool or tool.startswith(tuple(types)))
 
     def _fitting(self, message: Message, variant: Mapping[str, Any]) -> Message:
@@ -412,21 +375,9 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
             if not isinstance(part, VendorPart) or self.sends(part, variant)
         ]
         if not variant["unknown_fields"]:
-            return evolve(message, content=[*map(_without_unknown, content)], extra=None)
+            return evolve(message, content=[*map(without_unknown, content)], extra=None)
         same = len(content) == len(message.content)
         return message if same else evolve(message, content=content)
-
-
-def _without_unknown(given: _Known) -> _Known:
-    """A part or a tool without the fields that the host does not know, apart from its mark for the
-    cache."""
-    if isinstance(given, ToolResult):
-        given = evolve(given, content=[*map(_without_unknown, given.content)])
-    if given.extra is None or isinstance(given, VendorTool):
-        return given
-    mark = given.extra.get(NAME, {}).get(_MARK, {})
-    mark = {name: mark[name] for name in ("type", "ttl") if name in mark}
-    return evolve(given, extra=extra_of(NAME, {_MARK: mark} if mark else {}))
 
 
 def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -471,11 +422,11 @@ def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, An
     if lifetime is not None and _has_room_for_mark(call, lifetime, cache):
         control = {"type": "ephemeral", "ttl": lifetime}
         if cache == "request":
-            fields[_MARK] = control
+            fields[MARK] = control
         else:
             mark = b'"cache_control":' + write_json(control)
             for last in (*system[-1:], *tools[-1:]):
-                last[_MARK] = control
+                last[MARK] = control
     if system:
         is_plain = len(system) == 1 and len(system[0]) == len(("type", "text"))
         fields["system"] = system[0]["text"] if is_plain else system
@@ -490,8 +441,8 @@ def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
     service accepts at most four marks, and no longer lifetime after a shorter one."""
     extras = [tool.extra for tool in call.tools]
     extras += [part.extra for message in call.messages for part in message.content]
-    marks = sum(_MARK in extra.get(NAME, {}) for extra in extras if extra is not None)
-    return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
+    marks = sum(MARK in extra.get(NAME, {}) for extra in extras if extra is not None)
+    return not marks or (cache == "request" and marks < _MOSTMARKS and lifetime == "5m")
 
 
 _COUNTED = (
