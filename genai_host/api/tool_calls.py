@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from genai_host.api.dialects import malformed
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import Part, ToolCall
+from genai_host.api.reply_values import malformed
 
 P = TypeVar("P", bound=Part)
 

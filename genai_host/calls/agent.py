@@ -35,10 +35,10 @@ from genai_host.api import (
 )
 from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.dialects import picture_in_words
 from genai_host.api.dropped import DroppedFields
 from genai_host.api.features import RetryWait
 from genai_host.api.models import EXTRA_BODY, merged_parameters
+from genai_host.api.reply_values import picture_in_words
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.passthrough import PassedRequest
 from genai_host.calls.rate_limiter import RateLimiter

@@ -9,10 +9,24 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from genai_host.api import ProviderReply
+from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.errors import GenaiError
+from genai_host.providers.instance import ProviderCall
 
 E = TypeVar("E", bound=BaseException)
 Clean = Callable[[str], str]
 """Redacts keys in a text."""
+
+
+def redacted(error: BaseException, attempt: ProviderCall) -> BaseException:
+    """The error of an attempt, without its keys."""
+    return redact(cause_of(error, attempt.limits), attempt.without_keys)
+
+
+def cause_of(error: E, limits: Cancellation) -> E | GenaiError:
+    """The error of the cancellation, which takes precedence over its consequences."""
+    ended = ended_with(limits)
+    return error if ended is None or type(error) is type(ended) else ended
 
 
 def redact(error: E, clean: Clean) -> E:

@@ -46,7 +46,7 @@ from genai_host.calls.parameters import ParameterChecker, with_extra_body
 from genai_host.calls.passthrough import PassedRequest, PassThrough
 from genai_host.calls.pricing import CallPricing
 from genai_host.calls.raw_replies import RawReplies
-from genai_host.calls.redaction import redact, redacted_reply
+from genai_host.calls.redaction import cause_of, redacted, redacted_reply
 from genai_host.calls.streamed_chunks import StreamedChunks, estimated_usage
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import Prices
@@ -334,7 +334,7 @@ class Route:
                 try:
                     call = self._fitted(call, attempt)
                 except Exception as error:  # noqa: BLE001 - it is raised again
-                    raise _redacted(error, attempt) from error.__cause__
+                    raise redacted(error, attempt) from error.__cause__
                 operation = self._dialect.operation
                 watching = self._observers.call(operation, self.info, call, self._clock, report)
                 with watching as watched:
@@ -346,7 +346,7 @@ class Route:
                     try:
                         yield attempt, call
                     except (Exception, SystemExit) as error:  # noqa: BLE001 - raised again, without keys
-                        raise _redacted(error, attempt) from error.__cause__
+                        raise redacted(error, attempt) from error.__cause__
                     finally:
                         if raw is not None:
                             self._keep(attempt, raw, report)
@@ -487,20 +487,10 @@ def _with_partial_text(
     error: Exception, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Exception:
     """The error of an interrupted stream, with the text received so far."""
-    error = _why(error, attempt.limits)
+    error = cause_of(error, attempt.limits)
     if isinstance(error, (IncompleteReply, ProviderTimeout)) and not error.text:
         try:
             error.text = getattr(decoder.finish(), "text", "")
         except IncompleteReply as cut:
             error.text = cut.text
     return error
-
-
-def _redacted(error: BaseException, attempt: ProviderCall) -> BaseException:
-    return redact(_why(error, attempt.limits), attempt.without_keys)
-
-
-def _why(error: E, limits: Cancellation) -> E | GenaiError:
-    """The error of the cancellation, which takes precedence over its consequences."""
-    ended = ended_with(limits)
-    return error if ended is None or type(error) is type(ended) else ended

@@ -14,6 +14,7 @@ import genai_wire_gemini
 import genai_wire_ollama
 import genai_wire_openai
 import pytest
+from format_services import ANSWERING
 
 from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, RouteResponse
@@ -28,28 +29,11 @@ pytestmark = pytest.mark.part
 
 PNG = "iVBORw0KGgo="
 _DATA = {"inlineData": {"mimeType": "image/png", "data": PNG}}
-_SAID = {"role": "assistant", "content": "ok"}
-_TEXT = {"type": "output_text", "text": "ok", "annotations": []}
+_KIND, _, _REPLY = ANSWERING["chat"]
 SERVICES: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
-    "chat": (
-        "openai-compatible", {"serves": ["openai-chat"]},
-        {"choices": [{"index": 0, "message": _SAID, "finish_reason": "stop"}]}),
-    "blind": (
-        "openai-compatible", {"serves": ["openai-chat"], "lacks": ["images"]},
-        {"choices": [{"index": 0, "message": _SAID, "finish_reason": "stop"}]}),
-    "responses": (
-        "openai-compatible", {"serves": ["openai-responses"]},
-        {"id": "r", "status": "completed", "output": [
-            {"type": "message", "role": "assistant", "content": [_TEXT]}]}),
-    "anthropic": (
-        "anthropic", {},
-        {"id": "m", "type": "message", "role": "assistant", "stop_reason": "end_turn",
-         "content": [{"type": "text", "text": "ok"}], "usage": {}}),
-    "gemini": (
-        "gemini", {},
-        {"candidates": [
-            {"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]}),
-}  # fmt: skip
+    **ANSWERING,
+    "blind": (_KIND, {"serves": ["openai-chat"], "lacks": ["images"]}, _REPLY),
+}
 CLIENTS: Mapping[str, tuple[str, Any, str]] = {
     "gemini": (
         "/v1beta/models/x:generateContent",

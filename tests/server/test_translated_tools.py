@@ -13,6 +13,7 @@ import genai_wire_anthropic
 import genai_wire_gemini
 import genai_wire_openai
 import pytest
+from format_services import ANSWERING
 
 from genai_host import Config, RetryPolicy
 from genai_host.api import Cancellation, RouteRequest, RouteResponse
@@ -33,25 +34,6 @@ OWN: Mapping[str, Any] = {
     "gemini": {"googleSearch": {}},
 }
 """The tool of a service of each format."""
-_SAID = {"role": "assistant", "content": "ok"}
-_TEXT = {"type": "output_text", "text": "ok", "annotations": []}
-PROVIDERS: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
-    "chat": (
-        "openai-compatible", {"serves": ["openai-chat"]},
-        {"choices": [{"index": 0, "message": _SAID, "finish_reason": "stop"}]}),
-    "responses": (
-        "openai-compatible", {"serves": ["openai-responses"]},
-        {"id": "r", "status": "completed", "output": [
-            {"type": "message", "role": "assistant", "content": [_TEXT]}]}),
-    "anthropic": (
-        "anthropic", {},
-        {"id": "m", "type": "message", "role": "assistant", "stop_reason": "end_turn",
-         "content": [{"type": "text", "text": "ok"}], "usage": {}}),
-    "gemini": (
-        "gemini", {},
-        {"candidates": [
-            {"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]}),
-}  # fmt: skip
 CLIENTS: Mapping[str, tuple[str, Any, str, list[str]]] = {
     "chat": (
         "/v1/chat/completions",
@@ -85,11 +67,11 @@ def ask(
 
     def ask(*kinds: str, client: str, tools: Mapping[str, str], strict: bool = False) -> Any:
         failed = json_reply({}, 503, {"retry-after": "3600"})
-        answer = json_reply(PROVIDERS[kinds[-1]][2])
+        answer = json_reply(ANSWERING[kinds[-1]][2])
         service.replies = [*[failed] * (len(kinds) - 1), answer]
         providers = {}
         for kind in kinds:
-            provider, settings, _ = PROVIDERS[kind]
+            provider, settings, _ = ANSWERING[kind]
             key = {} if provider == "openai-compatible" else {"api_key": {"env": "KEY"}}
             given = {"base_url": service.url, "models": {"x": "m"}, **settings, **key}
             providers[kind] = provider_config(provider, **given)

@@ -163,7 +163,9 @@ class TestGemini(Wire):
     def test_what_the_service_ran_is_sent_without_extra_body(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("genai_host_testing.suites.wire._ServiceProvider.extra_body", None)
+        monkeypatch.setattr(
+            "genai_host_testing.suites.wire_service.ServiceProvider.extra_body", None
+        )
         with self.serving() as (service, client):
             _, headers, _ = client.send(self.path, self.request_with(self.code))
         assert service.bodies[-1]["contents"][1]["parts"] == [self.code]

@@ -23,7 +23,7 @@ import pytest
 
 _REWRITTEN = """
     base codec dialect executor feature http_provider http_replies http_stage http_streams
-    model other_dialects provider tool tool_source wire
+    model other_dialects provider tool tool_source wire wire_service
 """
 # before the imports, so that assertions show the compared values
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))

@@ -28,123 +28,34 @@ from attrs import evolve
 
 from genai_host import Host
 from genai_host.api import (
-    Cancellation,
-    CancelToken,
     ChatCall,
     Completion,
     Dialect,
     DialectEndpoint,
     Message,
-    Model,
-    NoSettings,
-    Provider,
-    ProviderReply,
     ProviderRequest,
-    ProviderType,
-    ReplyStream,
-    RouteRequest,
-    Services,
     StreamEvent,
     Usage,
-    hookimpl,
 )
 from genai_host.api.codec import usual_codec
-from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.stream_parsers import FRAMINGS
 from genai_host.config import Config, ServerConfig
-from genai_host.errors import ServiceUnavailable
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
-from genai_host_testing.plugins import InlinePlugin
 from genai_host_testing.suites.base import PluginSuite
+from genai_host_testing.suites.wire_service import (
+    MODEL,
+    Json,
+    WireClient,
+    WireService,
+)
 
-Json = Any
 Path = tuple[str | int, ...]
 
 UNKNOWN = "x_unknown"
 VALUE = {"a": 1}
-_MODEL = "tested"
 _ANSWER = Completion(Message("assistant", '{"city": "Oslo"}'))
 _SSE = "text/event-stream"
-
-
-class _Service(InlinePlugin):
-    """A service of the format, in this process.
-
-    Attributes:
-        reply: Body of its replies.
-        events: Events of its streams.
-        bodies: Bodies of its requests.
-        usage: Usage of the answers.
-    """
-
-    def __init__(
-        self, dialect: str, endpoint: DialectEndpoint | None = None, failing: str = ""
-    ) -> None:
-        opened = {"failing": lambda *given: _FailingProvider(failing), "service": self._open}
-        model = Model(
-            _MODEL,
-            dialects=filter(None, (failing, dialect)),
-            capabilities=set(CAPABILITIES),
-            at=dict.fromkeys(opened, "m-1"),
-        )
-        super().__init__(
-            providers=[ProviderType(n, NoSettings, o, automatic=True) for n, o in opened.items()],
-            models=[model],
-        )
-        self.serves = {dialect: endpoint or DialectEndpoint()}
-        self.reply: Json = {}
-        self.events: Sequence[StreamEvent] = ()
-        self.bodies: list[Json] = []
-        self.usage: list[Usage] = []
-
-    def _open(self, settings: NoSettings, services: Services) -> Provider:
-        return _ServiceProvider(self)
-
-    @hookimpl
-    def genai_on_call_end(self, result: Any) -> None:
-        if isinstance(result, Completion):
-            self.usage.append(result.usage)
-
-
-class _ServiceProvider(Provider):
-    extra_body = {}
-
-    def __init__(self, service: _Service) -> None:
-        self._service = service
-        self.serves = service.serves
-
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        self._service.bodies.append(json.loads(request.data()))
-        return ProviderReply(json.dumps(self._service.reply).encode())
-
-    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
-        self._service.bodies.append(json.loads(request.data()))
-        return _Events(self._service.events)
-
-
-class _FailingProvider(Provider):
-    extra_body = {}
-
-    def __init__(self, dialect: str) -> None:
-        self.serves = {dialect: DialectEndpoint()} if dialect else {}
-
-    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        raise ServiceUnavailable("it always fails", retry_after=3600)
-
-    def stream(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
-        return self.send(request, limits)
-
-
-class _Events:
-    def __init__(self, events: Iterable[StreamEvent]) -> None:
-        self._events = events
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        return iter(self._events)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class WireSuite(PluginSuite):
@@ -235,7 +146,7 @@ class WireSuite(PluginSuite):
         endpoint: DialectEndpoint | None = None,
         failing: bool = False,
         strict: bool = False,
-    ) -> Iterator[tuple[_Service, _Client]]:
+    ) -> Iterator[tuple[WireService, WireClient]]:
         """A service, and a client of a host before it.
 
         Args:
@@ -248,7 +159,7 @@ class WireSuite(PluginSuite):
         """
         own = self.dialect.name
         endpoint = endpoint or DialectEndpoint(parameters=parameters)
-        service = _Service("plain" if another else own, endpoint, own if failing else "")
+        service = WireService("plain" if another else own, endpoint, own if failing else "")
         service.reply = usual_codec().to_json(_ANSWER) if another else self.reply
         service.events = [_event(each) for each in self.stream]
         server = ServerConfig(pass_through=passing, record_api_calls=False, strict=strict)
@@ -256,7 +167,7 @@ class WireSuite(PluginSuite):
         host = Host(config=config, discovery=self.plugins(service=service))
         routes = HttpRoutes(host)
         try:
-            yield service, _Client(routes)
+            yield service, WireClient(routes)
         finally:
             routes.close()
             host.close()
@@ -280,7 +191,7 @@ class WireSuite(PluginSuite):
         assert self.fields_of(again) == written
 
     def fields_of(self, call: ChatCall) -> Json:
-        named = evolve(call, model_id=_MODEL, stream=False)
+        named = evolve(call, model_id=MODEL, stream=False)
         return json.loads(self.dialect.prepare_request(named).data())
 
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -475,32 +386,6 @@ class WireSuite(PluginSuite):
 
     def _for_stream(self) -> tuple[str, Mapping[str, Any]]:
         return self.stream_path or self.path, {**self.request, **self.streaming}
-
-
-class _Client:
-    def __init__(self, routes: HttpRoutes) -> None:
-        self._routes = routes
-
-    def send(self, path: str, body: Json, **further: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body of a reply; `further` are headers of the request."""
-        path, _, query = path.partition("?")
-        given = dict(pair.split("=", 1) for pair in query.split("&") if pair)
-        headers = {"content-type": "application/json", **further}
-        text = json.dumps(body).encode()
-        request = RouteRequest("POST", path, {}, given, headers, text, limits=Cancellation())
-        reply = self._routes.answer(request)
-        answer = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
-        return reply.status, reply.headers, answer
-
-    def dropped(self, path: str, body: Json) -> set[str] | None:
-        """The names of dropped fields; None if the request is refused."""
-        status, headers, _ = self.send(path, body)
-        return None if status >= 400 else {*headers.get(DROPPED, "").split(", ")} - {""}
-
-    def post(self, path: str, body: Json) -> bytes:
-        status, _, text = self.send(path, body)
-        assert status < 400, text.decode()
-        return text
 
 
 def with_unknown(value: Json) -> Iterator[tuple[Path, Json]]:
