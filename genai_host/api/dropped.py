@@ -128,7 +128,8 @@ class DroppedFields(list[str]):
 
     def required(self, parameters: Mapping[str, Any]) -> Set[str]:
         """The names of the model parameters that a service must accept."""
-        others = parameters.get(EXTRA_BODY, {}).keys() - self._in_body.keys()
+        body = parameters.get(EXTRA_BODY)
+        others = body.keys() - self._in_body.keys() if isinstance(body, Mapping) else ()
         optional = self._optional if others else {*self._optional, EXTRA_BODY}
         return parameters.keys() - optional
 
@@ -140,9 +141,9 @@ class DroppedFields(list[str]):
             for name, value in parameters.items()
             if name not in self._optional or receives("", ModelParameter(name))
         }
-        own = self._in_body
-        if own and EXTRA_BODY in kept:
-            body = kept.pop(EXTRA_BODY)
+        own, body = self._in_body, kept.get(EXTRA_BODY)
+        if own and isinstance(body, Mapping):
+            del kept[EXTRA_BODY]
             body = {n: v for n, v in body.items() if n not in own or receives(own[n], None)}
             if body:
                 kept[EXTRA_BODY] = body

@@ -268,8 +268,8 @@ class HttpRoute:
     Attributes:
         method: GET, POST, PUT, PATCH or DELETE.
         path: For example `/api/shop/orders/{id}`; `{name}` matches one segment, and `{name:path}`,
-            at most once, one or more. If several paths match, the one with more literal segments
-            wins.
+            at most once, one or more, which can be `..` if it was percent-encoded. If several
+            paths match, the one with more literal segments wins.
         load: Handler, `package.module:name`, imported on first use: a function of a `RouteRequest`
             and a `HostServices` that returns a `RouteResponse`. For state between requests, use
             `package.module:Class.method`: one object is created with the host for all routes of the

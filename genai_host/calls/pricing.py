@@ -23,13 +23,13 @@ class CallPricing:
 
     Args:
         candidate: Model, provider and dialect.
-        others: Parameters with which a call has another price than the list's.
+        price_parameters: Parameters with which a call has another price than the list's.
         clock: Source of time.
         prices: Price list; None if unknown.
     """
 
     _candidate: Candidate
-    _others: Set[str]
+    _price_parameters: Set[str]
     _clock: Clock
     _prices: Prices | None
 
@@ -38,18 +38,19 @@ class CallPricing:
         operation = self._candidate.operation
         if operation == "count":
             return True
-        if self.differs(parameters):
-            return False
         has_answer = operation in ("chat", "complete", "transcribe")
         usage = None if operation == "moderate" else Usage(1, int(has_answer))
         id, name = provider.provider_model_id(self._candidate.id), self._candidate.model.name
         prices = self._prices or _NO_PRICES
-        return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
+        cost = cost_of(prices, provider, id, name, usage, self._clock.now())
+        given = {**self._candidate.defaults, **parameters}
+        return cost == 0.0 or (cost is not None and not self.is_changed_by(given))
 
-    def differs(self, parameters: Mapping[str, Any]) -> bool:
+    def is_changed_by(self, parameters: Mapping[str, Any]) -> bool:
         """Whether a call with these parameters has another price than the list's."""
-        further = parameters.get(EXTRA_BODY, ())
-        return not (self._others.isdisjoint(parameters) and self._others.isdisjoint(further))
+        body = parameters.get(EXTRA_BODY)
+        names = {*parameters, *(body if isinstance(body, Mapping) else ())}
+        return not self._price_parameters.isdisjoint(names)
 
     def listed(
         self, provider: Provider, id: str, usage: Usage | None, seconds: float

@@ -106,7 +106,7 @@ def called(
         usage = result.usage
     if not usage.total:
         usage = report.estimated_usage
-    cost = report.estimated_cost if result is None else result.cost
+    cost = None if result is None else result.cost
     if report.refused:
         cost = 0.0
     code, status = ("", None) if error is None else (error.code, error.status)

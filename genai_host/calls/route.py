@@ -281,33 +281,36 @@ class Route:
                     break
                 yield from pieces
             except GeneratorExit:
-                self._charge(call, streamed.usage(request, decoder), attempt, report)
+                self._charge(call, streamed.usage(request, decoder), started, attempt, report)
                 raise
             except Exception as error:  # noqa: BLE001 - errors after the end are irrelevant
                 if not decoder.done:
-                    self._charge(call, streamed.usage(request, decoder), attempt, report)
+                    self._charge(call, streamed.usage(request, decoder), started, attempt, report)
                     raise _with_partial_text(error, decoder, attempt) from error.__cause__
             finally:
                 with self._watching("close", attempt, limited=False):
                     events.close()
-        if not decoder.done:
-            attempt.limits.check()
-        with self._watching("finish"):
-            result = _with_distinct_calls(decoder.finish())
+        try:
+            if not decoder.done:
+                attempt.limits.check()
+            with self._watching("finish"):
+                result = _with_distinct_calls(decoder.finish())
+        except Exception:
+            self._charge(call, streamed.usage(request, decoder), started, attempt, report)
+            raise
         report.estimated_usage = estimated_usage(request, result)
         report.result = self._finished(call, result, started, attempt, report)
         yield from streamed.rest(result)
 
-    def _charge(self, call: Call, usage: Usage, attempt: ProviderCall, report: CallRecord) -> None:
-        """Note the usage of a stream that is not read to its end, for which services charge."""
-        if usage.total:
-            seconds = report.first or 0.0
-            report.estimated_usage = usage
-            if isinstance(ended_with(attempt.limits), Interrupted):
-                return  # the process ends: the import of the price list could take too long
-            report.estimated_cost = self._pricing.listed(
-                attempt.provider, call.model_id, usage, seconds
-            )
+    def _charge(
+        self, call: Call, usage: Usage, started: float, attempt: ProviderCall, report: CallRecord
+    ) -> None:
+        """Note the usage of a stream that has no result, for which services charge."""
+        report.estimated_usage = usage
+        # while the process ends, the import of the price list could take too long
+        if usage.total and not isinstance(ended_with(attempt.limits), Interrupted):
+            seconds, provider = self._clock.monotonic() - started, attempt.provider
+            report.estimated_cost = self._pricing.listed(provider, call.model_id, usage, seconds)
 
     def _close_soon(self, events: ReplyStream, attempt: ProviderCall) -> None:
         """Close a stream in another thread, since its provider could block the thread that
@@ -451,7 +454,7 @@ class Route:
         if is_estimated:
             usage = report.estimated_usage
         listed = self._pricing.listed(attempt.provider, call.model_id, usage, seconds)
-        is_unsure = is_estimated or self._pricing.differs(call.parameters)
+        is_unsure = is_estimated or self._pricing.is_changed_by(call.parameters)
         report.estimated_cost = listed
         cost = None if is_unsure and listed else listed
         if type(result) is not Completion:

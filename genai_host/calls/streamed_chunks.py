@@ -26,7 +26,7 @@ from genai_host.plugins.watchdog import Watched
 from genai_host.providers.instance import ProviderCall
 
 _TOKEN = 4  # characters, or bytes of UTF-8
-_DATA = re.compile(rb"[\w+/=-]{1024,}")  # Base64
+_DATA = re.compile(rb"(?<![\w+/=-])[\w+/=-]{1024,}")  # Base64
 _GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 

@@ -66,11 +66,11 @@ class ReadinessProbes:
         with self._lock:  # concurrent callers share one check
             oldest = self._clock.monotonic() - self._kept
             old = [each for each in instances if self._found.get(each, _NEVER)[0] <= oldest]
-            late = [each for each in old if self._found.get(each, _NEVER)[1] is self._late]
+            late = [each for each in old if self._is_recently_late(each)]
             self._found.update(self._checked([each for each in old if each not in late]))
             if late:
-                self._found.update(dict.fromkeys(late, self._renewing))
                 concurrency.new_thread("probes", lambda: self._renew(late)).start()
+                self._found.update(dict.fromkeys(late, self._renewing))
             return {each.name: self._found[each][1] for each in instances}
 
     def forget(self, instance: ProviderInstance) -> None:
@@ -78,12 +78,19 @@ class ReadinessProbes:
         with self._lock:
             self._found.pop(instance, None)
 
+    def _is_recently_late(self, instance: ProviderInstance) -> bool:
+        checked, result = self._found.get(instance, _NEVER)
+        return result is self._late and checked > self._clock.monotonic() - _RECENT
+
     def _renew(self, instances: list[ProviderInstance]) -> None:
-        found = self._checked(instances)
-        with self._lock:
-            for instance, result in found.items():
-                if self._found.get(instance) is self._renewing:  # not forgotten meanwhile
-                    self._found[instance] = result
+        found: Mapping[ProviderInstance, tuple[float, Readiness]] = {}
+        try:
+            found = self._checked(instances)
+        finally:
+            with self._lock:
+                for instance in instances:
+                    if self._found.get(instance) is self._renewing:  # not forgotten meanwhile
+                        self._found[instance] = found.get(instance, _NEVER)
 
     def _checked(
         self, instances: list[ProviderInstance]
@@ -110,6 +117,7 @@ class ReadinessProbes:
 
 
 _NEVER = (-math.inf, Readiness())
+_RECENT = 60.0  # seconds
 
 
 class _Probe:

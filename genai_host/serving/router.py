@@ -257,24 +257,20 @@ class _Pattern:
     """The path of a route, in segments.
 
     Attributes:
+        is_plain: Whether it has no parameters.
         rank: Of the matching paths, the one with the highest rank is used: literal segments count
             from the left, and then parameters of one segment.
+        long: Index of the parameter of several segments; -1 if there is none.
     """
 
     def __init__(self, route: HttpRoute) -> None:
         self.route = route
         self.segments = _segments(route.path)
-        self.rank = [_rank(segment) for segment in self.segments]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it has no parameters."""
-        return all(each == _LITERAL for each in self.rank)
-
-    @property
-    def long(self) -> int:
-        """Index of the parameter of several segments; -1 if there is none."""
-        return self.rank.index(_LONG) if _LONG in self.rank else -1
+        is_literal = [not segment.startswith("{") for segment in self.segments]
+        is_long = [segment.endswith(":path}") for segment in self.segments]
+        self.rank = is_literal, [not each for each in is_long]
+        self.is_plain = all(is_literal)
+        self.long = is_long.index(True) if True in is_long else -1
 
     def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
         """Values of the parameters; None if the path does not match.
@@ -298,15 +294,6 @@ class _Pattern:
         return parameters
 
 
-_LONG, _SHORT, _LITERAL = range(3)
-
-
-def _rank(segment: str) -> int:
-    if not segment.startswith("{"):
-        return _LITERAL
-    return _LONG if segment.endswith(":path}") else _SHORT
-
-
 class _Patterns:
     """Finds matching patterns without checking all of them."""
 
@@ -317,7 +304,7 @@ class _Patterns:
         for pattern in map(_Pattern, routes):
             if pattern.is_plain:
                 self._plain.setdefault(tuple(pattern.segments), []).append(pattern)
-            elif _LONG in pattern.rank:
+            elif pattern.long >= 0:
                 self._long.append(pattern)
             else:
                 self._named.setdefault(len(pattern.segments), []).append(pattern)

@@ -337,12 +337,14 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
         ("/s/", None),
         ("/s", None),
         ("/s/end", {"name": "end"}),
+        ("/t/1/2", {"a": "1", "b": "2"}),
+        ("/t/1/end", {"name": "1"}),
     ],
 )
 def test_a_parameter_may_have_several_segments(
     make_host: MakeHost, path: str, parameters: Any
 ) -> None:
-    paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}")
+    paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}", "/t/{a}/{b}", "/t/{name:path}/end")
     plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
     routes = HttpRoutes(make_host(shop=plugin))
     reply = routes.answer(route_request("GET", path))

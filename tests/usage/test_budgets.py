@@ -16,7 +16,13 @@ from stored import run_concurrently
 from genai_host import Config, Host, TurnLimits
 from genai_host.api import Completion, HttpProblem, Message, Prompt, RouteInfo, Usage, http_status
 from genai_host.config import BudgetConfig, BudgetsConfig
-from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded, StoreError
+from genai_host.errors import (
+    BudgetExceeded,
+    ConfigurationError,
+    IncompleteReply,
+    LimitExceeded,
+    StoreError,
+)
 from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
@@ -278,6 +284,17 @@ def test_a_stream_that_is_not_read_to_its_end_is_charged(sold: Sold, chunks: int
         ask()
 
 
+def test_a_stream_that_breaks_is_charged(sold: Sold) -> None:
+    host = sold(EACH)
+    reply = {"text": "one two three", "fault": "cut", "pieces": 2}
+    host.instances.add("cut", "mock", {"replies": [reply], "repeat": True, "priced_as": "acme"})
+    for error in (IncompleteReply, IncompleteReply, BudgetExceeded):
+        with host.open("chat", provider="cut") as conversation, pytest.raises(error):
+            list(conversation.stream("hi"))
+    [state] = host.budgets.states()
+    assert (state.spent, state.unknown) == (1.0, 2)
+
+
 def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
     allowing, refusing = sold(EACH), sold(EACH._replace(unknown_cost="refuse"))
     with allowing.open("chat", provider="mock") as conversation:
@@ -305,6 +322,10 @@ def test_a_call_at_another_price_than_the_lists_counts_at_the_list_price(
     assert (state.spent, state.unknown) == (1.0, 2)
     with pytest.raises(BudgetExceeded, match="exhausted"):
         say(allowing)
+    refusing.instances.add("gift", "mock", {"priced_as": "free"})
+    free = refusing.open("chat", provider="gift", parameters={"temperature": 1}, owner="ann")
+    with free as conversation:
+        conversation.say("hi")
 
 
 def test_tokens_are_estimated_if_the_service_reports_none(sold: Sold) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from attrs import evolve
@@ -113,11 +112,14 @@ class Replies:
         try:
             shelf.put(id, claim, expect=0)
         except Conflict:
-            with suppress(NotFound):
-                if every.get(id).value["until"] >= self._now():
-                    raise
-                every.delete(id)
-            shelf.put(id, claim, expect=0)
+            try:
+                found = every.get(id)
+            except NotFound:  # deleted meanwhile
+                shelf.put(id, claim, expect=0)
+                return
+            if found.value["until"] >= self._now():
+                raise
+            every.put(id, claim, expect=found.version)
 
     def _before(self, shelf: DocumentCollection, id: str, digest: str) -> RouteResponse:
         try:
