@@ -81,7 +81,7 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
-_MOSTMARKS = 4
+_MOST_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
@@ -442,7 +442,7 @@ def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
     extras = [tool.extra for tool in call.tools]
     extras += [part.extra for message in call.messages for part in message.content]
     marks = sum(MARK in extra.get(NAME, {}) for extra in extras if extra is not None)
-    return not marks or (cache == "request" and marks < _MOSTMARKS and lifetime == "5m")
+    return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
 
 
 _COUNTED = (
