@@ -197,7 +197,7 @@ def _multiple_of(validator: Any, wanted: float, value: Any, schema: Any) -> Iter
 
     from jsonschema.exceptions import ValidationError as Violation
 
-    if validator.is_type(value, "number") and Fraction(repr(value)) % Fraction(repr(wanted)):
+    if validator.is_type(value, "number") and Fraction(str(value)) % Fraction(str(wanted)):
         yield Violation(f"{value!r} is not a multiple of {wanted!r}")
 
 

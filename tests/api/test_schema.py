@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import socket
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple, NoReturn, TypedDict
 
 import pytest
@@ -123,6 +124,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         (Pydantic, "x", ("model", "x"), 5),
         ({"type": "integer"}, 5, 5, "x"),
         ({"multipleOf": 0.01}, 19.99, 19.99, 19.995),
+        ({"multipleOf": 0.01}, Decimal("19.99"), Decimal("19.99"), Decimal("19.995")),
     ],
 )  # fmt: skip
 def test_a_class_is_built_from_what_fits(form: Any, good: Any, built: Any, bad: Any) -> None:
