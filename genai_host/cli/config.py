@@ -337,7 +337,8 @@ def _warn_of_invalid(app: App, name: str) -> None:
         secrets = [each.name for each in describe(instance.type.settings) if each.secret]
         if getattr(error, "setting", None) not in secrets:
             note(f"warning: {name} cannot run: {error}", fg="yellow")
-            note(f"  {error.hint}")
+            if error.hint:
+                note(f"  {error.hint}")
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

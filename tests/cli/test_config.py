@@ -50,6 +50,11 @@ class TestInstances:
         code, _, err = terminal(command)
         assert (code, "cannot run: invalid base URL 'nowhere'" in err) == (0, True)
 
+    def test_a_warning_without_a_hint_is_one_line(self, terminal: Terminal) -> None:
+        _, _, err = terminal("config add x openai-compatible base_url=https://x.example serves=[]")
+        assert "x cannot run: serves must name at least one dialect\n" in err
+        assert all(line.strip() for line in err.splitlines())
+
     @pytest.mark.part
     def test_so_is_one_whose_key_is_in_a_variable(self, terminal: Terminal) -> None:
         code, _, err = terminal("config add", *_GROQ, 'api_key={"env": "GROQ_API_KEY"}')
