@@ -129,26 +129,29 @@ def write_text(text: str, file: str | os.PathLike[str], *, overwrite: bool = Fal
         path = Path(file).expanduser()
         if "\0" in str(path):
             raise ValueError("embedded null byte")
-        if path.is_file() and not overwrite:
-            raise ConfigurationError(
-                f"{file} already exists", hint="use another name, or --overwrite"
-            )
         data = text.encode("utf-8", "backslashreplace")  # for lone surrogates
         if path.exists() and not path.is_file():
             path.write_bytes(data)  # for example /dev/stdout
         else:
-            _replace(path.resolve() if path.is_symlink() else path, data)
+            _write(path.resolve() if path.is_symlink() else path, data, overwrite=overwrite)
+    except FileExistsError:
+        raise ConfigurationError(
+            f"{file} already exists",
+            hint="use another name, or --overwrite (in Python, overwrite=True)",
+        ) from None
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"cannot write {file}: {why}") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     """Write a file that only the user can read. After an error, an earlier file is unchanged."""
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
+        if not overwrite:  # not all file systems have hard links
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(unfinished, path)
     except BaseException:
         os.unlink(unfinished)

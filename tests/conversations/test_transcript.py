@@ -6,8 +6,10 @@ import json
 import os
 import resource
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve, frozen
@@ -167,6 +169,23 @@ def test_on_a_full_disk_the_earlier_file_stays(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [each.read_text(encoding="utf-8") for each in tmp_path.iterdir()] == [MARKDOWN]
+
+
+def test_a_file_that_is_created_meanwhile_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "talk.md"
+    mkstemp = tempfile.mkstemp
+
+    def create(**given: Any) -> tuple[int, str]:
+        file.write_text("of another")
+        return mkstemp(**given)
+
+    monkeypatch.setattr(tempfile, "mkstemp", create)
+    with pytest.raises(ConfigurationError, match="already exists") as caught:
+        write_transcript(HISTORY, file)
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["of another"]
+    assert "overwrite=True" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["talk.md", "talk.json"])
