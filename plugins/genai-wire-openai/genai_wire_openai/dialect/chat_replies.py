@@ -248,11 +248,11 @@ class ChatDecoder:
         """Add text and reasoning to the answer."""
         if text:
             self._text.append(text)
-        elif not reasoning and extra is None:
+        elif not reasoning and extra is None and not cited:
             return ()
         if reasoning:
             self._reasoning.append(reasoning)
-        if extra is None:
+        if extra is None and not cited:
             return (Delta(text, reasoning),)
         return (Delta(text, reasoning, extra=extra, citations=cited),)
 
