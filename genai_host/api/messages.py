@@ -113,7 +113,8 @@ class Citation:
         title: Title of the page; empty if unknown.
         cited_text: Text of the page; empty if unknown.
         start: Position of the passage in the text, in characters.
-        end: Position after the passage.
+        end: Position after the passage. Some services give no positions: the page then supports
+            the whole text, see `within`.
     """
 
     url: str = field(converter=_text)
@@ -121,6 +122,12 @@ class Citation:
     cited_text: str = field(default="", converter=_text)
     start: int = 0
     end: int = 0
+
+    def within(self, text: str) -> Citation:
+        """The citation of a text; of all of it if it has no such passage."""
+        if self.start < min(self.end, len(text)):
+            return self
+        return evolve(self, start=0, end=len(text))
 
     def moved(self, by: int) -> Citation:
         """The citation for a text in which the passage is at another position."""
@@ -305,7 +312,7 @@ class Message:
         begin = 0
         for part in self.content:
             if isinstance(part, Text):
-                found += (each.moved(begin) for each in part.citations)
+                found += (each.within(part.text).moved(begin) for each in part.citations)
                 begin += len(part.text)
         return tuple(found)
 

@@ -34,6 +34,7 @@ PAGE = {"url": "https://example.org/é", "title": "Oslo"}
 PLACED = {**PAGE, "start_index": START, "end_index": END}
 FLAT = {"type": "url_citation", **PLACED}
 NESTED = {"type": "url_citation", "url_citation": PLACED}
+UNPLACED = {"type": "url_citation", "url_citation": PAGE}
 LOCATION = {
     "type": "web_search_result_location", **PAGE, "cited_text": "It is cold.",
     "encrypted_index": "eA==",
@@ -54,10 +55,18 @@ def events_of(*values: Any) -> Reply:
     return sse_reply(data)
 
 
+def said(text: str, annotations: list[Any]) -> Reply:
+    message = {"role": "assistant", "content": text, "annotations": annotations}
+    return json_reply({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+
+def unplaced(streamed: bool) -> Reply:
+    return said(TEXT, [UNPLACED])
+
+
 def chat(streamed: bool) -> Reply:
     if not streamed:
-        message = {"role": "assistant", "content": TEXT, "annotations": [NESTED]}
-        return json_reply({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+        return said(TEXT, [NESTED])
     deltas: list[Any] = [{"content": BEFORE}, {"content": CITED + AFTER}, {"annotations": [NESTED]}]
     chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
@@ -112,7 +121,7 @@ def content(streamed: bool) -> Reply:
     return events_of(candidate(BEFORE), candidate(CITED + AFTER), candidate("", **end))
 
 
-SERVICES: Mapping[str, tuple[Callable[[bool], Reply], str, Mapping[str, Any]]] = {
+SERVICES: dict[str, tuple[Callable[[bool], Reply], str, Mapping[str, Any]]] = {
     "chat": (chat, "openai-compatible", {"serves": ["openai-chat"]}),
     "responses": (response, "openai-compatible", {"serves": ["openai-responses"]}),
     "anthropic": (message, "anthropic", {}),
@@ -251,6 +260,42 @@ def test_citations_reach_clients_of_all_formats(
     monkeypatch.setenv("KEY", "k" * 20)
     values = data_in(ask(kind, client, streamed=streamed), streamed)
     assert CLIENTS[client][2](values, streamed) == (TEXT, True)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_citation_without_a_passage_is_of_the_whole_text(
+    ask: Callable[..., bytes], client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some services give no positions."""
+    monkeypatch.setitem(SERVICES, "chat", (unplaced, *SERVICES["chat"][1:]))
+    [found] = data_in(ask("chat", client), streamed=False)
+    if client == "anthropic":
+        [block] = found["content"]
+        assert (block["text"], block["citations"][0]["url"]) == (TEXT, PAGE["url"])
+    elif client == "gemini":
+        [support] = found["candidates"][0]["groundingMetadata"]["groundingSupports"]
+        segment = {"startIndex": 0, "endIndex": len(TEXT.encode()), "text": TEXT}
+        assert support["segment"] == segment
+    elif client == "responses":
+        assert found["output"][0]["content"][0]["annotations"][0]["end_index"] == len(TEXT)
+    else:  # the format of the service
+        assert found["choices"][0]["message"]["annotations"] == [UNPLACED]
+
+
+def test_blanks_are_no_block_of_their_own(
+    ask: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [(1, 4), (5, 6), (7, 8)]
+    notes = [
+        {**FLAT, "url": f"https://{at}", "start_index": at, "end_index": end} for at, end in places
+    ]
+    reply = said(" One a b.\n", notes)
+    monkeypatch.setitem(SERVICES, "chat", (lambda _: reply, *SERVICES["chat"][1:]))
+    [found] = data_in(ask("chat", "anthropic"), streamed=False)
+    blocks = [(each["text"], [c["url"] for c in each["citations"]]) for each in found["content"]]
+    assert blocks == [
+        (" One", ["https://1"]), (" a", ["https://5"]), (" b", ["https://7"]), (".\n", [])
+    ]  # fmt: skip
 
 
 def test_citations_of_others_are_not_sent_to_the_service_again(

@@ -90,7 +90,7 @@ def metadata_of(message: Message, parts: Sequence[Mapping[str, Any]]) -> dict[st
     begin = 0
     for number, text in enumerate(texts):
         index = places[number] if len(places) == len(texts) else 0
-        for each in text.citations:
+        for each in (citation.within(text.text) for citation in text.citations):
             page = pages.setdefault((each.url, each.title), len(pages))
             start, end = (
                 begin + len(text.text[:place].encode()) for place in (each.start, each.end)

@@ -115,13 +115,17 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
 
 
 def _passages(text: Text) -> Iterator[tuple[str, ReplyBlock]]:
-    """The passages of a text, with their citations. Each is a block."""
-    begin, size = 0, len(text.text)
-    ends = {end: each for each in text.citations for end in (each.start, each.end)}
-    for end in sorted({*ends, size} - {0}):
-        cited = [each for each in text.citations if each.start <= begin and end <= each.end]
-        if begin < end <= size:
-            yield text.text[begin:end], {"citations": [*map(_citation, cited)]}
+    """The passages of a text, with their citations. Each is a block, with the blanks before it."""
+    begin, size, last = 0, len(text.text), len(text.text.rstrip())
+    citations = [each.within(text.text) for each in text.citations]
+    places = {place for each in citations for place in (each.start, each.end) if place < last}
+    for end in sorted({*places, size} - {0}):
+        passage = text.text[begin:end]
+        words = passage.lstrip()
+        if words or end == size:
+            first, until = end - len(words), min(end, last)
+            cited = [each for each in citations if each.start <= first and until <= each.end]
+            yield passage, {"citations": [*map(_citation, cited)]}
             begin = end
 
 

@@ -237,7 +237,8 @@ def groups_of(message: Message) -> list[Group]:
                 groups.append(last)
                 fields = {}
             add_fields(last.extra, last.size, (part.extra or {}).get(DIALECT, {}))
-            last.citations += (each.moved(last.size) for each in part.citations)
+            placed = (each.within(part.text) for each in part.citations)
+            last.citations += (each.moved(last.size) for each in placed)
             last.texts.append(part.text)
             last.size += len(part.text)
         elif isinstance(part, ToolCall):
