@@ -22,7 +22,7 @@ from cattrs.v import format_exception
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import FORMER_USAGE, PARTS, Message, Part, Text, Usage
 from genai_host.errors import GenaiError, ValidationError
-from genai_host.util.text import decode_base64, message_of
+from genai_host.util.text import decode_base64, message_of, short_repr
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -306,11 +306,16 @@ def _read_number_keys(
         kind, values = get_args(form)
 
         def read(data: Any, _: Any) -> Any:
+            if not isinstance(data, Mapping):
+                raise TypeError(f"expected an object, not {_name(type(data))}")
             found = converter.structure(data, dict[Any, values])  # type: ignore[valid-type]  # a variable
-            return {
-                converter.structure(read_json(key) if type(key) is str else key, kind): value
-                for key, value in found.items()
-            }
+            return {read_key(key): value for key, value in found.items()}
+
+        def read_key(key: Any) -> Any:
+            try:
+                return converter.structure(read_json(key) if type(key) is str else key, kind)
+            except (TypeError, ValueError):
+                raise ValueError(f"expected {_name(kind)} as key, not {short_repr(key)}") from None
 
         return read
 
@@ -373,6 +378,7 @@ def _read_union(
 ) -> Callable[[Any], Callable[[Any, Any], Any]]:
     def factory(form: Any) -> Callable[[Any, Any], Any]:
         def read(value: Any, _: Any) -> Any:
+            faults: list[Exception] = []  # of members that are objects
             for member in get_args(form):
                 if member is type(None):
                     if value is None:
@@ -380,8 +386,11 @@ def _read_union(
                     continue
                 try:
                     return converter.structure(value, member)
-                except Exception:  # noqa: BLE001, S112 - try the next member
-                    continue
+                except Exception as error:  # noqa: BLE001 - try the next member
+                    if attrs.has(member) or (get_origin(member) or member) in (dict, Mapping):
+                        faults.append(error)
+            if isinstance(value, Mapping) and len(faults) == 1:
+                raise faults[0]
             names = [_name(get_origin(member) or member) for member in get_args(form)]
             raise TypeError(f"expected {' or '.join(names)}, not {_name(type(value))}")
 

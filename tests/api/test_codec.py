@@ -90,6 +90,11 @@ class Node:
 attrs.resolve_types(Node)
 
 
+@frozen
+class City:
+    day: date
+
+
 class Colour(enum.Enum):
     RED = "red"
     ONE = "1"
@@ -300,6 +305,17 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
         (1.5, int | str, "expected an integer or a string, not a number"),
         ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
         (5, str | None, "expected a string, not an integer"),
+        (5, Usage | str, "expected Usage or a string, not an integer"),
+        ({"day": "x"}, City | str, "Invalid RFC3339 encoded date (at $.day)"),
+        (
+            {"x": 1},
+            Usage | RouteInfo | str,
+            "expected Usage or RouteInfo or a string, not an object",
+        ),
+        (5, dict[int, str], "expected an object, not an integer"),
+        ({"x": "a"}, dict[int, str], "expected an integer as key, not 'x'"),
+        ({"1.5": "a"}, dict[int, str], "expected an integer as key, not '1.5'"),
+        ({"x": "a"}, dict[float, str], "expected a number as key, not 'x'"),
     ],
     ids=repr,
 )
