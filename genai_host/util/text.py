@@ -148,7 +148,7 @@ def charset_of(label: str) -> str:
     """Python's name of the encoding that a label means on the web; empty if there is none."""
     try:
         name = codecs.lookup(label).name
-    except LookupError:
+    except (LookupError, ValueError):  # NUL, and surrogates
         return ""
     return _MEANT.get(name, name) if re.fullmatch(_CHARSETS, name) else ""
 

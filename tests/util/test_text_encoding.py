@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from genai_host.util.text import (
+    charset_of,
     decode_base64,
     decode_text,
     decode_unicode,
@@ -98,3 +99,8 @@ def test_base64_is_read_as_others_write_it(data: bytes) -> None:
 def test_what_is_not_base64_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(ValueError, match=r"^expected Base64$"):
         decode_base64(text)
+
+
+@pytest.mark.parametrize("label", ["", "utf-7", "unicode_escape", "no-such", "utf-8\0", "\ud800"])
+def test_what_is_no_charset_of_the_web_has_no_name(label: str) -> None:
+    assert charset_of(label) == ""
