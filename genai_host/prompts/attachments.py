@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.util.files import MOST_BYTES, read_bytes
-from genai_host.util.text import decode_text, decode_unicode, is_text
+from genai_host.util.text import charset_of, decode_text, decode_unicode, is_single_byte, is_text
 
 if TYPE_CHECKING:
     import requests
@@ -185,7 +185,12 @@ def _as_text(data: bytes, *, is_named_text: bool = False, charset: str = "") -> 
 
 def _in_charset(data: bytes, charset: str) -> str:
     """Decode text. Raises `ValueError` or `LookupError` if the charset is wrong."""
-    return data.decode(charset).removeprefix("\ufeff") if charset else decode_text(data)
+    name = charset_of(charset)
+    if charset and not name:
+        raise LookupError(f"unknown charset {charset[:40]}")
+    if not name or is_single_byte(name):  # servers name their default also for UTF-8
+        return decode_text(data, name or "utf-8")
+    return data.decode(name).removeprefix("\ufeff")
 
 
 def _last_of(address: str) -> str:

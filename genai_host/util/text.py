@@ -111,6 +111,7 @@ _CHARSETS = (
     r"utf-(8|16|32)(-[lb]e)?|cp\d+|iso8859-\d+|koi8-[rtu]|big5\w*|gb\w+|euc_\w+|"
     r"shift_\w+|iso2022_\w+|mac-\w+|hz|johab|ptcp154|tis-620|ascii"
 )
+_SINGLE_BYTE = r"cp(?!932|949|950)\d+|iso8859-\d+|koi8-[rtu]|mac-\w+|ptcp154|tis-620|ascii"
 _HEAD = 8192
 _FEW = 10
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
@@ -151,6 +152,11 @@ def charset_of(label: str) -> str:
     except (LookupError, ValueError):  # NUL, and surrogates
         return ""
     return _MEANT.get(name, name) if re.fullmatch(_CHARSETS, name) else ""
+
+
+def is_single_byte(encoding: str) -> bool:
+    """Whether any bytes are text in this encoding, so that a wrong declaration is no error."""
+    return re.fullmatch(_SINGLE_BYTE, codecs.lookup(encoding).name) is not None
 
 
 def charset_in_html(data: bytes) -> str:
@@ -199,15 +205,19 @@ def decode_unicode(data: bytes) -> str:
 def decode_text(data: bytes, default: str = "utf-8") -> str:
     """Decode text of unknown encoding.
 
-    A byte order mark decides, or that it is UTF-16. Otherwise the default is used, and if it fails,
-    Windows-1252, which older files of Western Europe use. A text that is mostly UTF-8 is decoded as
-    UTF-8, with U+FFFD for invalid bytes.
+    A byte order mark decides, or that it is UTF-16, or valid UTF-8 if the default is a single-byte
+    encoding. Otherwise the default is used, and if it fails, Windows-1252, which older files of
+    Western Europe use. A text that is mostly UTF-8 is decoded as UTF-8, with U+FFFD for invalid
+    bytes.
 
     Args:
         data: The whole text.
         default: Expected encoding, for example that of the user's locale.
     """
     encoding = encoding_of(data, default)
+    if is_single_byte(encoding):
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode()
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:

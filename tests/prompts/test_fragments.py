@@ -77,6 +77,7 @@ class TestAddresses:
         [
             ("text/plain; charset=utf-8", b"caf\xc3\xa9", "caf\u00e9"),
             ('text/plain; charset="latin-1"', b"caf\xe9", "caf\u00e9"),
+            ("text/plain; charset=iso-8859-1", b"caf\xc3\xa9", "caf\u00e9"),
             ("text/html", b"<b>", "<b>"),
             ("application/json", b"{}", "{}"),
             ("application/ld+json", b"{}", "{}"),
@@ -98,6 +99,7 @@ class TestAddresses:
             ("application/octet-stream", b"hi"),
             ("text/plain", b"\x01\xff"),
             ("text/plain; charset=no-such", b"hi"),
+            ("text/plain; charset=unicode_escape", b"hi"),
             ("text/plain; charset=utf-7\0", b"hi\0"),
         ],
     )

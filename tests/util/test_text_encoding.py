@@ -53,6 +53,8 @@ def test_a_byte_order_mark_or_utf_16_names_the_encoding(head: bytes, encoding: s
         ("Grüße, Köln €".encode("cp1252"), "utf-8", "Grüße, Köln €"),
         ("Grüße aus Köln".encode() + b"\xff", "utf-8", "Grüße aus Köln\ufffd"),
         ("Łódź".encode("iso8859-2"), "iso8859-2", "Łódź"),
+        ("Łódź".encode(), "iso8859-2", "Łódź"),  # the declaration of UTF-8 text can be old
+        ("日本".encode("iso2022_jp"), "iso2022_jp", "日本"),  # bytes that are also ASCII
         (b"\x81", "utf-8", "\ufffd"),
         (b"\xff\xfea", "utf-8", "\ufffd"),
     ],

@@ -92,6 +92,7 @@ def test_passages_have_every_word_of_a_text_whole_and_are_bounded(
         (b"<title>no</title><p>one</p><script>x</script><p>two", "a.html", "one\ntwo"),
         (b"<p><b>W</b>ater is H<sub>2</sub>O<p>two", "a.html", "Water is H2O\ntwo"),
         ("<meta charset=koi8-r><p>мост".encode("koi8-r"), "a.html", "мост"),
+        ("<meta charset=iso-8859-1><p>für €".encode(), "a.html", "für €"),
         (b"caf\xe9", "a.txt", "café"),
         (PDF, "a.bin", "a page"),
     ],

@@ -173,6 +173,11 @@ def test_html_is_in_the_encoding_that_it_declares(tmp_path: Path, declared: str)
     assert found.text == "Мост восстановят весной"
 
 
+def test_html_in_utf_8_may_declare_an_old_encoding(tmp_path: Path) -> None:
+    (found,) = read(str(tmp_path), put(tmp_path, "a.html", "<meta charset=iso-8859-1><p>für €"))
+    assert found.text == "für €"
+
+
 def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
     page = "<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>flat<br><li>and long" * 10_000
     (first, *_) = read(str(tmp_path), put(tmp_path, "a.html", page))
