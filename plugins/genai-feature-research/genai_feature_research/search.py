@@ -87,15 +87,26 @@ _LINKS = re.compile(  # match an address as a whole; otherwise each of its prefi
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
 )
 _DEFINITIONS = re.compile(  # of links and images elsewhere
-    r"^[ \t>*+-]*+\[[^\]\n]++\]:[ \t]*+\n?[ \t>]*+<?([^\s<>]++)>?(?!\S).*$", re.MULTILINE
+    r"^[ \t>*+-]*+\[[^\]\n]++\]:[ \t]*+(?:\r?\n)?[ \t>]*+"
+    r"(?:<((?:[^<>\\\n]|\\.)++)>|([^\s<>]++))"
+    r"(?:[ \t]++(?:"  # a title, which can continue on other lines
+    r"\"(?:[^\"\\\r\n]|\\.?)*+\"?|'(?:[^'\\\r\n]|\\.?)*+'?|\((?:[^)\\\r\n]|\\.?)*+\)?))?"
+    r"[ \t]*+(?=[\r\n]|\Z)",
+    re.MULTILINE,
+)
+_IS_ADDRESS = re.compile(  # `&sol;` and `\/` are slashes
+    r"[/\\]|www\.|[a-z][\w+.-]*:[^/\\]*[/\\]|.*?(?://|\\[^\w\s]|&#?\w{1,32};)",
+    re.IGNORECASE,
 )
 _END = r"[^\s<>\"'`\])}]+>?"
+_PORT = r"\d{1,5}[.,;:!?*_]*+(?:[\s<>\"'`\])}]|\Z)"
 _ADDRESSES = re.compile(  # browsers accept `https:host`, and backslashes
-    rf"<?\b(?:(?:https?|ftp):(?=[\w/\\\[])|file://|www\.){_END}", re.IGNORECASE
+    rf"<?\b(?:(?:https?|ftp):(?=[\w/\\\[])(?!{_PORT})|file://|www\.){_END}", re.IGNORECASE
 )
 _RELATIVE = re.compile(
     rf"<?(?<![\w:/\\])[/\\]{{2}}[\w-]+\.{_END}"
 )  # the scheme is that of the page
+_MARKUP = re.compile(r"<[a-z!/?]|\][(:]", re.IGNORECASE)  # without it, `//host` is plain text
 _ENDS = ".,;:!?*_"
 
 
@@ -129,10 +140,12 @@ class _Reader:
     def read(self, answer: str) -> Cited:
         # in code a number in brackets is an index; addresses in code still count
         parts = _CODE.split(answer)
+        is_plain = not _MARKUP.search(answer)
         for place, part in enumerate(parts):
             if place % 2 == 0:
                 part = _LINKS.sub(self._link, _DEFINITIONS.sub(self._definition, part))
-                part = _RELATIVE.sub(self._address, _NUMBERS.sub(self._number, part))
+                part = _NUMBERS.sub(self._number, part)
+                part = part if is_plain else _RELATIVE.sub(self._address, part)
             parts[place] = _ADDRESSES.sub(self._address, part)
         return Cited("".join(parts), tuple(sorted(self._numbers)), tuple(self._left_out))
 
@@ -146,10 +159,10 @@ class _Reader:
         return f"{found[0].split('[')[0]}[{', '.join(map(str, known))}]" if known else ""
 
     def _definition(self, found: re.Match[str]) -> str:
-        # `&sol;` is a slash
-        if found[1] in self._prompt or not re.search(r"[/\\&]", found[1]):
+        address = found[1] or found[2]
+        if address in self._prompt or not _IS_ADDRESS.match(address):
             return found[0]
-        self._left_out.append(found[1])
+        self._left_out.append(address)
         return ""
 
     def _link(self, found: re.Match[str]) -> str:
