@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from attrs import evolve, frozen
 
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
-from genai_host.errors import ValidationError
+from genai_host.errors import GenaiError, ValidationError
 from genai_tools_data.database import (
     MOST_ROWS,
     MOST_SQL,
@@ -37,6 +37,7 @@ from genai_tools_data.source import DataSource
 SECONDS = 30.0
 """Timeout of one query in seconds."""
 
+_NOTE_SECONDS = 1.0
 _SCANNED = 100_000  # rows that a description is based on
 _DESCRIBED = 60  # columns with details beyond their type
 
@@ -199,13 +200,20 @@ def _asked(reader: DatabaseReader, query: SqlQuery, limits: CancelToken) -> Quer
 def _left_out(
     reader: DatabaseReader, query: SqlQuery, columns: Sequence[Column], limits: CancelToken
 ) -> str:
-    """Say which texts were neither summed up nor compared; empty if there are none."""
-    names, sql, parameters = statement_of_texts(query, columns)
+    """Say which texts were neither summed up nor compared; empty if there are none, or if the
+    search takes long: the result is complete without it."""
+    # the types of CSV files are those of all their values
+    names, sql, parameters = statement_of_texts(query, columns, typed=not reader.address)
     if not names:
         return ""
-    found = iter(reader.run(sql, limits, parameters).rows[0])
+    try:
+        *counts, more = reader.run(sql, limits, parameters, seconds=_NOTE_SECONDS).rows[0]
+    except GenaiError:
+        return ""
+    found = iter(counts)
+    least_of = "at least " if more else ""
     told = [
-        f"{count} value{'s' if count != 1 else ''} of {name}, such as {str(least)[:40]!r}"
+        f"{least_of}{count} value{'s' if count != 1 else ''} of {name}, such as {str(least)[:40]!r}"
         for name, count, least in zip(names, found, found, strict=True)
         if count
     ]

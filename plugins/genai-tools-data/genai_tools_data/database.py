@@ -21,6 +21,7 @@ import math
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -279,15 +280,19 @@ class DatabaseReader:
         limits: CancelToken,
         parameters: Sequence[SqlValue] = (),
         most: int = MOST_ROWS,
+        seconds: float = math.inf,
     ) -> QueryResult:
         """Run a statement and return at most `most` rows.
 
         Raises:
-            ValidationError: It is not a query.
+            ValidationError: It is not a query, or takes more than these seconds.
             GenaiError: The call ended.
         """
         over = threading.Event()
-        self._connection.set_progress_handler(over.is_set, _STEPS)
+        end = time.monotonic() + seconds
+        self._connection.set_progress_handler(
+            lambda: over.is_set() or time.monotonic() > end, _STEPS
+        )
         try:
             with limits.on_cancel(over.set):
                 return self.rows(sql, parameters, most)

@@ -32,6 +32,7 @@ Scalar = str | int | float | bool
 
 MOST_PARTS = 100  # per kind: columns, filters and so on
 MOST_SOUGHT = 1000  # characters of a text to search for: SQLite takes time for their product
+MOST_SEARCHED = 20_000  # rows in which texts are counted that a query leaves out
 MOST_VALUES = 500  # in one list; SQLite allows at least 999 parameters
 
 T = TypeVar("T")
@@ -113,20 +114,30 @@ def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[Sql
 
 
 def statement_of_texts(
-    query: SqlQuery, columns: Sequence[Column]
+    query: SqlQuery, columns: Sequence[Column], *, typed: bool
 ) -> tuple[list[str], str, list[SqlValue]]:
     """Return the columns that a query sums up or compares with numbers, and the SQL that counts the
-    texts in each, which the query leaves out, with an example.
+    texts in each, which the query leaves out, with an example, and last whether the table has more
+    rows than it looks at.
+
+    Args:
+        query: The query.
+        columns: The columns of its table.
+        typed: Whether columns of numbers contain no texts.
     """
     table = _Table(query.table, {each.name: each for each in columns})
     compared = [each for each in query.filters if _is_of_numbers(each)]
     others = [each for each in query.filters if each not in compared]
     names = [each.column for each in query.aggregates if each.function in ("sum", "avg")]
     used = [table.find(name) for name in (*names, *(each.column for each in compared))]
+    used = [each for each in used if not (typed and each.type in ("INTEGER", "REAL"))]
     texts = [f"iif({_is_number(each)}, NULL, {quoted(each.name)})" for each in dict.fromkeys(used)]
     where, values = _where(others, table)
     sql = ", ".join(f"count({each}), min({each})" for each in texts)
-    sql = f"SELECT {sql} FROM {quoted(query.table)} WHERE {' AND '.join(where) or 1}"  # noqa: S608 - quoted
+    name = quoted(query.table)
+    more = f"EXISTS (SELECT 1 FROM {name} LIMIT 1 OFFSET {MOST_SEARCHED})"  # noqa: S608 - quoted
+    rows = f"(SELECT * FROM {name} LIMIT {MOST_SEARCHED})"  # noqa: S608 - quoted
+    sql = f"SELECT {sql}, {more} FROM {rows} WHERE {' AND '.join(where) or 1}"  # noqa: S608 - quoted
     return list(dict.fromkeys(each.name for each in used)), sql, values
 
 

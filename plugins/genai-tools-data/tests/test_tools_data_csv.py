@@ -10,12 +10,14 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from genai_tools_data import source
+from genai_tools_data import query, source
+from genai_tools_data.database import DatabaseReader, QueryResult
 from genai_tools_data.source import MOST_BYTES, MOST_COLUMNS
 from hypothesis import given, strategies as st
 
 from genai_host import Host
 from genai_host.api import ToolOutput
+from genai_host.errors import ValidationError
 from genai_host_testing.internal.fixtures import MakeHost
 
 Look = Callable[..., ToolOutput]
@@ -126,6 +128,48 @@ def test_text_that_is_no_number_is_told_of(look: Look) -> None:
     assert "2 values of a, such as '$3'" in output.text
     others = [{"column": "b", "value": "y"}]
     assert "left out" not in look(content, aggregates=sums, filters=others).text
+
+
+def test_columns_of_numbers_are_not_searched_for_text(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements = []
+    run = DatabaseReader.run
+
+    def logged(self: DatabaseReader, sql: str, *arguments: Any, **named: Any) -> QueryResult:
+        statements.append(sql)
+        return run(self, sql, *arguments, **named)
+
+    monkeypatch.setattr(DatabaseReader, "run", logged)
+    sums = [{"function": "sum", "column": each} for each in ("a", "b")]
+    assert table(look("a,b\n1,2.5\n2,3\n", aggregates=sums))[1] == [[3, 5.5]]
+    assert not [each for each in statements if "iif" in each]
+    assert "left out" in look("a,b\n1,2.5\n2,x\n", aggregates=sums).text
+    assert [each for each in statements if "iif" in each]
+
+
+def test_the_search_for_text_is_bounded(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "MOST_SEARCHED", 2)
+    sums = [{"function": "sum", "column": "a"}]
+    output = look("a,b\n1,x\n$2,x\n$3,x\n", aggregates=sums)
+    assert "left out as not a number: at least 1 value of a, such as '$2'" in output.text
+    output = look("a,b\n1,x\n$2,x\n", aggregates=sums)
+    assert "left out as not a number: 1 value of a, such as '$2'" in output.text
+
+
+def test_a_result_is_kept_if_the_search_for_text_fails(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = DatabaseReader.run
+
+    def failing(self: DatabaseReader, sql: str, *arguments: Any, **named: Any) -> QueryResult:
+        if "iif" in sql:
+            raise ValidationError("the query failed: interrupted")
+        return run(self, sql, *arguments, **named)
+
+    monkeypatch.setattr(DatabaseReader, "run", failing)
+    output = look("a,b\n1,x\n$2,x\n", aggregates=[{"function": "sum", "column": "a"}])
+    assert table(output)[1] == [[1]]
 
 
 @pytest.mark.parametrize(
