@@ -22,7 +22,7 @@ Operation = Literal["chat", "complete", "embed", "moderate", "transcribe", "coun
 converts speech to text, also with models of the operation `chat`."""
 
 EXTRA_BODY = "extra_body"
-"""Parameter for fields that only the service knows: an object whose fields are added to the request
+"""Parameter for fields that the host does not know: an object whose fields are added to the request
 body. See `Provider.extra_body`."""
 
 

@@ -461,8 +461,8 @@ class Agent:
 def _able(
     routes: Sequence[Route], parameters: Mapping[str, Any], dropped: DroppedFields | None = None
 ) -> list[Route]:
-    """The best route, and the others whose models accept the parameters, of those to services that
-    may receive the request. Raises `ValidationError` if none of them may."""
+    """The routes for a request, without those that must not receive it. Models of all but the best
+    route must accept the parameters. Raises `ValidationError` if no route is left."""
     needed = parameters.keys() if dropped is None else dropped.required(parameters)
     others = [each for each in routes[1:] if needed <= each.candidate.parameters.keys()]
     able = [*routes[:1], *others]

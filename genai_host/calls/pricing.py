@@ -61,7 +61,7 @@ class CallPricing:
             provider: The provider.
             id: Model id that was sent.
             usage: Tokens used; None if not reported.
-            seconds: Seconds since the call started, whose price counts.
+            seconds: Seconds since the start of the call; the price at that time applies.
         """
         if self._prices is None:
             return None

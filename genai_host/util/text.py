@@ -155,7 +155,8 @@ def charset_of(label: str) -> str:
 
 
 def is_single_byte(encoding: str) -> bool:
-    """Whether any bytes are text in this encoding, so that a wrong declaration is no error."""
+    """Whether each byte is a character of this encoding. Decoding then never fails, even if the
+    text is in another encoding."""
     return re.fullmatch(_SINGLE_BYTE, codecs.lookup(encoding).name) is not None
 
 

@@ -5,6 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import genai_vendor_anthropic
+import genai_vendor_gemini
+import genai_vendor_openai
+import genai_wire_anthropic
+import genai_wire_gemini
+import genai_wire_ollama
+import genai_wire_openai
+
+from genai_host.config import InstanceConfig
+from genai_host_testing.internal.configs import provider_config
+
+PLUGINS: Mapping[str, Any] = {
+    "anthropic": genai_vendor_anthropic,
+    "anthropic_wire": genai_wire_anthropic,
+    "gemini": genai_vendor_gemini,
+    "gemini_wire": genai_wire_gemini,
+    "ollama_wire": genai_wire_ollama,
+    "openai": genai_vendor_openai,
+    "openai_wire": genai_wire_openai,
+}
+"""Plugins with the formats of clients and services."""
 _SAID = {"role": "assistant", "content": "ok"}
 _TEXT = {"type": "output_text", "text": "ok", "annotations": []}
 ANSWERING: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
@@ -24,3 +45,9 @@ ANSWERING: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
         {"candidates": [
             {"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]}),
 }  # fmt: skip
+
+
+def provider_at(url: str, type: str, settings: Mapping[str, Any]) -> InstanceConfig:
+    """A provider of the model `x` at an address, with the key in the variable `KEY`."""
+    key = {} if type == "openai-compatible" else {"api_key": {"env": "KEY"}}
+    return provider_config(type, base_url=url, models={"x": "m"}, **settings, **key)

@@ -6,15 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import genai_vendor_anthropic
-import genai_vendor_gemini
-import genai_vendor_openai
-import genai_wire_anthropic
-import genai_wire_gemini
-import genai_wire_ollama
-import genai_wire_openai
 import pytest
-from format_services import ANSWERING
+from format_services import ANSWERING, PLUGINS, provider_at
 
 from genai_host import Config
 from genai_host.api import Cancellation, RouteRequest, RouteResponse
@@ -22,7 +15,6 @@ from genai_host.config import ServerConfig
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
 from genai_host_testing.fake_service import FakeService, json_reply
-from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -70,21 +62,13 @@ def ask(
     def ask(kind: str, client: str, *, strict: bool = False) -> RouteResponse:
         provider, settings, reply = SERVICES[kind]
         service.replies = [json_reply(reply)]
-        key = {} if provider == "openai-compatible" else {"api_key": {"env": "KEY"}}
-        given = {"base_url": service.url, "models": {"x": "m"}, **settings, **key}
         host = make_host(
             config=Config(
-                providers={"gate": provider_config(provider, **given)},
+                providers={"gate": provider_at(service.url, provider, settings)},
                 provider_order=("gate",),
                 server=ServerConfig(pass_through=False, strict=strict),
             ),
-            anthropic=genai_vendor_anthropic,
-            anthropic_wire=genai_wire_anthropic,
-            gemini=genai_vendor_gemini,
-            gemini_wire=genai_wire_gemini,
-            ollama_wire=genai_wire_ollama,
-            openai=genai_vendor_openai,
-            openai_wire=genai_wire_openai,
+            **PLUGINS,
         )
         opened.append(HttpRoutes(host))
         path, body, _ = CLIENTS[client]

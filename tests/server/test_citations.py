@@ -7,14 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import genai_feature_agent
-import genai_vendor_anthropic
-import genai_vendor_gemini
-import genai_vendor_openai
-import genai_wire_anthropic
-import genai_wire_gemini
-import genai_wire_openai
 import pytest
 from conversing import recorded, reopened
+from format_services import PLUGINS
 
 from genai_host import Config
 from genai_host.api import Cancellation, Citation, Completion, Message, RouteRequest, Text
@@ -221,12 +216,7 @@ def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., byt
         )
         host = make_host(
             config=config,
-            anthropic=genai_vendor_anthropic,
-            anthropic_wire=genai_wire_anthropic,
-            gemini=genai_vendor_gemini,
-            gemini_wire=genai_wire_gemini,
-            openai=genai_vendor_openai,
-            openai_wire=genai_wire_openai,
+            **PLUGINS,
         )
         routes.append(HttpRoutes(host))
         (whole, stream), body, _ = CLIENTS[client]

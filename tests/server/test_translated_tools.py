@@ -6,14 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import genai_vendor_anthropic
-import genai_vendor_gemini
-import genai_vendor_openai
-import genai_wire_anthropic
-import genai_wire_gemini
-import genai_wire_openai
 import pytest
-from format_services import ANSWERING
+from format_services import ANSWERING, PLUGINS, provider_at
 
 from genai_host import Config, RetryPolicy
 from genai_host.api import Cancellation, RouteRequest, RouteResponse
@@ -21,7 +15,6 @@ from genai_host.config import ServerConfig
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
 from genai_host_testing.fake_service import FakeService, json_reply
-from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -72,21 +65,14 @@ def ask(
         providers = {}
         for kind in kinds:
             provider, settings, _ = ANSWERING[kind]
-            key = {} if provider == "openai-compatible" else {"api_key": {"env": "KEY"}}
-            given = {"base_url": service.url, "models": {"x": "m"}, **settings, **key}
-            providers[kind] = provider_config(provider, **given)
+            providers[kind] = provider_at(service.url, provider, settings)
         host = make_host(
             config=Config(
                 providers=providers,
                 provider_order=kinds,
                 server=ServerConfig(pass_through=False, service_tools=tools, strict=strict),
             ),
-            anthropic=genai_vendor_anthropic,
-            anthropic_wire=genai_wire_anthropic,
-            gemini=genai_vendor_gemini,
-            gemini_wire=genai_wire_gemini,
-            openai=genai_vendor_openai,
-            openai_wire=genai_wire_openai,
+            **PLUGINS,
             patience=RetryPolicy(),
         )
         opened.append(HttpRoutes(host))
