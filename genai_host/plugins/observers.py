@@ -219,8 +219,23 @@ class Observers:
             return self._callers[hook]
         except KeyError:
             found = getattr(self._hooks, hook, None)
-            found = found if found is not None and found.get_hookimpls() else None
-            return self._callers.setdefault(hook, found)
+            caller = None if found is None else _caller_of(found)
+            return self._callers.setdefault(hook, caller)
+
+
+def _caller_of(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
+    """Return a function that calls a hook; None if no plugin implements it. Without wrappers, it
+    calls the implementations in pluggy's order, which takes a third of the time."""
+    found = hook.get_hookimpls()
+    if not found or any(each.wrapper or each.hookwrapper for each in found):
+        return hook if found else None
+    calls = [(each.function, each.argnames) for each in reversed(found)]
+
+    def call(**arguments: Any) -> list[Any]:
+        results = [function(*[arguments[n] for n in names]) for function, names in calls]
+        return [result for result in results if result is not None]
+
+    return call
 
 
 @frozen

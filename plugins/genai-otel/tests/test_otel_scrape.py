@@ -15,7 +15,8 @@ import genai_otel
 import pytest
 import requests
 from genai_otel.conventions import INSTRUMENTS
-from genai_otel.scrape import is_alive, processes_in, prometheus_name, shared_folder
+from genai_otel.sums import Sums, prometheus_name
+from genai_otel.workers import SharedSums, is_alive, shared_folder
 from genai_server import Server
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
@@ -232,7 +233,8 @@ class TestSeveralProcesses:
             for url in (*urls, urls[0]):
                 requests.post(f"{url}/v1/chat/completions", json=body).raise_for_status()
             _until(lambda: _counted(urls[0]) == _counted(urls[1]) == 3)
-            assert len(processes_in(str(tmp_path / "shared"))) == 2
+            shared = SharedSums(str(tmp_path / "shared"), Sums())
+            assert len(shared.processes()) == 3  # this one too
             memory = requests.get(f"{urls[1]}/metrics").text
             assert len([n for n in samples(memory) if n[0] == "process_open_fds"]) in (0, 2)
             workers[0].terminate()
@@ -267,7 +269,7 @@ class TestSeveralProcesses:
                         for done in [pool.submit(ask) for _ in range(8)]:
                             done.result()
                     count += 8
-                    return len(processes_in(str(folder))) == 2
+                    return len([*Path(folder).glob("*.json")]) == 2
 
                 _until(both_were_asked)
                 _until(lambda: {_counted(url) for _ in range(6)} == {count})
