@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, wraps
 from typing import Any
 
@@ -77,21 +76,63 @@ class CallRecord:
 
 
 class Observation:
-    """An observed operation and its outcome, filled in by the caller.
+    """A context in which an operation is observed. Its outcome is filled in by the caller.
 
     Args:
+        observers: The observers; None for none.
+        what: Kind of operation: `genai_on_WHAT_start` and `genai_on_WHAT_end` are called.
+        clock: Source of time; None without observers.
+        about: Arguments of both hooks.
+        outcome: Returns further arguments of the second one; None without observers.
+
+    Attributes:
         id: Id for observers; empty without observers.
     """
 
-    answer: Answer | None = None
-    output: ToolOutput | None = None
-    status: int = 500
+    __slots__ = (
+        "_about", "_clock", "_observers", "_outcome", "_started", "_what", "answer", "id", "output",
+        "status",
+    )  # fmt: skip
 
-    def __init__(self, id: str = "") -> None:
-        self.id = id
+    def __init__(
+        self,
+        observers: Observers | None = None,
+        what: str = "",
+        clock: Clock | None = None,
+        about: Mapping[str, Any] = NO_PARAMETERS,
+        outcome: Callable[[Observation], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._observers = observers
+        self._what = what
+        self._clock = clock
+        self._about = about
+        self._outcome = outcome
+        self._started = 0.0
+        self.id = "" if observers is None else observers.next_id()
+        self.answer: Answer | None = None
+        self.output: ToolOutput | None = None
+        self.status = 500
 
+    def __enter__(self) -> Observation:
+        if self._observers is not None and self._clock is not None:
+            self._started = self._clock.monotonic()
+            self._observers.notify(f"genai_on_{self._what}_start", id=self.id, **self._about)
+        return self
 
-Watching = AbstractContextManager[Observation]
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
+    ) -> None:
+        if self._observers is None or self._clock is None or self._outcome is None:
+            return
+        seconds = self._clock.monotonic() - self._started
+        self._observers.notify(
+            f"genai_on_{self._what}_end",
+            id=self.id,
+            **self._about,
+            **self._outcome(self),
+            error=Cancelled("abandoned") if isinstance(error, GeneratorExit) else error,
+            seconds=seconds,
+        )
 
 
 class Observers:
@@ -144,12 +185,13 @@ class Observers:
         call: Call,
         clock: Clock,
         report: CallRecord,
-    ) -> Watching:
+    ) -> Observation:
         """Report the start and the end of a model call."""
         if not self._is_watched("call"):
-            return nullcontext(Observation())
+            return Observation()
         about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
-        return self._watching(
+        return Observation(
+            self,
             "call",
             clock,
             about,
@@ -158,56 +200,32 @@ class Observers:
 
     def turn(
         self, feature: str, turn: Turn[Any], conversation: str, model: str, clock: Clock
-    ) -> Watching:
+    ) -> Observation:
         """Report the start and the end of a turn."""
         if not self._is_watched("turn"):
-            return nullcontext(Observation())
+            return Observation()
         about = {"feature": feature, "turn": turn, "conversation": conversation, "model": model}
-        return self._watching("turn", clock, about, lambda watched: {"answer": watched.answer})
+        return Observation(self, "turn", clock, about, lambda watched: {"answer": watched.answer})
 
-    def tool(self, parent: str, call: ToolCall, clock: Clock) -> Watching:
+    def tool(self, parent: str, call: ToolCall, clock: Clock) -> Observation:
         """Report the start and the end of a tool call."""
         if not self._is_watched("tool"):
-            return nullcontext(Observation())
+            return Observation()
         about = {"parent": parent, "call": call}
-        return self._watching("tool", clock, about, lambda watched: {"output": watched.output})
+        return Observation(self, "tool", clock, about, lambda watched: {"output": watched.output})
 
-    def request(self, request: RouteRequest, route: str, clock: Clock) -> Watching:
+    def request(self, request: RouteRequest, route: str, clock: Clock) -> Observation:
         """Report the start and the end of an HTTP request."""
         if not self._is_watched("request"):
-            return nullcontext(Observation())
+            return Observation()
         about = {"request": request, "route": route}
-        return self._watching("request", clock, about, lambda watched: {"status": watched.status})
+        return Observation(
+            self, "request", clock, about, lambda watched: {"status": watched.status}
+        )
 
-    @contextmanager
-    def _watching(
-        self,
-        what: str,
-        clock: Clock,
-        about: Mapping[str, Any],
-        outcome: Callable[[Observation], Mapping[str, Any]],
-    ) -> Generator[Observation, None, None]:
-        watched = Observation(f"{self._origin}-{next(self._numbers)}")
-        started = clock.monotonic()
-        self.notify(f"genai_on_{what}_start", id=watched.id, **about)
-        error: BaseException | None = None
-        try:
-            yield watched
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            if isinstance(error, GeneratorExit):
-                error = Cancelled("abandoned")
-            seconds = clock.monotonic() - started
-            self.notify(
-                f"genai_on_{what}_end",
-                id=watched.id,
-                **about,
-                **outcome(watched),
-                error=error,
-                seconds=seconds,
-            )
+    def next_id(self) -> str:
+        """A new id of an operation."""
+        return f"{self._origin}-{next(self._numbers)}"
 
     def _is_watched(self, what: str) -> bool:
         """Whether a plugin observes an operation."""

@@ -10,7 +10,7 @@ not copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, field
@@ -21,7 +21,12 @@ from genai_host.api import (
     Completion,
     Embeddings,
     Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
     ToolOutput,
+    ToolResult,
     Transcription,
     Usage,
     VendorTool,
@@ -31,11 +36,12 @@ from genai_otel import conventions as names
 from genai_otel.conventions import Instrument
 
 if TYPE_CHECKING:
-    from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall, ToolSchema
+    from genai_host.api import Call, RouteInfo, RouteRequest, ToolSchema
     from genai_otel.telemetry import Listener
-from collections.abc import Iterable
 
-from genai_host.api import Part, Reasoning, Text, ToolCall, ToolResult
+SpanKind = Literal["client", "internal", "server"]
+Point = tuple[Instrument, float, Mapping[str, Any]]
+"""A measurement: instrument, value and attributes."""
 
 
 def input_attributes(call: ChatCall) -> dict[str, str]:
@@ -99,11 +105,6 @@ def _part(part: Part) -> Mapping[str, Any]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-SpanKind = Literal["client", "internal", "server"]
-Point = tuple[Instrument, float, Mapping[str, Any]]
-"""A measurement: instrument, value and attributes."""
 
 
 @define(eq=False)
@@ -199,10 +200,9 @@ class ObservedOperation:
         self.attributes.update(failed)
         self._measure(self.duration, seconds, failed)
 
-    def moved(self, by: int) -> Iterator[Point]:
-        """Yield a change in the number of operations in progress."""
-        if self.active is not None:
-            yield self.active, by, self.labels
+    def moved(self, by: int) -> Sequence[Point]:
+        """The change in the number of operations in progress."""
+        return () if self.active is None else ((self.active, by, self.labels),)
 
     def _use(self, usage: Usage) -> None:
         tokens = {

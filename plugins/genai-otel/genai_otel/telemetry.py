@@ -56,9 +56,6 @@ class Want:
         return bool(self.own or self.apps)
 
 
-_NOTHING = Want({}, {})
-
-
 def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]:
     """Return the exporters of each signal from the environment."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -69,8 +66,6 @@ def exporters_in(environ: Mapping[str, str]) -> Mapping[Signal, tuple[str, ...]]
 
 def wanted(exporters: Mapping[Signal, tuple[str, ...]]) -> Want:
     """Return the signals to send now; the application's providers take precedence."""
-    if not exporters and sys.modules.keys().isdisjoint(_MODULES):  # it iterates over `_MODULES`
-        return _NOTHING
     apps = {
         signal: provider
         for signal, (module, get) in _APIS.items()
@@ -171,6 +166,8 @@ class Telemetry:
 
     def _open(self) -> None:
         """Add the listeners of OpenTelemetry, if the application or environment configures it."""
+        if not self._exporters and sys.modules.keys().isdisjoint(_MODULES):
+            return  # quickly, for each operation: `isdisjoint` iterates over `_MODULES`
         want = wanted(self._exporters)
         if not want:
             return

@@ -19,7 +19,7 @@ from genai_host.api import Clock, HttpProblem, RouteRequest, RouteResponse, json
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.host import Host
-from genai_host.plugins.observers import Watching
+from genai_host.plugins.observers import Observation
 from genai_host.plugins.watchdog import Watched
 from genai_host.serving.apis import (
     REQUEST_ID,
@@ -323,7 +323,7 @@ class ServerState:
             problem = HttpProblem(500, "internal", "internal error; see the log of the server")
             return self.error_reply(request.path, request.headers, problem, id)
 
-    def watching(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> Watching:
+    def watching(self, request: RouteRequest, found: RouteMatch | HttpProblem) -> Observation:
         """Return a context manager that notifies observers of a request."""
         route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self.clock)
