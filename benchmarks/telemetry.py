@@ -23,6 +23,7 @@ import genai_feature_chat
 import genai_vendor_mock
 
 from genai_host import Config, Host, StaticPlugins
+from genai_host.util.clock import SystemClock
 from genai_host_testing import installed_wires
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
@@ -96,7 +97,7 @@ def _turns(
     if gathers:
         from genai_otel.scrape import Gathered
 
-        telemetry.add(Gathered())
+        telemetry.add(Gathered(SystemClock()))
     further = {"otel": OtelPlugin(telemetry)} if watched else {}
     with Host(config=Config(), discovery=StaticPlugins({**plugins, **further})) as host:
         conversation = host.open("chat", "mock")
