@@ -5,7 +5,7 @@ functions and constants below. Libraries such as simpleeval also support texts, 
 attributes, which would have to be disabled.
 
 Integers and decimal numbers are exact, as fractions: 0.1 + 0.2 is 0.3. Roots and trigonometric
-functions return floats. Limits are checked before each computation: length, depth, and digits of a
+functions return floats, and so does a fraction that is too long to be exact. Limits are checked before each computation: length, depth, and digits of a
 number.
 """
 
@@ -23,7 +23,7 @@ from genai_host.errors import ValidationError
 MOST_CHARACTERS = 1000
 MOST_DEPTH = 200
 MOST_DIGITS = 1000
-"""Maximum number of digits of an integer, and of the numerator and denominator of a fraction."""
+"""Maximum number of digits of an integer, and of the numerator and denominator of an exact fraction."""
 
 Number = Fraction | float
 
@@ -117,14 +117,18 @@ def _power(base: Number, exponent: Number) -> Number:
     """Compute a power, with the size checked first: nine digits can produce a billion digits."""
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         digits = max(_digits(base.numerator), _digits(base.denominator))
-        if base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS:
+        is_long = base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS
+        if is_long and base.denominator == 1:
             raise ValidationError(f"a power has more than {MOST_DIGITS} digits")
         if base in (-1, 0, 1) and exponent >= 0:  # any exponent is safe
             return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
-        return _bounded(base**exponent.numerator)
+        if not is_long:
+            return _bounded(base**exponent.numerator)
     result = float(base) ** float(exponent)
     if isinstance(result, complex):
         raise ValidationError("the root of a negative number is not a real number")
+    if not result and base:
+        raise ValidationError("a number is too small")
     return _bounded(result)
 
 
@@ -150,9 +154,11 @@ def _bounded(value: Number) -> Number:
         if not math.isfinite(value):
             raise ValidationError("a number is too large")
         return value
-    if abs(value.numerator) >= _LARGEST or value.denominator >= _LARGEST:
+    if abs(value.numerator) < _LARGEST and value.denominator < _LARGEST:
+        return value
+    if value.denominator == 1:
         raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
-    return value
+    return float(value)
 
 
 def _digits(number: int) -> int:
