@@ -81,8 +81,12 @@ def _short(sentence: str) -> list[str]:
     return [*parts, sentence]
 
 
-_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
-_NUMBERS = re.compile(r"[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)")
+_CODE = re.compile(  # or mathematics between dollar signs
+    r"(```.*?(?:```|\Z)|`[^`\n]+`|\$\$?(?=[^\s$])[^$\n]*(?<=[^\s$])\$\$?(?!\d))", re.DOTALL
+)
+_NUMBERS = re.compile(  # `items[0]` is no citation
+    r"(?!(?<=\w)\[0\])[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)"
+)
 _LINKS = re.compile(  # match an address as a whole; otherwise each of its prefixes would be tried
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
 )

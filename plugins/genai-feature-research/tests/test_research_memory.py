@@ -160,6 +160,9 @@ PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.e
         ("To the sea [1, 3].", "To the sea [1].", (1,)),
         ("To the sea [0][2].", "To the sea[2].", (2,)),
         ("`a[3]` and ```\nb[7]\n```", "`a[3]` and ```\nb[7]\n```", ()),
+        ("the first is items[0] [2]", "the first is items[0] [2]", (2,)),
+        ("with $x[3] = 1$, or $$x[4]$$", "with $x[3] = 1$, or $$x[4]$$", ()),
+        ("between $5 [1] and $6 [3]", "between $5 [1] and $6", (1,)),
         ("See https://rivers.example/a.", "See https://rivers.example/a.", ()),
         ("See https://rivers.example/other!", "See !", ()),
         (
@@ -205,7 +208,8 @@ def test_what_is_left_of_an_answer(answer: str, text: str, numbers: tuple[int, .
 def test_no_number_and_no_address_is_left_that_was_not_there(answer: str) -> None:
     text = cited(answer, "nothing", 2).text
     plain = re.sub(r"```.*?(?:```|\Z)|`[^`\n]+`", "", text, flags=re.DOTALL)
-    assert all(int(each) in (1, 2) for each in re.findall(r"\[(\d{1,4})\](?!\(|\w)", plain))
+    found = re.findall(r"(?!(?<=\w)\[0\])\[(\d{1,4})\](?!\(|\w)", plain)
+    assert all(int(each) in (1, 2) for each in found)
 
 
 def test_where_an_answer_refers_to_nothing_all_findings_are_its_sources(scene: Scene) -> None:
