@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ class LazyTransport:
         self.call_limits = CallLimits()
         self._lock = threading.Lock()
         self._transport: Any = None
+        self._process = 0  # that has the connections
 
     def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         reply: ProviderReply = self._made().send(request, limits)
@@ -76,18 +78,20 @@ class LazyTransport:
                 self._transport.close()
 
     def _made(self) -> HttpTransport:
-        if self._transport is None:
+        process = os.getpid()
+        if self._process != process:
             from genai_host.http.transport import Transport
 
             limits = self.call_limits
             with self._lock:
-                if self._transport is None:
+                if self._process != process:  # a forked process must not use its parent's
                     self._transport = Transport(
                         connect_timeout=limits.connect_timeout,
                         timeout=limits.timeout,
                         proxy=limits.proxy,
                         ca_file=limits.ca_file,
                     )
+                    self._process = process
         made: HttpTransport = self._transport
         return made
 

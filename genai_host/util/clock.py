@@ -6,6 +6,7 @@ import datetime
 import heapq
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,17 +21,23 @@ class SystemClock:
     """The system's time. The thread for timers starts with the first `call_later`."""
 
     def __init__(self) -> None:
+        self._order = itertools.count()
+        self._closed = False
+        self._begin()
+        # and the quarter of an hour that it is valid for: no offset changes within one, and a
+        # look-up takes five times as long as the time and a lock of libc
+        self._zone: tuple[int, datetime.tzinfo | None] = (-1, None)
+
+    def _begin(self) -> None:
+        """Begin without timers. A process that was forked has those of its parent, not its thread,
+        and a lock that no thread may release."""
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._released = 0
-        self._order = itertools.count()
         # reentrant: the garbage collector may close a generator here that releases a timer
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
-        self._closed = False
-        # and the quarter of an hour that it is valid for: no offset changes within one, and a
-        # look-up takes five times as long as the time and a lock of libc
-        self._zone: tuple[int, datetime.tzinfo | None] = (-1, None)
+        self._process = os.getpid()
 
     monotonic = staticmethod(time.monotonic)
 
@@ -44,6 +51,8 @@ class SystemClock:
         return datetime.datetime.fromtimestamp(moment, zone)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
+        if self._process != os.getpid():
+            self._begin()
         alarm = Alarm(callback, self._forget)
         due = time.monotonic() + seconds
         with self._lock:
