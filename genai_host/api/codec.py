@@ -8,6 +8,7 @@ or tag is an error.
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import UnionType
@@ -16,7 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import attrs
 import cattrs
 from cattrs.cols import is_sequence, list_structure_factory
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.v import format_exception
 
 from genai_host.api.json_text import read_json, write_json
@@ -27,7 +28,7 @@ from genai_host.util.text import decode_base64, message_of, short_repr
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _AS_TEXT = {"datetime", "decimal", "uuid"}  # modules, which are slow to import
-_STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,)}
+_STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,)}
 
 
 class Codec:
@@ -111,6 +112,7 @@ class Codec:
             converter.register_structure_hook(kind, _exactly(kind, accepted))
         converter.register_structure_hook_func(_is_text, _read_text)
         converter.register_unstructure_hook_func(_is_text, _write_text)
+        converter.register_structure_hook(int, _read_int)
         converter.register_structure_hook(float, _read_float)
         converter.register_structure_hook(bytes, _read_base64)
         converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
@@ -120,7 +122,12 @@ class Codec:
         converter.register_structure_hook_factory(_is_collection, _read_list(converter))
         converter.register_structure_hook_factory(_is_plain_union, _read_union(converter))
         converter.register_structure_hook_factory(_is_named_tuple, _read_named_tuple(converter))
-        converter.register_structure_hook_factory(attrs.has, self._reader_of)
+        converter.register_structure_hook_factory(_has_fields, self._reader_of)
+        converter.register_unstructure_hook_factory(_has_unresolved_types, self._write_resolved)
+        converter.register_structure_hook_func(has_own_schema, _read_as_described)
+        converter.register_unstructure_hook_func(
+            has_own_schema, lambda value: value.model_dump(mode="json")
+        )
 
     def _write_json(self, value: Any) -> Any:
         """Convert a value that is mostly JSON already; much faster than the converter."""
@@ -181,7 +188,12 @@ class Codec:
         return self._part_writers[kind]
 
     def _reader_of(self, kind: type[Any]) -> Callable[[Any, Any], Any]:
-        read_fields = make_dict_structure_fn(kind, self._converter, _cattrs_forbid_extra_keys=True)
+        read_fields = make_dict_structure_fn(
+            kind,
+            self._converter,
+            _cattrs_forbid_extra_keys=True,
+            **{name: self._read_as(form) for name, form in _resolved_types(kind).items()},
+        )
         former = FORMER_USAGE if kind is Usage else {}
 
         def read(data: Any, _: Any) -> Any:
@@ -192,6 +204,17 @@ class Codec:
             return read_fields(data, kind)
 
         return read
+
+    def _read_as(self, form: Any) -> Any:
+        return override(struct_hook=lambda value, _: self._converter.structure(value, form))
+
+    def _write_resolved(self, kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
+        """Write the fields of `_resolved_types` by their values."""
+        writer: Any = override(unstruct_hook=self._converter.unstructure, omit_if_default=True)
+        writers = dict.fromkeys(_resolved_types(kind), writer)
+        return make_dict_unstructure_fn(
+            kind, self._converter, _cattrs_omit_if_default=True, **writers
+        )
 
     def _read_part(self, data: Any, form: Any) -> Any:
         if not isinstance(data, Mapping):
@@ -270,6 +293,15 @@ def _write_text(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
+def _read_int(value: Any, _: Any) -> int:
+    """Read an integer; in JSON Schema, 3.0 is one, too."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is not int:
+        raise TypeError(f"expected an integer, not {_name(type(value))}")
+    return value
+
+
 def _read_float(value: Any, _: Any) -> float:
     if type(value) not in (int, float):
         raise TypeError(f"expected a number, not {_name(type(value))}")
@@ -283,6 +315,37 @@ def _read_base64(value: Any, _: Any) -> bytes:
         return decode_base64(value)
     except AttributeError as error:
         raise ValueError("expected Base64") from error
+
+
+def has_own_schema(kind: Any) -> bool:
+    """Whether a class describes and reads itself, as those of pydantic do."""
+    return isinstance(kind, type) and hasattr(kind, "model_json_schema")
+
+
+def _read_as_described(value: Any, kind: Any) -> Any:
+    return kind.model_validate(value)
+
+
+def _has_fields(kind: Any) -> bool:
+    return attrs.has(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+
+
+def _resolved_types(kind: Any) -> dict[str, Any]:
+    """Types of fields that contain strings, such as `list["Node"]`, resolved; cattrs resolves only
+    types that are strings."""
+    fields = attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)
+    types = {each.name: each.type for each in fields if not isinstance(each.type, (str, type))}
+    try:
+        hints = get_type_hints(kind, include_extras=True) if types else {}
+    except (NameError, TypeError):  # cattrs reports what it needs and cannot resolve
+        return {}
+    return {
+        name: hints[name] for name, form in types.items() if name in hints and hints[name] != form
+    }
+
+
+def _has_unresolved_types(kind: Any) -> bool:
+    return _has_fields(kind) and bool(_resolved_types(kind))
 
 
 def _is_json_by_name(form: Any) -> bool:

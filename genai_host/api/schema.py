@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import has_own_schema, usual_codec
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
@@ -265,14 +265,8 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
         return dict(form)
     if has_schema_per_dialect(form):
         return _own_schema(form, dialect)
-    if _is_described(form):
-        return dict(form.model_json_schema())
-    import msgspec
-
-    try:
-        return _inlined(msgspec.json.schema(form))
-    except (TypeError, NameError) as error:
-        raise ValidationError(f"no JSON Schema can be made from {form!r}: {error}") from error
+    schemas, definitions = schemas_of({"": form})
+    return _inlined({**schemas[""], **({"$defs": definitions} if definitions else {})})
 
 
 def has_schema_per_dialect(form: Any) -> bool:
@@ -302,24 +296,33 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """
     import msgspec
 
-    described = {name: form for name, form in forms.items() if not _is_described(form)}
+    definitions: dict[str, Any] = {}
+
+    def define(schemas: Mapping[str, Any]) -> None:
+        for name, schema in schemas.items():
+            if definitions.setdefault(name, schema) != schema:
+                raise TypeError(f"two classes have the name {name}")
+
+    def schema_of_class(kind: type) -> dict[str, Any]:
+        if not has_own_schema(kind):
+            raise TypeError(f"{kind.__qualname__} has no JSON form")
+        schema: dict[str, Any] = kind.model_json_schema()  # type: ignore[attr-defined]  # see above
+        define(schema.pop("$defs", {}))
+        return schema
+
     try:
-        found, definitions = msgspec.json.schema_components(
-            described.values(), ref_template="#/$defs/{name}"
+        found, defined = msgspec.json.schema_components(
+            forms.values(), schema_hook=schema_of_class, ref_template="#/$defs/{name}"
         )
+        define(defined)
     except (TypeError, NameError) as error:
-        raise ValidationError(f"no JSON Schema can be made: {error}") from error
-    schemas: dict[str, Any] = dict(zip(described, found, strict=True))
-    for name in forms.keys() - schemas.keys():
-        schema = schema_of(forms[name])
-        definitions = {**definitions, **schema.pop("$defs", {})}
-        schemas[name] = schema
-    return {name: schemas[name] for name in forms}, definitions
+        types = ", ".join(map(_type_name, forms.values()))
+        raise ValidationError(f"no JSON Schema can be made from {types}: {error}") from error
+    return dict(zip(forms, found, strict=True)), definitions
 
 
-def _is_described(form: Any) -> bool:
-    """Whether a class has its own schema method."""
-    return hasattr(form, "model_json_schema")
+def _type_name(form: Any) -> str:
+    return form.__qualname__ if isinstance(form, type) else repr(form)
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

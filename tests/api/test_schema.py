@@ -6,15 +6,18 @@ import dataclasses
 import enum
 import socket
 from decimal import Decimal
+from types import GenericAlias
 from typing import Any, Literal, NamedTuple, NoReturn, TypedDict
 
 import pytest
 from attrs import field, frozen
 from hypothesis import given, strategies as st
 from message_schema import message_schema
+from pydantic import BaseModel
 
 from genai_host.api import SchemaValidator, Secret, patterns, schema_of
-from genai_host.api.schema import build
+from genai_host.api.codec import usual_codec
+from genai_host.api.schema import build, schemas_of
 from genai_host.errors import ValidationError
 
 DEEP = 30000
@@ -81,6 +84,25 @@ class Pydantic:
         return ("model", value)
 
 
+class Inner(BaseModel):  # type: ignore[misc]  # pydantic has no types here
+    y: int
+
+
+class Model(BaseModel):  # type: ignore[misc]  # see above
+    inner: Inner
+
+
+class Tree(BaseModel):  # type: ignore[misc]  # see above
+    trees: list[Tree] = []
+
+
+_COMMENTS = GenericAlias(list, ("Comment",))  # as `list["Comment"]`
+Comment: Any = dataclasses.make_dataclass(
+    "Comment", [("replies", _COMMENTS, dataclasses.field(default_factory=list))]
+)
+Comment.__module__ = __name__
+
+
 def nested(depth: int, key: str = "") -> Any:
     value: Any = {} if key else []
     for _ in range(depth):
@@ -102,6 +124,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     ("form", "good", "built", "bad"),
     [
         (int, 5, 5, "5"),
+        (int, 5.0, 5, 5.5),
         (float, 5, 5.0, "5"),
         (str, "x", "x", 5),
         (list[int], [1], [1], ["x"]),
@@ -122,6 +145,11 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         (Named, [1, "x"], Named(1, "x"), [1, 2]),
         (Options, {"depth": 1}, {"depth": 1}, {"depth": "x"}),
         (Pydantic, "x", ("model", "x"), 5),
+        (list[Pydantic], ["x"], [("model", "x")], [5]),
+        (Pydantic | None, None, None, 5),
+        (Comment, {"replies": [{}]}, Comment([Comment()]), {"replies": [5]}),
+        (list[Model], [{"inner": {"y": 1}}], [Model(inner=Inner(y=1))], [{"inner": {}}]),
+        (dict[str, Tree], {"a": {"trees": [{}]}}, {"a": Tree(trees=[Tree()])}, {"a": {"trees": 5}}),
         ({"type": "integer"}, 5, 5, "x"),
         ({"multipleOf": 0.01}, 19.99, 19.99, 19.995),
         ({"multipleOf": 0.01}, Decimal("19.99"), Decimal("19.99"), Decimal("19.995")),
@@ -134,6 +162,21 @@ def test_a_class_is_built_from_what_fits(form: Any, good: Any, built: Any, bad: 
     assert (result, type(result)) == (built, type(built))
     with pytest.raises(ValidationError):
         checker.check(bad)
+
+
+def test_objects_are_written_in_the_form_of_their_schema() -> None:
+    for value, data in (
+        (Comment([Comment()]), {"replies": [{}]}),
+        ([Model(inner=Inner(y=1))], [{"inner": {"y": 1}}]),
+    ):
+        assert usual_codec().to_json(value) == data
+
+
+def test_two_classes_of_one_name_have_no_schema() -> None:
+    other = dataclasses.make_dataclass("Inner", [("z", int)])
+    outer = dataclasses.make_dataclass("Outer", [("inner", other)])
+    with pytest.raises(ValidationError, match="two classes have the name Inner"):
+        schemas_of({"a": Model, "b": outer})
 
 
 def test_the_class_itself_is_outermost() -> None:
@@ -167,7 +210,7 @@ def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
     ("value", "form", "why"),
     [
         ("bad", Pydantic, "no good"),
-        ({"x": 1.0}, Point, "expected an integer"),
+        ({"x": 1.5}, Point, "expected an integer"),
         ({"x": 1, "z": 2}, Point, "extra fields"),
         ({"start": {"x": 1}, "z": 2}, Line, "extra fields"),
     ],

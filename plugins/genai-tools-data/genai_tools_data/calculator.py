@@ -5,8 +5,8 @@ functions and constants below. Libraries such as simpleeval also support texts, 
 attributes, which would have to be disabled.
 
 Integers and decimal numbers are exact, as fractions: 0.1 + 0.2 is 0.3. Roots and trigonometric
-functions return floats, and so does a fraction that is too long to be exact. Limits are checked before each computation: length, depth, and digits of a
-number.
+functions return floats, and so does a fraction that is too long to be exact. Limits are checked
+before each computation: length, depth, and digits of a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from genai_host.errors import ValidationError
 MOST_CHARACTERS = 1000
 MOST_DEPTH = 200
 MOST_DIGITS = 1000
-"""Maximum number of digits of an integer, and of the numerator and denominator of an exact fraction."""
+"""Maximum number of digits of an integer, and of both parts of an exact fraction."""
 
 Number = Fraction | float
 
