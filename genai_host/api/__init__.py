@@ -144,6 +144,7 @@ from genai_host.api.messages import (
     ToolResult as ToolResult,
     Usage as Usage,
     VendorPart as VendorPart,
+    cited_pages as cited_pages,
     remember_each as remember_each,
 )
 from genai_host.api.models import (

@@ -23,7 +23,15 @@ from attrs import converters as convert, field, frozen
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import Operation
-from genai_host.api.messages import NO_USAGE, Image, Message, Usage
+from genai_host.api.messages import (
+    NO_USAGE,
+    Citation,
+    Image,
+    Message,
+    Text,
+    Usage,
+    cited_pages,
+)
 from genai_host.api.results import Cost, Delta
 from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
@@ -95,6 +103,10 @@ def _messages(given: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(given)
 
 
+def _citations(given: Iterable[Citation]) -> tuple[Citation, ...]:
+    return tuple(given)
+
+
 def _each(kind: type, given: Iterable[Any]) -> bool:
     for each in given:  # noqa: SIM110 - a generator takes longer, and this runs for each answer
         if not isinstance(each, kind):
@@ -104,7 +116,13 @@ def _each(kind: type, given: Iterable[Any]) -> bool:
 
 _DETAILS = Must("details", lambda given: _each(Detail, given))
 _IMAGES = Must("images", lambda given: _each(Image, given))
+_CITATIONS = Must("citations", lambda given: _each(Citation, given))
 _MESSAGES = Must("messages", lambda given: given is None or _each(Message, given))
+
+
+SOURCES = "sources"
+"""Type of the reaction that lists the sources of an answer: its field `sources` has the `number`,
+`title` and `link` of each."""
 
 
 def _is_reaction(value: Any) -> bool:
@@ -124,6 +142,8 @@ class Answer:
         usage: Tokens used by all prompts of the turn; set by the host.
         cost: Cost of all model calls of the turn; set by the host.
         images: Images for the user; the host inserts the images of tools before them.
+        citations: Web pages that support passages of the summary. If there are none, the host
+            takes those of the last completion of the turn whose text is the summary.
 
     Raises:
         TypeError: A field has a value of the wrong type.
@@ -139,6 +159,7 @@ class Answer:
     usage: Usage = NO_USAGE
     cost: Cost = field(factory=Cost)
     images: Sequence[Image] = field(default=(), converter=_images, validator=_IMAGES)
+    citations: Sequence[Citation] = field(default=(), converter=_citations, validator=_CITATIONS)
 
     @property
     def text(self) -> str:
@@ -146,12 +167,24 @@ class Answer:
         return self.summary
 
     @property
+    def message(self) -> Message:
+        """The summary with its citations, as a message of the assistant."""
+        return Message("assistant", Text(self.summary, citations=self.citations))
+
+    @property
     def reactions(self) -> tuple[Mapping[str, Any], ...]:
         """Client actions from the details: those of tools in the order of their calls, then those
-        of the feature."""
+        of the feature. Unless these have the type `sources`, one of this type with the cited pages
+        comes last."""
         given = [detail.data.get("reactions") for detail in self.details]
         lists = [each for each in given if isinstance(each, (list, tuple))]
-        return tuple(each for found in lists for each in found if _is_reaction(each))
+        found = tuple(each for given in lists for each in given if _is_reaction(each))
+        pages = cited_pages(self.citations)
+        if not pages or any(each["type"] == SOURCES for each in found):
+            return found
+        numbered = enumerate(pages.items(), 1)
+        sources = [{"number": at, "title": title, "link": url} for at, (url, title) in numbered]
+        return (*found, {"type": SOURCES, "sources": sources})
 
 
 FeatureSteps = Generator[Step[Any], Any, Answer]

@@ -8,6 +8,7 @@ dropped silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
@@ -136,6 +137,19 @@ class Citation:
 
 def _citations(value: Iterable[Citation]) -> tuple[Citation, ...]:
     return tuple(value)
+
+
+_WEB = re.compile(r"https?://[^\s\x00-\x1f\x7f-\x9f<>]+", re.IGNORECASE)
+
+
+def cited_pages(citations: Iterable[Citation]) -> dict[str, str]:
+    """Titles of the cited pages by their URL, in the order of the first citations. Citations of
+    anything else than a page on the web are left out."""
+    pages: dict[str, str] = {}
+    for each in citations:
+        if _WEB.fullmatch(each.url):
+            pages[each.url] = pages.get(each.url) or each.title
+    return pages
 
 
 @frozen

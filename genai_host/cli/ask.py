@@ -105,15 +105,16 @@ def command(
     """Send one prompt and print the answer.
 
     Piped input is added to the prompt. Without --model and --provider, the default model
-    answers. The conversation is saved; `ask -c` continues it. Tables and charts from tools
-    are printed below the answer, or to standard error with --schema.
+    answers. The conversation is saved; `ask -c` continues it. The pages that the answer cites,
+    and tables and charts from tools, are printed below it, or to standard error with --schema.
 
     If a tool needs approval, you are asked at a terminal. Without a terminal the turn is
     paused, and the exit code is 3. `genai-host conversations resume` continues it.
 
-    JSON: text, data, reactions, usage, cost (dollars; known and unknown: the number of calls
-    with and without a known cost; null if no cost is known), details, conversation (id),
-    feature, models. A paused turn: pause (kind, payload), conversation, feature, models.
+    JSON: text, citations (url, title, cited_text, start, end of each), data, reactions, usage,
+    cost (dollars; known and unknown: the number of calls with and without a known cost; null
+    if no cost is known), details, conversation (id), feature, models. A paused turn: pause
+    (kind, payload), conversation, feature, models.
     """
     if [*fragments, *attach].count("-") > 1:
         raise click.UsageError("only one option can read standard input (-)")

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +28,7 @@ MOST_SHOWN = 100
 
 _PIPED_WIDTH = 100  # columns if the output is piped
 _LEAST_WIDTH, _MOST_WIDTH = 20, 500
+_LINK = re.compile(r"(?:\[\d+\])? *https?://\S+")
 
 # commonly used media types with a registration (RFC 2048 and successors)
 _SUFFIXES = {
@@ -129,13 +131,16 @@ def _named(reaction: Mapping[str, Any]) -> str:
 
 
 def _fitting(text: str, width: int) -> str:
-    """One safe line of at most the given width."""
+    """One safe line of at most the given width; longer for a link, which would lead elsewhere if
+    it were truncated."""
     from rich.cells import cell_len, set_cell_size
 
     from genai_host.tools.reactions import MOST_LETTERS
 
     line = text[: MOST_LETTERS * width].encode("utf-8", "backslashreplace").decode()
     line = safe(line.replace("\n", " ").replace("\t", " "))
+    if len(line) < MOST_LETTERS * width and _LINK.fullmatch(line):
+        return line
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 

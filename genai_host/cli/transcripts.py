@@ -81,7 +81,7 @@ def _answers(turn: TurnSummary) -> Sequence[Message]:
     """Messages of the answer as added to the history, or else the answer itself."""
     assert turn.answer is not None  # checked by the caller
     new = [each for each in added(turn.answer, turn.message) if each.role != "user"]
-    return new or [Message("assistant", turn.answer.summary)]
+    return new or [turn.answer.message]
 
 
 def _show_messages(messages: Iterable[Message], mark: str = "") -> None:

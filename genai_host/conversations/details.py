@@ -14,6 +14,7 @@ from typing import Any
 from genai_host.api import (
     CallFunction,
     CallTool,
+    Citation,
     Codec,
     Completion,
     Cost,
@@ -242,6 +243,14 @@ class TurnUsage:
     def completion(self) -> Completion | None:
         """The last completion, in the order of the steps."""
         return self._completions[max(self._completions)] if self._completions else None
+
+    def citations_of(self, text: str) -> tuple[Citation, ...]:
+        """Citations of the last completion with this text."""
+        for path in sorted(self._completions, reverse=True):
+            message = self._completions[path].message
+            if message.text == text:
+                return message.citations
+        return ()
 
     def count(self, step: Step[Any]) -> None:
         """Count a step before it starts. Raises `LimitExceeded` if it must not start."""

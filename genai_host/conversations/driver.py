@@ -163,6 +163,7 @@ class Driver:
             account.usage,
             account.cost,
             [*account.images, *answer.images],
+            answer.citations or account.citations_of(answer.summary),
         )
 
     @property

@@ -265,8 +265,9 @@ def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
         value = getattr(answer, name)
         if value is not None:
             form[name] = codec.to_json(value)
-    if answer.images:
-        form["images"] = codec.to_json(answer.images)
+    for name in ("images", "citations"):
+        if values := getattr(answer, name):
+            form[name] = codec.to_json(values)
     for name in ("usage", "cost"):
         value = codec.to_json(getattr(answer, name))
         if value:

@@ -305,4 +305,4 @@ def added(answer: Answer, message: Message) -> tuple[Message, ...]:
     summary."""
     if answer.new_messages is not None:
         return tuple(answer.new_messages)
-    return (message, Message("assistant", answer.summary))
+    return (message, answer.message)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from genai_host.api import (
     Text,
     ToolCall,
     ToolResult,
+    cited_pages,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import (
@@ -173,8 +175,18 @@ def as_markdown(messages: Iterable[Message], times: Mapping[int, str] = {}) -> s
 
 
 def content_as_markdown(message: Message) -> str:
-    """The parts of a message as Markdown."""
-    return "\n\n".join(_part(part) for part in message.content)
+    """The parts of a message as Markdown, and the pages that they cite."""
+    parts = [_part(part) for part in message.content]
+    if pages := cited_pages(message.citations):
+        lines = (f"{_plain(title)} <{url}>".lstrip() for url, title in pages.items())
+        numbered = "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+        parts.append(f"Sources:\n\n{numbered}")
+    return "\n\n".join(parts)
+
+
+def _plain(text: str) -> str:
+    """A text on one line, without links, HTML and code."""
+    return re.sub(r"[\\`\[\]<]", r"\\\g<0>", " ".join(text.split()))
 
 
 def _part(part: Part) -> str:

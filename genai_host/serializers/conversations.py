@@ -33,6 +33,7 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
     """Return the JSON form of an answer."""
     return {
         "text": answer.text,
+        "citations": codec.to_json(answer.citations),
         "data": codec.to_json(answer.data),
         "reactions": codec.to_json(answer.reactions),
         "usage": attrs.asdict(answer.usage),

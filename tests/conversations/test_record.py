@@ -11,7 +11,7 @@ from attrs import fields, frozen
 from conversing import as_json, recorded, reopened, scripted
 
 from genai_host import Host, InMemoryRecord, Message
-from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
+from genai_host.api import Answer, Citation, Codec, Cost, Detail, Image, Part, Usage
 from genai_host.api.codec import usual_codec
 from genai_host.conversations.record import (
     SCHEMA,
@@ -75,7 +75,8 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
 
 
 def test_no_field_of_an_answer_is_left_out() -> None:
-    names = {"summary", "details", "data", "new_messages", "state", "usage", "cost", "images"}
+    names = {"summary", "details", "data", "new_messages", "state", "usage", "cost"}
+    names |= {"images", "citations"}
     assert {each.name for each in fields(Answer)} == names
 
 
@@ -87,6 +88,7 @@ def test_no_field_of_an_answer_is_left_out() -> None:
         Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
         Answer("empty", new_messages=()),
         Answer("seen", images=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
+        Answer("cited", citations=[Citation("https://a.example", "A", start=1, end=3)]),
     ],
 )
 def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:

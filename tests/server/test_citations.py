@@ -8,120 +8,31 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
+from cited_replies import (
+    CITED,
+    FLAT,
+    GROUNDED,
+    LOCATION,
+    NESTED,
+    PAGE,
+    SERVICES,
+    TEXT,
+    UNPLACED,
+    said,
+    unplaced,
+)
 from conversing import recorded, reopened
-from format_services import PLUGINS
+from format_services import PLUGINS, provider_at
 
 from genai_host import Config
 from genai_host.api import Cancellation, Citation, Completion, Message, RouteRequest, Text
 from genai_host.config import ServerConfig
 from genai_host.serving import HttpRoutes
 from genai_host_testing import FakeModel
-from genai_host_testing.fake_service import FakeService, Reply, json_reply, sse_reply
-from genai_host_testing.internal.configs import provider_config
+from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
-
-BEFORE, CITED, AFTER = "Été: ", "cold", "."
-TEXT = BEFORE + CITED + AFTER
-START, END = len(BEFORE), len(BEFORE + CITED)
-PAGE = {"url": "https://example.org/é", "title": "Oslo"}
-PLACED = {**PAGE, "start_index": START, "end_index": END}
-FLAT = {"type": "url_citation", **PLACED}
-NESTED = {"type": "url_citation", "url_citation": PLACED}
-UNPLACED = {"type": "url_citation", "url_citation": PAGE}
-LOCATION = {
-    "type": "web_search_result_location", **PAGE, "cited_text": "It is cold.",
-    "encrypted_index": "eA==",
-}  # fmt: skip
-GROUNDED = {
-    "groundingChunks": [{"web": {"uri": PAGE["url"], "title": PAGE["title"]}}],
-    "groundingSupports": [
-        {
-            "segment": {
-                "startIndex": len(BEFORE.encode()), "endIndex": len((BEFORE + CITED).encode()),
-                "text": CITED},
-            "groundingChunkIndices": [0]}],
-}  # fmt: skip
-
-
-def events_of(*values: Any) -> Reply:
-    data = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in values]
-    return sse_reply(data)
-
-
-def said(text: str, annotations: list[Any]) -> Reply:
-    message = {"role": "assistant", "content": text, "annotations": annotations}
-    return json_reply({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
-
-
-def unplaced(streamed: bool) -> Reply:
-    return said(TEXT, [UNPLACED])
-
-
-def chat(streamed: bool) -> Reply:
-    if not streamed:
-        return said(TEXT, [NESTED])
-    deltas: list[Any] = [{"content": BEFORE}, {"content": CITED + AFTER}, {"annotations": [NESTED]}]
-    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    return events_of(*chunks, end, b"[DONE]")
-
-
-def response(streamed: bool) -> Reply:
-    text = {"type": "output_text", "text": TEXT, "annotations": [FLAT]}
-    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
-    whole = {"id": "resp_1", "status": "completed", "output": [said]}
-    place = {"output_index": 0, "content_index": 0}
-    return (
-        events_of(
-            {"type": "response.output_text.delta", **place, "delta": TEXT},
-            {
-                "type": "response.output_text.annotation.added", **place, "annotation_index": 0,
-                "annotation": FLAT},
-            {"type": "response.completed", "response": whole},
-        )
-        if streamed
-        else json_reply(whole)
-    )  # fmt: skip
-
-
-def message(streamed: bool) -> Reply:
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
-    texts: list[Any] = [(BEFORE, []), (CITED, [LOCATION]), (AFTER, [])]
-    if not streamed:
-        content = [{"type": "text", "text": t, "citations": cited or None} for t, cited in texts]
-        return json_reply({**head, "content": content, "stop_reason": "end_turn", "usage": {}})
-    events: list[Any] = [{"type": "message_start", "message": {**head, "content": []}}]
-    for index, (text, cited) in enumerate(texts):
-        begun = {"type": "text", "text": ""}
-        deltas = [{"type": "text_delta", "text": text}]
-        deltas += [{"type": "citations_delta", "citation": each} for each in cited]
-        events += [
-            {"type": "content_block_start", "index": index, "content_block": begun},
-            *({"type": "content_block_delta", "index": index, "delta": each} for each in deltas),
-            {"type": "content_block_stop", "index": index},
-        ]
-    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
-    return events_of(*events, end, {"type": "message_stop"})
-
-
-def content(streamed: bool) -> Reply:
-    def candidate(text: str, **more: Any) -> dict[str, Any]:
-        return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **more}]}
-
-    end = {"finishReason": "STOP", "groundingMetadata": GROUNDED}
-    if not streamed:
-        return json_reply(candidate(TEXT, **end))
-    return events_of(candidate(BEFORE), candidate(CITED + AFTER), candidate("", **end))
-
-
-SERVICES: dict[str, tuple[Callable[[bool], Reply], str, Mapping[str, Any]]] = {
-    "chat": (chat, "openai-compatible", {"serves": ["openai-chat"]}),
-    "responses": (response, "openai-compatible", {"serves": ["openai-responses"]}),
-    "anthropic": (message, "anthropic", {}),
-    "gemini": (content, "gemini", {}),
-}
 
 
 def data_in(body: bytes, streamed: bool) -> list[Any]:
@@ -188,13 +99,11 @@ def seen_in_gemini(values: list[Any], streamed: bool) -> Any:
 
 
 HI = [{"role": "user", "content": "hi"}]
-GEMINI = "/v1beta/models/x:generateContent", "/v1beta/models/x:streamGenerateContent"
+GEMINI = "/v1beta/models/{}:generateContent", "/v1beta/models/{}:streamGenerateContent"
 CLIENTS: Mapping[str, tuple[tuple[str, str], Any, Callable[[list[Any], bool], Any]]] = {
-    "chat": (("/v1/chat/completions",) * 2, {"model": "x", "messages": HI}, seen_in_chat),
-    "responses": (
-        ("/v1/responses",) * 2, {"model": "x", "input": "hi", "store": False}, seen_in_responses),
-    "anthropic": (
-        ("/v1/messages",) * 2, {"model": "x", "max_tokens": 9, "messages": HI}, seen_in_anthropic),
+    "chat": (("/v1/chat/completions",) * 2, {"messages": HI}, seen_in_chat),
+    "responses": (("/v1/responses",) * 2, {"input": "hi", "store": False}, seen_in_responses),
+    "anthropic": (("/v1/messages",) * 2, {"max_tokens": 9, "messages": HI}, seen_in_anthropic),
     "gemini": (GEMINI, {"contents": [{"parts": [{"text": "hi"}]}]}, seen_in_gemini),
 }  # fmt: skip
 
@@ -204,13 +113,14 @@ def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., byt
     """Sends requests to a server with a service of a format."""
     routes: list[HttpRoutes] = []
 
-    def ask(kind: str, client: str, *, streamed: bool = False, **more: Any) -> bytes:
+    def ask(
+        kind: str, client: str, *, streamed: bool = False, model: str = "x", **more: Any
+    ) -> bytes:
         reply, provider, settings = SERVICES[kind]
         service.replies = [reply(streamed)]
-        key = {} if provider == "openai-compatible" else {"api_key": {"env": "KEY"}}
-        given = {"base_url": service.url, "models": {"x": "m"}, **settings, **key}
         config = Config(
-            providers={"gate": provider_config(provider, **given)},
+            providers={"gate": provider_at(service.url, provider, settings)},
+            models={"chat": "x"},
             provider_order=("gate",),
             server=ServerConfig(pass_through=False),
         )
@@ -221,9 +131,11 @@ def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., byt
         routes.append(HttpRoutes(host))
         (whole, stream), body, _ = CLIENTS[client]
         is_gemini = client == "gemini"
-        body = {**body, **({} if is_gemini or not streamed else {"stream": True}), **more}
+        named = {} if is_gemini else {"model": model, "stream": streamed}
+        body = {**body, **named, **more}
         request = RouteRequest(
-            "POST", stream if streamed else whole, query={"alt": "sse"} if is_gemini else {},
+            "POST", (stream if streamed else whole).format(model),
+            query={"alt": "sse"} if is_gemini else {},
             headers={"content-type": "application/json"}, body=json.dumps(body).encode(),
             limits=Cancellation(),
         )  # fmt: skip

@@ -23,6 +23,7 @@ from genai_host.api import (
     Answer,
     AvailableTool,
     CallTools,
+    Citation,
     Completion,
     FeatureSteps,
     Image,
@@ -359,7 +360,12 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     reactions = all_reactions(envelope.messages, envelope.reactions)
     data: Any = {"reactions": reactions} if turn.schema is None else loop.value
     new_messages = envelope.messages[len(turn.history) :]
-    return Answer(_summary(envelope, reactions), data=data, new_messages=new_messages)
+    return Answer(
+        _summary(envelope, reactions),
+        data=data,
+        new_messages=new_messages,
+        citations=_citations(new_messages),
+    )
 
 
 def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:
@@ -373,3 +379,14 @@ def _summary(envelope: Envelope, reactions: list[dict[str, Any]]) -> str:
         results = [each for each in parts if isinstance(each, ToolResult)]
         texts = [part.text for each in results for part in each.content if hasattr(part, "text")]
     return "\n".join(texts)
+
+
+def _citations(messages: Sequence[Message]) -> list[Citation]:
+    """Return the citations of the texts of the assistant, with positions in the summary."""
+    citations: list[Citation] = []
+    begin = 0
+    for message in messages:
+        if message.role == "assistant" and message.text:
+            citations += (each.moved(begin) for each in message.citations)
+            begin += len(message.text) + 1  # and the line break
+    return citations

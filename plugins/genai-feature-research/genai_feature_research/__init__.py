@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genai_feature_research.reactions import KINDS
+from genai_feature_research.reactions import WARNINGS
 from genai_feature_research.settings import Settings
 from genai_host.api import Feature, FeatureSteps, HttpRoute, Operation, ReactionType, Turn, hookimpl
 
@@ -46,7 +46,7 @@ def genai_features() -> Iterable[Feature[Any]]:
 
 @hookimpl
 def genai_reactions() -> Iterable[ReactionType]:
-    return KINDS
+    yield WARNINGS
 
 
 @hookimpl

@@ -1,57 +1,31 @@
-"""Reactions that a front end can show beside an answer: its sources and warnings; and as text.
+"""A reaction that a front end can show beside an answer, and as text:
 
-    {"type": "sources", "sources": [{"number": 1, "title": "...", "link": "https://..."}]}
     {"type": "warnings", "warnings": ["the search failed: ..."]}
 
-All values are untrusted data: titles and links come from third-party pages.
+Warnings are untrusted data.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import ReactionType
 
-_TEXT = {"type": "string"}
-_SOURCE = {
+_SCHEMA = {
     "type": "object",
-    "properties": {"number": {"type": "integer"}, "title": _TEXT, "link": _TEXT},
-    "required": ["number", "title", "link"],
+    "properties": {"warnings": {"type": "array", "items": {"type": "string"}}},
+    "required": ["warnings"],
     "additionalProperties": False,
 }
+WARNINGS = ReactionType("warnings", _SCHEMA, text_view="genai_feature_research.reactions:warnings")
 
 
-def _kind(name: str, items: Mapping[str, Any]) -> ReactionType:
-    schema = {
-        "type": "object",
-        "properties": {name: {"type": "array", "items": items}},
-        "required": [name],
-        "additionalProperties": False,
-    }
-    return ReactionType(name, schema, text_view=f"genai_feature_research.reactions:{name}")
-
-
-KINDS = (_kind("sources", _SOURCE), _kind("warnings", _TEXT))
-
-
-def sources(reaction: Mapping[str, Any], width: int) -> Iterator[str]:
-    for source in reaction["sources"]:
-        yield from _folded(f"[{source['number']}] ", source["title"] or source["link"], width)
-        if source["title"] and source["link"]:
-            yield f"    {source['link']}"
-
-
-def warnings(reaction: Mapping[str, Any], width: int) -> Iterator[str]:
+def warnings(reaction: Mapping[str, Any], width: int) -> list[str]:
+    lines: list[str] = []
     for warning in reaction["warnings"]:
-        yield from _folded("! ", warning, width)
-
-
-def _folded(mark: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        f"{mark}{text}",
-        max(width, 20),
-        subsequent_indent=" " * len(mark),
-        break_on_hyphens=False,
-    )
+        lines += textwrap.wrap(
+            f"! {warning}", max(width, 20), subsequent_indent="  ", break_on_hyphens=False
+        )
+    return lines

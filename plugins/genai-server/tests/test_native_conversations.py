@@ -12,7 +12,20 @@ import requests
 from attrs import evolve
 from hypothesis import given, strategies as some
 
-from genai_host.api import Answer, Feature, FeatureSteps, Image, NewId, NoSettings, Pause, Turn
+from genai_host.api import (
+    Answer,
+    Citation,
+    Completion,
+    Feature,
+    FeatureSteps,
+    Image,
+    Message,
+    NewId,
+    NoSettings,
+    Pause,
+    Text,
+    Turn,
+)
 from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
@@ -295,6 +308,21 @@ def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.Monkey
         assert each["text"] == "hi"
         assert each["record_error"]["code"] == "store"
     assert "record_error" not in api.take_turn(path)["answer"]
+
+
+def test_pages_that_an_answer_cites(api: Api) -> None:
+    said = Text("It is cold.", citations=[Citation("https://a.example", "A", start=6, end=10)])
+    api.fake.answer = lambda prompt: Completion(Message("assistant", said))
+    path = api.opened()
+    events = api.events(f"{path}/turns", {"message": "hi"})
+    cited = {"url": "https://a.example", "title": "A", "start": 6, "end": 10}
+    deltas = [data["citations"] for name, data in events if name == "delta" and "citations" in data]
+    assert deltas == [[cited]]
+    listed = [{"number": 1, "title": "A", "link": "https://a.example"}]
+    for answer in (events[-1][1], api.get(path)["turns"][0]["answer"]):
+        assert answer["citations"] == [cited]
+        assert answer["reactions"] == [{"type": "sources", "sources": listed}]
+    assert "1. A <https://a.example>" in api.send("GET", f"{path}/export?format=markdown").text
 
 
 def test_exports(api: Api) -> None:

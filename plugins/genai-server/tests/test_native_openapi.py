@@ -21,13 +21,17 @@ from genai_host.api import (
     Answer,
     CallFunction,
     Cancellation,
+    Citation,
+    Completion,
     Feature,
     FeatureSteps,
+    Message,
     NoSettings,
     Now,
     Pause,
     Progress,
     RouteRequest,
+    Text,
     Turn,
 )
 from genai_host.conversations.transcript import turns_of
@@ -101,6 +105,8 @@ def waits(turn: Turn[NoSettings]) -> FeatureSteps:
 def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path) -> None:
     plugin = InlinePlugin(features=[Feature("waits", NoSettings, waits, roles={})])
     with native_api(make_host, tmp_path, extra=plugin) as api:
+        said = Text("cold", citations=[Citation("https://a.example")])
+        api.fake.answer = lambda prompt: Completion(Message("assistant", said))
         path = api.opened(feature="waits")
         fits("POST", "/conversations/{id}/turns", api.take_turn(path))
         fits("GET", "/conversations/{id}", api.get(path))

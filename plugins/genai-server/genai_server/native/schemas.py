@@ -251,10 +251,14 @@ SCHEMAS: Mapping[str, Schema] = {
         }
     ),
     "Part": {**_reply({"type": _NAME}), "description": "As defined in docs/message.schema.json"},
+    "Citation": _reply(
+        {"url title cited_text": _TEXT, "start end": _COUNT}, "title cited_text start end"
+    ),
     "Answer": _reply(
         {
             "turn": _COUNT,
             "text": _TEXT,
+            "citations": _list(_ref("Citation")),
             "data": _ANY,
             "reactions images details": _list(_OBJECT),
             "usage": _OBJECT,
@@ -278,7 +282,12 @@ SCHEMAS: Mapping[str, Schema] = {
         {
             "turn": _reply({"turn": _COUNT}),
             "delta": _reply(
-                {"text reasoning": _TEXT, "tool_call": _OBJECT}, "text reasoning tool_call"
+                {
+                    "text reasoning": _TEXT,
+                    "tool_call": _OBJECT,
+                    "citations": _list(_ref("Citation")),
+                },
+                "text reasoning tool_call citations",
             ),
             "reset": _OBJECT,
             "progress": _reply({"text": _TEXT, "data": _ANY}, "data"),
