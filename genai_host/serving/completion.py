@@ -364,9 +364,15 @@ def _of_feature(
                 yield Delta(event.data.text, event.data.reasoning)
             elif event.answer is not None:
                 final = event.answer
-    if not "".join(shown).endswith(final.summary):  # it was not streamed
-        yield Delta(f"\n\n{final.summary}" if shown else final.summary)
-    return Completion(Message("assistant", final.summary), usage=final.usage, value=final.data)
+    text = "".join(shown)
+    if not text.endswith(final.summary):  # it was not streamed
+        rest = f"\n\n{final.summary}" if text else final.summary
+        text += rest
+        yield Delta(rest)
+    if final.citations:
+        begin = len(text) - len(final.summary)
+        yield Delta(citations=tuple(each.moved(begin) for each in final.citations))
+    return Completion(final.message, usage=final.usage, value=final.data)
 
 
 def count_tokens(host: Host, asked: ChatRequest, limits: CancelToken) -> int:

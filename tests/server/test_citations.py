@@ -164,6 +164,15 @@ def test_citations_reach_clients_of_all_formats(
     assert CLIENTS[client][2](values, streamed) == (TEXT, True)
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_citations_reach_clients_of_a_feature(
+    ask: Callable[..., bytes], client: str, streamed: bool
+) -> None:
+    values = data_in(ask("chat", client, streamed=streamed, model="feature:chat"), streamed)
+    assert CLIENTS[client][2](values, streamed) == (TEXT, True)
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_citation_without_a_passage_is_of_the_whole_text(
     ask: Callable[..., bytes], client: str, monkeypatch: pytest.MonkeyPatch
