@@ -10,7 +10,7 @@ from page.kinds import MakeChatHost, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
-from genai_host.api import Image, Part, ToolOutput
+from genai_host.api import Citation, Completion, Image, Message, Part, Text, ToolOutput
 from genai_host_testing import FakeModel, RecordedPrompt
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.agents import Counting, calls, in_turn
@@ -56,6 +56,20 @@ class TestReactions:
         expect(listed.last.get_by_role("link")).to_have_count(0)
         warned = there.page.get_by_role("list", name="warnings").get_by_role("listitem")
         expect(warned).to_have_text(["the search failed <i>"])
+
+    def test_pages_that_an_answer_cites(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        urls = ["https://oslo.example/a", "javascript:alert(1)"]
+        said = Text("It is cold.", citations=[Citation(url, "Oslo <b>") for url in urls])
+        model = FakeModel(lambda prompt: Completion(Message("assistant", said)))
+        there = visit(make_chat_host(model))
+        there.hear("hi")
+        for _ in range(2):
+            listed = there.page.get_by_role("list", name="sources").get_by_role("link")
+            expect(listed).to_have_text(["Oslo <b>"])
+            expect(listed).to_have_attribute("href", urls[0])
+            there.page.reload()
 
     def test_a_chart_is_drawn_as_one_likes(
         self, make_chat_host: MakeChatHost, visit: Visiting
