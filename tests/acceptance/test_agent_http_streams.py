@@ -14,9 +14,11 @@ from attrs import evolve
 from genai_host import Message
 from genai_host.api import (
     Cancellation,
+    Citation,
     Completion,
     RouteRequest,
     StreamedBody,
+    Text,
     ToolCall,
     ToolContext,
     ToolOutput,
@@ -24,7 +26,7 @@ from genai_host.api import (
 from genai_host.api.stream_parsers import read_sse
 from genai_host.errors import ServiceUnavailable
 from genai_host.serving.router import HttpRoutes
-from genai_host_testing import RouteServer
+from genai_host_testing import FakeModel, RouteServer
 from genai_host_testing.internal.agents import Counting, calls, in_turn
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -122,6 +124,21 @@ class TestItem11:
         assert [each.kind for each in lines].count("finish") == 1
         [call] = [each.data for each in lines if each.kind == "tool-call"]
         assert call == {"toolCallId": "1\n", "toolName": "lo\nok", "args": {}}
+
+
+def test_cited_pages(make_host: MakeHost) -> None:
+    """Front ends refuse lines of other codes than those that they know."""
+    urls = ["https://a.example", "javascript:alert(1)", "https://a.example"]
+    said = Text("It is cold.", citations=[Citation(url, "A") for url in urls])
+    model = FakeModel(lambda prompt: Completion(Message("assistant", said)))
+    with RouteServer(http_host(make_host, model)) as server:
+        named, coded = events(server), lines(server)
+    source = Line("source", {"url": "https://a.example", "title": "A"})
+    assert [each for each in named if each.kind == "source"] == [source]
+    assert {each.kind for each in coded} == {each.kind for each in named} - {"source"}
+    [state] = coded[-2].data
+    [part] = state["value"]["history"][-1]["parts"]
+    assert [each["url"] for each in part["citations"]] == urls
 
 
 class TestItem11Leaving:

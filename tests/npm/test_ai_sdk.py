@@ -14,7 +14,16 @@ from ai_sdk_lines import read_lines
 from npm.packages import NODE, install
 
 from genai_host import Message
-from genai_host.api import Completion, FinishReason, ToolCall, ToolOutput, ToolResult, Usage
+from genai_host.api import (
+    Citation,
+    Completion,
+    FinishReason,
+    Text,
+    ToolCall,
+    ToolOutput,
+    ToolResult,
+    Usage,
+)
 from genai_host.errors import ServiceUnavailable
 from genai_host_testing import FakeModel, RouteServer
 from genai_host_testing.fake_model import RecordedPrompt
@@ -70,6 +79,10 @@ LOOK = {"type": "tool-look", "toolCallId": "look-0", "state": "output-available"
 WIPE = {"type": "tool-wipe", "toolCallId": "wipe-0", "input": {"what": "all"}}
 ASKED = {**WIPE, "state": "approval-requested", "approval": {"id": "wipe-0"}}
 STEP = {"type": "step-start"}
+CITING = Text("cold", citations=[Citation("https://a.example", "A")])
+SOURCE = {
+    "type": "source-url", "sourceId": "https://a.example", "url": "https://a.example", "title": "A",
+}  # fmt: skip
 
 
 def text(words: str) -> dict[str, Any]:
@@ -122,9 +135,15 @@ def decided(approved: bool, **more: Any) -> dict[str, Any]:
             [[STEP, ASKED], [STEP, text("not wiped")]],
             [],
         ),
+        (
+            FakeModel(lambda prompt: Completion(Message("assistant", CITING))),
+            ["hi", "again"],
+            [[STEP, text("cold"), SOURCE]] * 2,
+            [],
+        ),
         (failing(), ["hi"], [[STEP, {**LOOK, "input": {}, "output": "found"}]], ["as told"]),
     ],
-    ids=["tools", "approved", "refused", "undecided", "error"],
+    ids=["tools", "approved", "refused", "undecided", "cited", "error"],
 )  # fmt: skip
 def test_a_chat(
     make_host: MakeHost,

@@ -14,6 +14,7 @@ The events of a turn become pieces, which have three formats:
 - `text`: a chunk of the assistant's text
 - `tool-call`: a tool call requested by the model
 - `tool-result`: the result of a tool call
+- `source`: a web page that the answer cites, not in lines: some of their readers refuse other codes
 - `data`: a reaction when it occurs; the last one is the state, which is the whole reply
 - `error`: the error that ended the turn
 - `finish`: last piece, exactly once
@@ -41,6 +42,7 @@ from genai_host.api import (
     StreamedBody,
     Text,
     ToolResult,
+    cited_pages,
     http_status,
     json_response,
     prefers_events,
@@ -52,7 +54,9 @@ if TYPE_CHECKING:
     from genai_host.api import Event, HostServices
 
 
-PieceKind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
+PieceKind = Literal[
+    "start", "text", "tool-call", "tool-result", "source", "data", "error", "finish"
+]
 
 STATE_VERSION = 1
 
@@ -121,6 +125,8 @@ def in_lines(given: PieceStream) -> Generator[str, None, None]:
     """Format pieces as lines of the AI SDK: a code, a colon, and JSON."""
     with closing(given):
         for piece in given:
+            if piece.kind not in _CODES:
+                continue
             data = piece.data
             if piece.kind == "data":
                 data = [data]
@@ -146,6 +152,9 @@ def _of_event(event: Event) -> Iterator[Piece]:
         yield from _of_message(event.data.data.message)
         for reaction in event.data.data.reactions:
             yield Piece("data", {"type": "reaction", "value": dict(reaction)})
+    elif event.answer is not None:
+        for url, title in cited_pages(event.answer.citations).items():
+            yield Piece("source", {"url": url, "title": title})
 
 
 def _of_message(message: Message) -> Iterator[Piece]:

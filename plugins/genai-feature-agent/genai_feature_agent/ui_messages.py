@@ -167,6 +167,9 @@ class _Chunks:
                 "toolCallId": data["toolCallId"],
                 name: data["result"],
             }
+        elif piece.kind == "source":
+            yield from self._end_text()
+            yield {"type": "source-url", "sourceId": data["url"], **data}
         elif piece.kind == "data":
             yield from self._of_data(data)
         elif piece.kind == "error":

@@ -284,6 +284,7 @@ def test_chunks_of_steps() -> None:
         Piece("tool-call", {"toolCallId": "1", "toolName": "look", "args": {}}),
         Piece("tool-result", {"toolCallId": "1", "result": "no"}, is_error=True),
         Piece("text", "c"),
+        Piece("source", {"url": "https://a.example", "title": "A"}),
         Piece("data", {"type": "state", "value": {"approvals": [{"id": "2"}]}}),
         Piece("finish", {"finishReason": "stop", "usage": usage}),
     )
@@ -304,6 +305,8 @@ def test_chunks_of_steps() -> None:
         {"type": "text-start", "id": "text-3"},
         {"type": "text-delta", "id": "text-3", "delta": "c"},
         {"type": "text-end", "id": "text-3"},
+        {"type": "source-url", "sourceId": "https://a.example", "url": "https://a.example",
+         "title": "A"},
         {"type": "tool-approval-request", "approvalId": "2", "toolCallId": "2"},
         {"type": "finish-step"},
         {"type": "finish", "finishReason": "stop",
