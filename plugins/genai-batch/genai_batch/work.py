@@ -111,6 +111,7 @@ class Worker:
             return {
                 **row.names,
                 "text": answer.text,
+                "citations": self._host.codec.to_json(answer.citations),
                 "data": self._host.codec.to_json(answer.data),
                 "usage": {
                     "input_tokens": answer.usage.input_tokens,
@@ -133,6 +134,7 @@ class Worker:
         return {
             **row.names,
             "text": conversation.history[-1].text,
+            "citations": self._host.codec.to_json(conversation.history[-1].citations),
             "data": None,
             "usage": None,
             "cost": _cost_row(cost),

@@ -21,10 +21,12 @@ from genai_batch.work import RETRY_POLICY, Task
 
 from genai_host import Host
 from genai_host.api import (
+    Citation,
     Completion,
     ExecutorType,
     Message,
     NoSettings,
+    Text,
     Tool,
     ToolCall,
     ToolContext,
@@ -417,6 +419,20 @@ class TestRecorded:
         assert [each["text"] for each in again] == ["a", "b"]
         assert [e["conversation"] for e in again] == [e["conversation"] for e in first]
         assert (prices.calls, done.cost) == (2, 1.0)
+
+    def test_rows_have_the_pages_that_they_cite(
+        self, make_host: MakeHost, files: Files, store: Store
+    ) -> None:
+        said = Text("cold", citations=[Citation("https://a.example", "A", end=4)])
+        model = FakeModel(lambda prompt: Completion(Message("assistant", said)))
+        host = make_host(fake=model, store=store)
+        files.write("a")
+        for _ in range(2):  # the second time from the conversation
+            files.run(host, self.TASK)
+            [row] = files.read()
+            assert row["citations"] == [{"url": "https://a.example", "title": "A", "end": 4}]
+            files.results.unlink()
+        assert len(model.prompts) == 1
 
     def test_interrupted_row_resumes_its_conversation(
         self, make_host: MakeHost, files: Files, store: Store

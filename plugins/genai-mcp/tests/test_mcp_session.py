@@ -238,6 +238,21 @@ class TestFeatures:
         assert "structuredContent" not in result
         assert result["content"][1]["text"] == "(data of 1048593 bytes omitted)"
 
+    def test_cited_pages_follow_the_answer(self, make_client: MakeClient) -> None:
+        urls = {
+            "https://a.example/1": "A\n\x1b[1m", "javascript:alert(1)": "B",
+            "https://c.example": "",
+        }  # fmt: skip
+        citations = [api.Citation(url, title) for url, title in urls.items()]
+
+        def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
+            yield from ()
+            return api.Answer("cold", citations=citations)
+
+        answer, pages = make_client(feature(respond)).call("ask_f", message="hi")["content"]
+        assert answer["text"] == "cold"
+        assert pages["text"] == "Sources:\nA [1m https://a.example/1\nhttps://c.example"
+
     def test_progress_is_sent_to_clients_that_request_it(self, make_client: MakeClient) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("one\n\x1b[1mtwo")

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
 
-from genai_host.api import Answer, Image, Text, ToolOutput, well_formed, write_json
+from genai_host.api import Answer, Image, Text, ToolOutput, cited_pages, well_formed, write_json
 from genai_host.errors import GenaiError
 from genai_mcp.text import one_line
 
@@ -87,18 +87,23 @@ def result_of_output(output: ToolOutput) -> CallToolResult:
 
 
 def result_of_answer(answer: Answer) -> CallToolResult:
-    """Convert the answer of a feature: its summary, and its data if that is an object."""
+    """Convert the answer of a feature: its summary, the pages that it cites, and its data if that
+    is an object."""
     text = answer.summary
     if len(text) > MOST_TEXT:
         rest = len(text) - MOST_TEXT
         text = f"{text[:MOST_TEXT]}\n(truncated: {rest} more characters)"
+    content = [_text(text)]
+    if pages := cited_pages(answer.citations):
+        lines = (f"{one_line(title)} {url}".lstrip() for url, title in pages.items())
+        content.append(_text("\n".join(["Sources:", *lines])[:MOST_TEXT]))
     if not isinstance(answer.data, Mapping) or not answer.data:
-        return CallToolResult(content=[_text(text)])
+        return CallToolResult(content=content)
     data = write_json(answer.data)
     if len(data) > MOST_DATA:
-        return CallToolResult(content=[_text(text), _text(f"(data of {len(data)} bytes omitted)")])
+        return CallToolResult(content=[*content, _text(f"(data of {len(data)} bytes omitted)")])
     # the text is for clients that do not read structured content
-    content = [_text(text), _text(data.decode())]
+    content.append(_text(data.decode()))
     plain = well_formed(json.dumps(json.loads(data), ensure_ascii=False))
     return CallToolResult(content=content, structured_content=json.loads(plain))
 
