@@ -174,6 +174,29 @@ def test_item_3_contents_pass_with_all_of_their_fields(gate: Gate, stream: bool)
     assert gate.usage == [Usage(3, 5)]
 
 
+BLOCKED = (
+    b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},'
+    b'"usageMetadata":{"promptTokenCount":3}}'
+)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_blocked_prompt_passes_and_is_not_sent_again(gate: Gate, stream: bool) -> None:
+    gate.service.replies = [sse_reply([BLOCKED]) if stream else reply(BLOCKED)] * 3
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    answer = gate.post(f"/v1beta/models/gemini-4-neon:{method}", CONTENT)
+    written = b"data: " + BLOCKED + b"\n\n" if stream else BLOCKED
+    assert (answer.status_code, answer.content) == (200, written)
+    others = {"model": "gemini-4-neon", "max_tokens": 9, "stream": stream,
+              "messages": [{"role": "user", "content": "hi"}]}  # fmt: skip
+    for path, reason in (("chat/completions", "content_filter"), ("messages", "refusal")):
+        answer = gate.post(f"/v1/{path}", others)
+        assert answer.status_code == 200
+        assert f'_reason":"{reason}"' in answer.text.replace(" ", "")
+    assert len(gate.service.requests) == 3
+    assert gate.usage == [Usage(3)] * 3
+
+
 def streamed(body: bytes, **more: Any) -> bytes:
     return json.dumps({**json.loads(body), "stream": True, **more}).encode()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateContent
+from genai_wire_gemini.server.replies import ContentWriter
 from hypothesis import strategies as st
 
 from genai_host.api import (
@@ -216,20 +217,24 @@ class TestReplies(ChatReplies):
         ).tool_calls
         assert len({call.id for call in calls}) == 2
 
-    @pytest.mark.parametrize(
-        ("reply", "why"),
-        [({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {}},
-          "PROHIBITED_CONTENT"), ({}, "no candidates"), ({"candidates": []}, "no candidates")],
-    )  # fmt: skip
-    def test_why_there_is_no_answer_is_told(self, reply: Any, why: str) -> None:
+    @pytest.mark.parametrize("reply", [{}, {"candidates": []}])
+    def test_that_there_is_no_answer_is_told(self, reply: Any) -> None:
         with pytest.raises(UnexpectedFinish) as caught:
             self.read(reply)
-        assert caught.value.reason == why
+        assert caught.value.reason == "no candidates"
 
-    def test_a_prompt_that_is_blocked_is_told_in_a_stream(self) -> None:
-        with pytest.raises(UnexpectedFinish) as caught:
-            self.streamed([{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}])
-        assert caught.value.reason == "PROHIBITED_CONTENT"
+    @pytest.mark.parametrize("reason", ["PROHIBITED_CONTENT", "OTHER", "JAILBREAK", "ERROR"])
+    def test_a_blocked_prompt_is_filtered_and_charged(self, reason: str) -> None:
+        feedback = {"blockReason": reason, "safetyRatings": []}
+        reply = {"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 3}}
+        for completion in (self.read(reply), self.read([reply]), self.streamed([reply])[1]):
+            assert completion.text == ""
+            assert (completion.finish, completion.reason) == ("content_filter", reason)
+            assert completion.usage == Usage(3)
+            assert completion.extra == {"gemini": {"reply": {"promptFeedback": feedback}}}
+            written = ContentWriter("m", thoughts=True).whole(completion)
+            assert written["promptFeedback"] == feedback
+            assert "candidates" not in written
 
     def test_what_says_nothing_does_not_end_a_stream(self) -> None:
         decoder = GenerateContent().decoder(ASKED)

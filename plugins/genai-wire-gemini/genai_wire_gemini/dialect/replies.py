@@ -25,6 +25,7 @@ from genai_host.api import (
     Completion,
     Delta,
     File,
+    FinishReason,
     Image,
     Message,
     Part,
@@ -219,6 +220,7 @@ class _Reading:
         self.answered = False
         self.finish = ""
         self.ended = False
+        self._is_blocked = False
         self._is_continued = False
         self._usage = Usage()
         self._parts: list[Part] = []
@@ -235,14 +237,14 @@ class _Reading:
         return "".join([*texts, *(self._texts if self._kind is Text else ())])
 
     def add(self, data: Mapping[str, Any]) -> list[Delta]:
-        """Read a response. Raises `UnexpectedFinish` if the prompt was rejected."""
+        """Read a response."""
         if data.get("usageMetadata") is not None:  # cumulative
             self._usage = read_usage(data["usageMetadata"])
         candidates = objects_in(data, "candidates")
         self._add_unknown("reply", data)
         self._add_unknown("usage", details_in(data, "usageMetadata"))
         if not candidates:
-            _must_not_be_blocked(details_in(data, "promptFeedback"))
+            self._add_block(data)
             return []
         self.answered = True
         content = object_in(candidates[0], "content")
@@ -258,11 +260,25 @@ class _Reading:
         self.finish = weightier(self.finish, reason)
         return pieces
 
+    def _add_block(self, data: Mapping[str, Any]) -> None:
+        """Read the reason why a prompt has no answer. It is charged and not to be repeated, so that
+        it is no error."""
+        reason = string_in(details_in(data, "promptFeedback"), "blockReason")
+        if reason:
+            self.answered = self._is_blocked = True
+            self.finish = reason
+            self._unknown["reply"] = {
+                **self._unknown.get("reply", {}),
+                "promptFeedback": data["promptFeedback"],
+            }
+
     def completion(self) -> Completion:
         self._close()
-        finish = read_finish(
-            self.finish, calls=bool(self._calls), text=self.text, unknown="other"
-        )  # the only finish reason of a complete answer
+        finish: FinishReason = "content_filter"
+        if not self._is_blocked:
+            finish = read_finish(
+                self.finish, calls=bool(self._calls), text=self.text, unknown="other"
+            )  # the only finish reason of a complete answer
         message = Message("assistant", with_citations(self._parts, self._citations))
         extra = extra_of(NAME, self._unknown) or {}
         return Completion(message, finish, self._usage, vendor_finish=self.finish, extra=extra)
@@ -358,16 +374,6 @@ class _Reading:
         """Return a new id for a call from a service without ids, unique in the conversation."""
         numbered = (f"{_UNNAMED}{number}" for number in count(len(self._ids)))
         return next(id for id in numbered if id not in self._ids)
-
-
-def _must_not_be_blocked(feedback: Mapping[str, Any]) -> None:
-    reason = string_in(feedback, "blockReason")
-    if reason:
-        raise UnexpectedFinish(
-            f"the service refused the prompt: {reason}",
-            reason=reason,
-            detail=string_in(feedback, "blockReasonMessage"),
-        )
 
 
 def _read_data(data: Mapping[str, Any]) -> Image | File:

@@ -186,11 +186,12 @@ class ContentWriter:
             **metadata_of(completion.message, parts),
             **extra.get("candidate", {}),
         }
+        further = extra.get("reply", {})
         return {
-            "candidates": [candidate],
+            **({} if "promptFeedback" in further else {"candidates": [candidate]}),
             "usageMetadata": {**_usage(completion.usage), **extra.get("usage", {})},
             **self._about(),
-            **extra.get("reply", {}),
+            **further,
         }
 
     def _about(self) -> _Wire:
