@@ -197,6 +197,26 @@ def test_a_blocked_prompt_passes_and_is_not_sent_again(gate: Gate, stream: bool)
     assert gate.usage == [Usage(3)] * 3
 
 
+CALLED = {"functionCall": {"id": "c1", "name": "look", "args": {}}}
+
+
+@pytest.mark.parametrize(
+    ("part", "is_passed"),
+    [(CALLED, False), ({**CALLED, "thoughtSignature": "c2ln"}, True),
+     ({"function_call": CALLED["functionCall"]}, False), ({"text": "functionCall"}, True)],
+)  # fmt: skip
+def test_calls_of_other_models_are_read_to_sign_them(
+    gate: Gate, part: dict[str, Any], is_passed: bool
+) -> None:
+    gate.service.replies = [reply(CONTENT_REPLY)]
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [part]}]
+    answer = gate.post("/v1beta/models/gemini-3.5-flash:generateContent", {"contents": contents})
+    assert (answer.content == CONTENT_REPLY) is is_passed
+    (sent,) = gate.sent()["contents"][1]["parts"]
+    signature = "skip_thought_signature_validator"
+    assert sent == (part if is_passed else {**CALLED, "thoughtSignature": signature})
+
+
 def streamed(body: bytes, **more: Any) -> bytes:
     return json.dumps({**json.loads(body), "stream": True, **more}).encode()
 

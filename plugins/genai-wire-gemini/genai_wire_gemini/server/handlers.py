@@ -11,6 +11,7 @@ Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
@@ -21,6 +22,7 @@ from attrs import frozen
 from genai_host import Host
 from genai_host.api import (
     EXTRA_BODY,
+    EncodedJson,
     JsonReader,
     Operation,
     RouteRequest,
@@ -267,13 +269,24 @@ def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> R
     form = PassingFormat(
         dialect=OWN,
         parameters=used,
-        neutral=frozenset({"unsigned_calls"}),
+        neutral=frozenset(() if _has_unsigned_calls(fields) else ("unsigned_calls",)),
         write_event=sse_of,
         write_error=error_event,
         writer=ContentWriter(model, thoughts=True),
         keepalive=_EMPTY_LINE,
     )
     return pass_through(host, request, fields, form, model=model, stream=stream)
+
+
+_CALL = re.compile(rb'"function(?:Call|_call)"\s*:')
+_SIGNATURE = re.compile(rb'"thought(?:S|_s)ignature"\s*:')
+
+
+def _has_unsigned_calls(fields: Mapping[str, EncodedJson]) -> bool:
+    """Whether a conversation has calls, of which none is signed: they are from other models. Of
+    parallel calls, Gemini signs the first."""
+    text = fields["contents"].data
+    return _CALL.search(text) is not None and _SIGNATURE.search(text) is None
 
 
 def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
