@@ -132,6 +132,8 @@ class Dialect(ABC, Generic[C, R]):
         images_in_answers: Whether messages of the model can have images; the host replaces them by
             text otherwise, which it also does for models that accept no images.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
+        most_texts: Maximum number of texts of an `EmbedCall`; the host makes several calls for
+            more. 0 for no maximum.
     """
 
     name: ClassVar[str]
@@ -146,6 +148,7 @@ class Dialect(ABC, Generic[C, R]):
     service_tools: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     images_in_answers: ClassVar[bool] = False
     accepts_tokens: ClassVar[bool] = False
+    most_texts: ClassVar[int] = 0
 
     @property
     def models_of(self) -> str:

@@ -19,6 +19,7 @@ from genai_host.api import (
     Delta,
     Embed,
     EmbedCall,
+    Embeddings,
     File,
     Image,
     Message,
@@ -31,6 +32,7 @@ from genai_host.api import (
     ToolResult,
     TranscribeCall,
     Transcription,
+    Usage,
     schema_of,
 )
 from genai_host.api.calls import Draft
@@ -332,6 +334,11 @@ class Agent:
             routes = self._capable_routes(step.prompt, self._counters(), mixed)
         elif isinstance(step, Embed):
             routes = self._accepting(step.texts)
+            most = min((route.most_texts for route in routes if route.most_texts), default=0)
+            if 0 < most < len(step.texts):
+                starts = range(0, len(step.texts), most)
+                batches = [evolve(step, texts=step.texts[at : at + most]) for at in starts]
+                return _joined([self.ask(batch, cancellation, trace) for batch in batches])
         return drained(self._stream(routes, partial(self._call_of_step, step), cancellation, trace))
 
     def _accepting(self, texts: Sequence[str | Sequence[int]]) -> Sequence[Route]:
@@ -456,6 +463,18 @@ class Agent:
             checker.check_references()
             self._checkers[key] = checker
         return self._checkers[key]
+
+
+def _joined(batches: Sequence[Embeddings]) -> Embeddings:
+    """The vectors of several calls as those of one."""
+    costs = [each.cost for each in batches if each.cost is not None]
+    return evolve(
+        batches[-1],
+        vectors=[vector for each in batches for vector in each.vectors],
+        usage=sum((each.usage for each in batches), Usage()),
+        seconds=sum(each.seconds for each in batches),
+        cost=sum(costs) if len(costs) == len(batches) else None,
+    )
 
 
 def _able(

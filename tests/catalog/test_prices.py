@@ -35,7 +35,7 @@ from genai_host.api.results import cost_of_call
 from genai_host.catalog.prices import PackagedPrices, installed_prices
 from genai_host.cli.terminal import cost_text, dollars_text
 from genai_host.conversations.record import StepEnded
-from genai_host.dialects.plain import Plain
+from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host.errors import GenaiError, LimitExceeded, OutputValidationError
 from genai_host.store import Store
 from genai_host_testing import FakeModel, FakeService, InlinePlugin, ManualClock
@@ -289,9 +289,14 @@ class TestCalls:
         assert (answer.text, answer.cost) == ("a", Cost(unknown=1))
         assert "no such shelf" in caplog.text
 
-    def test_embeddings_and_moderation_have_a_cost_as_well(self, make_host: MakeHost) -> None:
+    @pytest.mark.parametrize("most", [0, 1])
+    def test_embeddings_and_moderation_have_a_cost_as_well(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, most: int
+    ) -> None:
+        monkeypatch.setattr(PlainEmbed, "most_texts", most)
+
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Embed(["one two three"])
+            yield from Embed(["one two", "three"])
             yield from Moderate("four")
             return Answer("done")
 

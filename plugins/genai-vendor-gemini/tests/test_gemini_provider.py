@@ -152,6 +152,22 @@ def test_texts_become_vectors(
     }
 
 
+def test_more_texts_than_a_request_takes_become_vectors_in_order(
+    host: Host, service: FakeService
+) -> None:
+    service.replies = [
+        embeddings(*([number, 1] for number in batch)) for batch in (range(100), range(100, 150))
+    ]
+    answer = host.embed([f"t{number}" for number in range(150)], model="gemini-embedding-2")
+    assert answer.vectors == [[float(number), 1.0] for number in range(150)]
+    assert answer.usage == Usage(10)
+    texts = [
+        [each["content"]["parts"][0]["text"] for each in sent.json()["requests"]]
+        for sent in service.requests
+    ]
+    assert texts == [[f"t{n}" for n in range(100)], [f"t{n}" for n in range(100, 150)]]
+
+
 # its models
 
 

@@ -229,6 +229,7 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
         ),
     }  # fmt: skip
     variant = {"purpose": True, "nested": False}
+    most_texts = 100
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
