@@ -207,11 +207,11 @@ class EmbedCall(Call):
 
     Attributes:
         texts: The texts; see `Embed`.
-        purpose: Use of the vectors. Some models embed queries and documents differently.
+        purpose: Use of the vectors; see `Embed`.
     """
 
     texts: Sequence[str | Sequence[int]]
-    purpose: Literal["query", "document"] = "document"
+    purpose: Literal["query", "document"] | None = None
 
 
 @frozen(kw_only=True)

@@ -297,7 +297,7 @@ class HostServices(Protocol):
         texts: Iterable[str],
         *,
         model: str | None = None,
-        purpose: Literal["query", "document"] = "document",
+        purpose: Literal["query", "document"] | None = None,
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
@@ -306,7 +306,8 @@ class HostServices(Protocol):
         Args:
             texts: The texts.
             model: Name of the model; None for the default model of `embed`.
-            purpose: Use of the vectors; some models embed queries and documents differently.
+            purpose: Use of the vectors, for models that embed queries and documents differently;
+                None for the default of the service.
             limits: Cancels the call.
             owner: User whose budget is charged for the call.
 

@@ -121,13 +121,14 @@ class Embed(Step[Embeddings]):
         texts: The texts, each of them a string, or its token IDs for the tokenizer of the
             model (see `Dialect.accepts_tokens`).
         role: Role of the feature whose model is used.
-        purpose: Use of the vectors; some models embed queries and documents differently.
+        purpose: Use of the vectors, for models that embed queries and documents differently; None
+            for the default of the service.
     """
 
     step = "embed"
     texts: Sequence[str | Sequence[int]] = field(converter=texts_or_tokens)
     role: str = "embed"
-    purpose: Literal["query", "document"] = "document"
+    purpose: Literal["query", "document"] | None = None
 
 
 @frozen

@@ -98,7 +98,9 @@ class PlainEmbed(Dialect[EmbedCall, Embeddings]):
     operation = "embed"
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
-        body = {"texts": list(call.texts), "purpose": call.purpose}
+        body: dict[str, Any] = {"texts": list(call.texts)}
+        if call.purpose:
+            body["purpose"] = call.purpose
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:

@@ -226,7 +226,7 @@ class ModelCalls(HostParts):
         model: str | None = None,
         provider: str | None = None,
         parameters: Mapping[str, Any] | None = None,
-        purpose: Literal["query", "document"] = "document",
+        purpose: Literal["query", "document"] | None = None,
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
@@ -237,7 +237,8 @@ class ModelCalls(HostParts):
             model: Name of the model; None for the default model of `embed`.
             provider: Name of the provider to use; None for any.
             parameters: Model parameters by name.
-            purpose: Use of the vectors; some models embed queries and documents differently.
+            purpose: Use of the vectors, for models that embed queries and documents differently;
+                None for the default of the service.
             limits: Cancels the call.
             owner: User whose budget is charged for the call.
 

@@ -103,6 +103,7 @@ def test_a_request_has_the_texts() -> None:
           "variant": {"purpose": "input_type"}},
          {"input": ["é"], "dimensions": 8, "input_type": "query"}),
         ({"purpose": "query"}, {"input_type": None}),
+        ({"variant": {"purpose": "input_type"}}, {"input_type": None}),
         ({"variant": {"encoding": "base64"}}, {"encoding_format": "base64"}),
         ({"variant": {"encoding": ""}}, {"encoding_format": None}),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from attrs import evolve
 from hypothesis import given, strategies as st
 
 from genai_host.api import (
@@ -178,6 +179,9 @@ def test_a_request_for_vectors_has_texts_and_purpose() -> None:
     request = EMBED.prepare_request(call)
     assert (request.operation, request.dialect, request.model_id) == ("embed", "plain-embed", "m")
     assert json.loads(request.data()) == {"texts": ["a", "é"], "purpose": "query"}
+    assert json.loads(EMBED.prepare_request(evolve(call, purpose=None)).data()) == {
+        "texts": ["a", "é"]
+    }
 
 
 def test_embeddings_have_no_stream() -> None:

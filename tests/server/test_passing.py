@@ -197,6 +197,29 @@ def test_a_blocked_prompt_passes_and_is_not_sent_again(gate: Gate, stream: bool)
     assert gate.usage == [Usage(3)] * 3
 
 
+VECTORS = {"embeddings": [{"values": [1, 2]}]}
+EMBEDDED = {"content": {"parts": [{"text": "a"}]}}
+EMBED = "/v1beta/models/gemini-embedding-001:embedContent"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "task"),
+    [
+        (EMBED, EMBEDDED, None),
+        (EMBED, {**EMBEDDED, "taskType": "CLUSTERING"}, "CLUSTERING"),
+        ("/v1/embeddings", {"model": "gemini-embedding-001", "input": "a"}, None),
+        ("/api/embed", {"model": "gemini-embedding-001", "input": "a"}, None),
+    ],
+)
+def test_vectors_have_no_purpose_that_was_not_asked_for(
+    gate: Gate, path: str, body: Any, task: str | None
+) -> None:
+    gate.service.replies = [json_reply(VECTORS)]
+    assert gate.post(path, body).status_code == 200
+    (sent,) = gate.sent()["requests"]
+    assert sent.get("taskType") == task
+
+
 CALLED = {"functionCall": {"id": "c1", "name": "look", "args": {}}}
 
 

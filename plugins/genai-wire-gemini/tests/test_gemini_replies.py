@@ -271,14 +271,15 @@ def test_texts_are_embedded_for_a_purpose() -> None:
     assert first == {"model": "models/m", "content": {"parts": [{"text": "a"}]},
                      "taskType": "RETRIEVAL_QUERY", "outputDimensionality": 128}  # fmt: skip
     assert second["content"] == {"parts": [{"text": "b"}]}
-    assert embed()[0]["taskType"] == "RETRIEVAL_DOCUMENT"
+    assert embed(purpose="document")[0]["taskType"] == "RETRIEVAL_DOCUMENT"
+    assert "taskType" not in embed()[0]
     assert embed(parameters={"task_type": "CLUSTERING"})[0]["taskType"] == "CLUSTERING"
-    assert "taskType" not in embed(variant={"purpose": False})[0]
+    assert "taskType" not in embed(purpose="query", variant={"purpose": False})[0]
 
 
 def test_vertex_is_asked_in_another_form() -> None:
     content = {"parts": [{"text": "a"}]}
-    assert embed(variant={"nested": True})[0] == {
+    assert embed(variant={"nested": True}, purpose="document")[0] == {
         "content": content, "embedContentConfig": {"taskType": "RETRIEVAL_DOCUMENT"},
     }  # fmt: skip
     assert embed(variant={"nested": True, "purpose": False})[0] == {"content": content}

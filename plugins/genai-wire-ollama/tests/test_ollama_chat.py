@@ -165,7 +165,8 @@ def test_parameters_have_their_places() -> None:
 def test_a_word_stands_before_queries_and_documents_where_a_model_wants_one() -> None:
     variant = {"query": "query: ", "document": "doc: "}
     assert body_of("a", variant=variant, purpose="query")["input"] == ["query: a"]
-    assert body_of("a", variant=variant)["input"] == ["doc: a"]
+    assert body_of("a", variant=variant, purpose="document")["input"] == ["doc: a"]
+    assert body_of("a", variant=variant)["input"] == ["a"]
 
 
 def test_a_text_that_is_too_long_is_told() -> None:

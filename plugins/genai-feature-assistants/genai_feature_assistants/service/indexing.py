@@ -365,7 +365,7 @@ class Indexing:
         for start in range(0, len(texts), _BATCH):
             limits.check()
             batch = texts[start : start + _BATCH]
-            given = self._host.embed(batch, limits=limits, owner=user)
+            given = self._host.embed(batch, purpose="document", limits=limits, owner=user)
             vectors += given.vectors
             embedder = embedder_of(given.route)
         made = Passages(embedder, texts, unit_rows(vectors))

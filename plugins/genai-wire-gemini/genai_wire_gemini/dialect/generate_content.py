@@ -234,7 +234,7 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
         asked: dict[str, Any] = {}
-        if variant["purpose"]:
+        if variant["purpose"] and call.purpose:
             asked["taskType"] = f"RETRIEVAL_{call.purpose.upper()}"
         if "task_type" in call.parameters:
             asked["taskType"] = call.parameters["task_type"]

@@ -71,7 +71,13 @@ _TASKS = (
     "CLASSIFICATION", "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION",
     "CODE_RETRIEVAL_QUERY",
 )  # fmt: skip
-_QUERIES = {"RETRIEVAL_QUERY", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY"}
+_PURPOSES: Mapping[str, Literal["query", "document"]] = {
+    "RETRIEVAL_QUERY": "query",
+    "RETRIEVAL_DOCUMENT": "document",
+    "QUESTION_ANSWERING": "query",
+    "FACT_VERIFICATION": "query",
+    "CODE_RETRIEVAL_QUERY": "query",
+}
 
 
 _EMPTY_LINE = b"\r\n"
@@ -133,12 +139,11 @@ def _embedded(
     vectors: list[Sequence[float]] = []
     usage = Usage()
     for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):
-        purpose: Literal["query", "document"] = "query" if task in _QUERIES else "document"
         found = host.embed(
             [each.text for each in alike],
             model=model,
             parameters=_parameters(task, dimensions, taken),
-            purpose=purpose,
+            purpose=_PURPOSES.get(task),
             limits=request.limits,
             owner=request.user,
         )

@@ -57,7 +57,7 @@ class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
-        before = variant[call.purpose]
+        before = variant[call.purpose] if call.purpose else ""
         body: dict[str, Any] = {
             "model": call.model_id,
             "input": [f"{before}{text}" for text in call.texts],

@@ -58,7 +58,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
         }
         if variant["encoding"]:
             body["encoding_format"] = variant["encoding"]
-        if variant["purpose"]:
+        if variant["purpose"] and call.purpose:
             body[variant["purpose"]] = call.purpose
         return ProviderRequest("embed", self.name, call.model_id, body)
 
