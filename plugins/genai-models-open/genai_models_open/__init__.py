@@ -37,6 +37,7 @@ def _chat(
         capabilities=capabilities,
         window=window,
         defaults=defaults or {},
+        parameters={} if "reasoning" in capabilities else {"reasoning_effort": False},
     )
 
 

@@ -38,6 +38,11 @@ def test_nobody_runs_them_but_who_offers_them(model: Model) -> None:
     assert model.at == {}
 
 
+@pytest.mark.parametrize("model", CHAT, ids=lambda model: model.name)
+def test_an_effort_is_for_models_that_reason(model: Model) -> None:
+    assert ("reasoning" in model.capabilities) == ("reasoning_effort" not in model.parameters)
+
+
 def test_a_model_that_nobody_offers_says_so(make_host: MakeHost) -> None:
     with pytest.raises(NoRoute, match=r"mock does not offer llama-3\.3-70b"):
         make_host(models=genai_models_open).open("chat", "llama-3.3-70b")

@@ -146,6 +146,7 @@ def _reachable(name: str) -> str:
 
 
 _SHOW = "/api/show"
+_NO_THINKING = b"does not support thinking"
 
 
 class OllamaProvider(HttpProvider):
@@ -169,11 +170,15 @@ class OllamaProvider(HttpProvider):
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         with self._adding_start_hint():
-            return super().send(request, limits)
+            reply = super().send(request, limits)
+            other = _without_effort(request, reply)
+            return reply if other is None else super().send(other, limits)
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         with self._adding_start_hint():
-            return super().stream(request, limits)
+            reply = super().stream(request, limits)
+            other = _without_effort(request, reply)
+            return reply if other is None else super().stream(other, limits)
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         with self._adding_start_hint():
@@ -210,6 +215,18 @@ class OllamaProvider(HttpProvider):
             if not self._in_cloud:
                 error.hint = error.hint or "start Ollama: ollama serve"
             raise
+
+
+def _without_effort(
+    request: ProviderRequest, reply: ReplyStream | ProviderReply
+) -> ProviderRequest | None:
+    """The request to repeat for a model that does not reason, without the effort: many clients
+    set one for any model. None if the reply does not say so."""
+    if not isinstance(reply, ProviderReply) or reply.status != 400:
+        return None
+    if not isinstance(request.body.get("think"), str) or _NO_THINKING not in reply.body:
+        return None
+    return evolve(request, body={name: v for name, v in request.body.items() if name != "think"})
 
 
 class _NotPulled(Mapping[str, str]):

@@ -7,6 +7,7 @@ from typing import Any
 
 import genai_vendor_ollama
 import pytest
+import requests
 
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Image, ListedModel, Message, ProviderReply, Usage
@@ -21,6 +22,7 @@ from genai_host.errors import (
     UnexpectedFinish,
     UnsupportedPart,
 )
+from genai_host_testing import RouteServer
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
@@ -124,6 +126,61 @@ def test_thinking_is_asked_for_and_tokens_are_counted(
     answer = answered(host, "ollama/m", streamed, parameters={"think": "high"})
     assert (answer.text, answer.usage) == ("hello", Usage(3, 2))
     assert service.requests[0].json()["think"] == "high"
+
+
+NO_THINKING = json_reply({"error": '"m" does not support thinking'}, 400)
+
+
+@each_way
+@pytest.mark.parametrize("name", ["reasoning_effort", "think"])
+def test_a_model_that_does_not_think_answers_without_effort(
+    host: Host, service: FakeService, streamed: bool, name: str
+) -> None:
+    service.replies = [NO_THINKING, chat("hello", streamed=streamed)]
+    answer = answered(host, "ollama/m", streamed, parameters={name: "high"})
+    assert answer.text == "hello"
+    first, second = (request.json() for request in service.requests)
+    assert first == {**second, "think": "high"}
+
+
+@each_way
+def test_a_model_that_does_not_think_cannot_be_told_to(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [NO_THINKING] * 2
+    with pytest.raises(BadRequest, match="does not support thinking"):
+        answered(host, "ollama/m", streamed, parameters={"think": True})
+    assert len(service.requests) == 1
+
+
+OF_OPENAI, OF_ANTHROPIC = "/v1/chat/completions", "/v1/messages"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "think"),
+    [
+        (OF_OPENAI, {}, None),
+        (OF_OPENAI, {"reasoning_effort": "none"}, False),
+        (OF_OPENAI, {"reasoning_effort": "xhigh"}, "high"),
+        ("/v1/responses", {"reasoning": {"effort": "low"}}, "low"),
+        (OF_ANTHROPIC, {}, None),
+        (OF_ANTHROPIC, {"thinking": {"type": "disabled"}}, False),
+        (OF_ANTHROPIC, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, "high"),
+        ("/api/chat", {"think": False}, False),
+    ],
+    ids=str,
+)
+def test_clients_of_all_formats_control_thinking(
+    host: Host, service: FakeService, path: str, fields: Any, think: Any
+) -> None:
+    service.replies = [chat("hello")]
+    said = [{"role": "user", "content": "hi"}]
+    body = {"model": "ollama/m", "messages": said, "input": said, "max_tokens": 2000,
+            "stream": False, **fields}  # fmt: skip
+    with RouteServer(host) as server:
+        reply = requests.post(f"{server.url}{path}", json=body, timeout=30)
+    assert reply.status_code == 200
+    assert service.requests[0].json().get("think") == think
 
 
 def test_a_picture_is_sent_and_one_by_its_address_is_not(host: Host, service: FakeService) -> None:

@@ -97,6 +97,11 @@ class TestRequests(ChatRequests):
                          "num_ctx": 4096, "repeat_penalty": 1.2},
              "think": "high", "keep_alive": "1h", "truncate": True}),
         "no thinking": ({"parameters": {"think": False}}, {"think": False}),
+        "no effort": ({"parameters": {"reasoning_effort": "none"}}, {"think": False}),
+        "an effort": ({"parameters": {"reasoning_effort": "minimal"}}, {"think": "low"}),
+        "both": ({"parameters": {"think": True, "reasoning_effort": "low"}}, {"think": True}),
+        "both, in the other order": (
+            {"parameters": {"reasoning_effort": "low", "think": True}}, {"think": True}),
         "what an instance sets": ({"variant": SET}, SET),
         "parameters before that": (
             {"variant": SET, "parameters": {"num_ctx": 2, "keep_alive": 0, "truncate": False}},

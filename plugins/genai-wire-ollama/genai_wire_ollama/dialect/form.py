@@ -79,6 +79,16 @@ KEEP_ALIVE: Mapping[str, Any] = {
 TRUNCATE: Mapping[str, Any] = parameter(
     "boolean", "let Ollama truncate prompts that exceed the context window"
 )
+_EFFORTS: Mapping[str, bool | str] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "max",
+}
+"""Values of `think` by reasoning effort, as in Ollama's own API for clients of OpenAI."""
 PARAMETERS: Mapping[str, Any] = {
     **OPTIONS,
     "think": {
@@ -88,6 +98,9 @@ PARAMETERS: Mapping[str, Any] = {
         ],
         "description": "enable reasoning, or set its effort",
     },
+    "reasoning_effort": parameter(
+        "string", "reasoning effort; `think` takes precedence", enum=[*_EFFORTS]
+    ),
     "keep_alive": KEEP_ALIVE,
     "truncate": TRUNCATE,
 }
@@ -116,6 +129,8 @@ def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any])
     for name, value in call.parameters.items():
         if name in OPTIONS:
             options[_WIRE_NAMES.get(name, name)] = value
+        elif name == "reasoning_effort":
+            beside.setdefault("think", _EFFORTS[value])
         else:
             beside[name] = value
     if options:
