@@ -54,6 +54,10 @@ def picture(url: str, **more: Any) -> Any:
     return {"type": "image_url", "image_url": {"url": url, **more}}
 
 
+def audio(data: str, form: str) -> dict[str, Any]:
+    return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
+
+
 def file(name: str, data: str) -> Any:
     return {"type": "file", "file": {"filename": name, "file_data": data}}
 
@@ -99,6 +103,8 @@ class TestRequests(ChatRequests):
         (File(b"%PDF", "application/pdf", "x.pdf"),
          file("x.pdf", "data:application/pdf;base64,JVBERg==")),
         (File(b"abc", "text/csv"), file("document", "data:text/csv;base64,YWJj")),
+        (File(b"abc", "audio/wav"), audio("YWJj", "wav")),
+        (File(b"abc", "audio/mpeg"), audio("YWJj", "mp3")),
         (File(b"abc"), file("document.pdf", "data:application/pdf;base64,YWJj")),
     ]  # fmt: skip
     conversations = {
@@ -140,7 +146,8 @@ class TestRequests(ChatRequests):
            for choice in ("auto", "none", "required")},
     }  # fmt: skip
     refused = [
-        user(File(url="http://x")), system(File(b"x")), user(LOOK), user("a", Poll()),
+        user(File(url="http://x")), system(File(b"x")), user(File(b"x", "audio/ogg")),
+        user(File(b"x", "video/mp4")), user(LOOK), user("a", Poll()),
         user(ToolResult("1")), system(Image(b"x")), assistant(Image(b"x")), tool("text"),
     ]  # fmt: skip
 

@@ -135,7 +135,7 @@ class TestRequests(ChatRequests):
     }  # fmt: skip
     refused = [
         user(LOOK), user("a", Poll()), user(ToolResult("1")), system(Image(b"x")),
-        system(File(b"x")), assistant(Image(b"x")), tool("text"),
+        user(File(b"x", "audio/wav")), system(File(b"x")), assistant(Image(b"x")), tool("text"),
         assistant(VendorPart("openai-responses", 3)),
     ]  # fmt: skip
 

@@ -11,6 +11,7 @@ are sent in a user message after them.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby, pairwise
@@ -54,8 +55,8 @@ from genai_wire_openai.dialect.common import (
     arguments_text,
     data_url,
     explain_error,
-    file_name,
     fit,
+    inline_file,
     may_be_wrapped,
     unwrapped,
     wire_parameters,
@@ -176,6 +177,11 @@ def _with_joined_results(call: ChatCall) -> ChatCall:
     return evolve(call, messages=messages)
 
 
+_AUDIO = {
+    **dict.fromkeys(("audio/mp3", "audio/mpeg"), "mp3"),
+    **dict.fromkeys(("audio/wav", "audio/wave", "audio/x-wav"), "wav"),
+}
+"""Formats of recordings, by media type."""
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
@@ -271,8 +277,11 @@ class _Form(NamedTuple):
                     image["detail"] = self.image_detail
                 return {"type": "image_url", "image_url": image}
             if isinstance(part, File) and not part.url:
-                data = data_url(part, "application/pdf")
-                return {"type": "file", "file": {"filename": file_name(part), "file_data": data}}
+                form = _AUDIO.get(part.media_type.partition(";")[0].lower())
+                if form:
+                    audio = {"data": base64.b64encode(part.data).decode(), "format": form}
+                    return {"type": "input_audio", "input_audio": audio}
+                return {"type": "file", "file": inline_file(part, NAME)}
         raise _unsupported(part, f"in a message of role {message.role}")
 
 

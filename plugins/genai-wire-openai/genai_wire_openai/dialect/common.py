@@ -41,7 +41,7 @@ from genai_host.api import (
     with_server_setting,
     write_json,
 )
-from genai_host.errors import GenaiError, RateLimited
+from genai_host.errors import GenaiError, RateLimited, UnsupportedPart
 
 _VALUE = "whole_answer"  # unused by other schemas
 _KNOWN = frozenset(
@@ -384,7 +384,13 @@ def data_url(part: Image | File, usual_type: str) -> str:
     return f"data:{part.media_type or usual_type};base64,{data}"
 
 
-def file_name(part: File) -> str:
-    """The required name of a file, which the model sees."""
-    usual = "document.pdf" if part.media_type in ("", "application/pdf") else "document"
-    return part.name or usual
+def inline_file(part: File, dialect: str) -> dict[str, str]:
+    """The content of a document with its name, which is required and which the model sees. Raises
+    `UnsupportedPart` for recordings."""
+    kind = part.media_type
+    if kind.startswith(("audio/", "video/")):
+        raise UnsupportedPart(
+            f"{dialect} does not support a file of type {kind}", part=part.type, dialect=dialect
+        )
+    usual = "document.pdf" if kind in ("", "application/pdf") else "document"
+    return {"filename": part.name or usual, "file_data": data_url(part, "application/pdf")}

@@ -52,8 +52,8 @@ from genai_wire_openai.dialect.common import (
     arguments_text,
     data_url,
     explain_error,
-    file_name,
     fit,
+    inline_file,
     may_be_wrapped,
     read_object,
     unwrapped,
@@ -200,8 +200,7 @@ class _Form(NamedTuple):
         if isinstance(part, File) and role == "user":
             if part.url:
                 return {"type": "input_file", "file_url": part.url}
-            data = data_url(part, "application/pdf")
-            return {"type": "input_file", "filename": file_name(part), "file_data": data}
+            return {"type": "input_file", **inline_file(part, NAME)}
         raise unsupported(part, f"in a message of role {role}", NAME)
 
     def _tool_output(self, result: ToolResult) -> dict[str, Any]:
