@@ -270,6 +270,24 @@ def test_what_a_form_can_send_is_refused(method: str, status: int) -> None:
     assert refusal(ServerSettings(), head(method, length=0)) == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "http://localhost:8642"}, 415),
+        ({"sec-fetch-site": "same-origin"}, 415),
+        ({"sec-fetch-mode": "no-cors"}, 415),
+        ({"content-encoding": "gzip"}, 415),
+    ],
+)
+def test_clients_other_than_browsers_may_leave_the_media_type_out(
+    headers: dict[str, str], status: int
+) -> None:
+    for length in (3, None):
+        request_head = head("POST", headers=headers, length=length)
+        assert refusal(ServerSettings(), request_head) == status
+
+
 @given(
     st.dictionaries(st.sampled_from(["host", "origin", "authorization", "content-type"]), st.text())
 )
@@ -296,7 +314,7 @@ class TestOverHttp:
             ({"host": "evil.example"}, 421),
             ({"origin": "https://evil.example"}, 403),
             ({"authorization": "Bearer the-token-of-anne"}, 401),
-            ({"content-type": None}, 415),
+            ({"content-type": None, "sec-fetch-site": "same-origin"}, 415),
             ({"content-encoding": "gzip"}, 415),
         ]
         entries: list[AccessLogEntry] = []
@@ -312,10 +330,12 @@ class TestOverHttp:
                 assert "token-of" not in reply.text
                 assert "access-control-allow-origin" not in reply.headers
             assert self.calls == []
-            assert client.post(f"{server.url}/x?key=secret", b"{}", headers=good).text == "ann"
-        assert self.calls == ["ann"]
+            for headers in (good, {**good, "content-type": None}):
+                reply = client.post(f"{server.url}/x?key=secret", b"{}", headers=headers)
+                assert reply.text == "ann"
+        assert self.calls == ["ann"] * 2
         lines = list(map(str, entries))
-        statuses = [*(status for _, status in wrong), 200]
+        statuses = [*(status for _, status in wrong), 200, 200]
         assert [line.split(" ")[:3] for line in lines] == [["POST", "/x", f"{s}"] for s in statuses]
         assert "secret" not in str(lines)
         assert "token-of" not in str(lines)

@@ -176,7 +176,8 @@ _NO_TOKEN = HttpProblem(
 
 def _check_media_type(head: Head) -> None:
     """Refuse compressed bodies, and media types that a page can send to any server without a
-    preflight. Multipart bodies are allowed with a token header, which a form cannot send."""
+    preflight. Multipart bodies are allowed with a token header, which a form cannot send, and a
+    missing media type without headers of browsers."""
     if head.is_reading or head.length == 0:
         return
     if head.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
@@ -188,6 +189,8 @@ def _check_media_type(head: Head) -> None:
                 headers={"accept-encoding": "identity"},  # RFC 9110, section 12.5.3
             )
         )
+    if "content-type" not in head.headers and not _is_of_browser(head.headers):
+        return
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == _OF_FILES and _token(head.headers):
         return
@@ -200,6 +203,12 @@ def _check_media_type(head: Head) -> None:
                 hint="send the header Content-Type: application/json",
             )
         )
+
+
+def _is_of_browser(headers: Mapping[str, str]) -> bool:
+    """Whether a browser may have sent a request with a body. They send the origin of the page with
+    each of these, and newer ones `Sec-Fetch-Site`."""
+    return "origin" in headers or any(name.startswith("sec-fetch-") for name in headers)
 
 
 def _origin_pattern(origin: str) -> str:
