@@ -199,25 +199,26 @@ def test_a_blocked_prompt_passes_and_is_not_sent_again(gate: Gate, stream: bool)
 
 VECTORS = {"embeddings": [{"values": [1, 2]}]}
 EMBEDDED = {"content": {"parts": [{"text": "a"}]}}
+CLUSTERED = {"taskType": "CLUSTERING", "title": "T"}
 EMBED = "/v1beta/models/gemini-embedding-001:embedContent"
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "task"),
+    ("path", "body", "more"),
     [
-        (EMBED, EMBEDDED, None),
-        (EMBED, {**EMBEDDED, "taskType": "CLUSTERING"}, "CLUSTERING"),
-        ("/v1/embeddings", {"model": "gemini-embedding-001", "input": "a"}, None),
-        ("/api/embed", {"model": "gemini-embedding-001", "input": "a"}, None),
+        (EMBED, EMBEDDED, {}),
+        (EMBED, {**EMBEDDED, **CLUSTERED}, CLUSTERED),
+        ("/v1/embeddings", {"model": "gemini-embedding-001", "input": "a"}, {}),
+        ("/api/embed", {"model": "gemini-embedding-001", "input": "a"}, {}),
     ],
 )
 def test_vectors_have_no_purpose_that_was_not_asked_for(
-    gate: Gate, path: str, body: Any, task: str | None
+    gate: Gate, path: str, body: Any, more: Any
 ) -> None:
     gate.service.replies = [json_reply(VECTORS)]
     assert gate.post(path, body).status_code == 200
     (sent,) = gate.sent()["requests"]
-    assert sent.get("taskType") == task
+    assert sent == {"model": "models/gemini-embedding-001", **EMBEDDED, **more}
 
 
 CALLED = {"functionCall": {"id": "c1", "name": "look", "args": {}}}

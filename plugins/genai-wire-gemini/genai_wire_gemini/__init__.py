@@ -19,7 +19,7 @@ _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 # a colon may be part of a model name such as `llama3:latest`
 _PATHS = (
     r"/v1beta(?!/openai(/|$))(/.*)?|(/v1)?/models/.+:[a-z]+[A-Z][A-Za-z]*"
-    r"|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*"
+    r"|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*|/upload/v1(beta)?(/.*)?"
 )
 
 

@@ -136,3 +136,11 @@ class TestLists:
         reply = self.get(api, f"/{name}")
         assert reply.status_code == 404
         assert reply.json()["error"]["status"] == "NOT_FOUND"
+
+    @pytest.mark.parametrize("path", ["files", "files/abc", "cachedContents", "tunedModels/x"])
+    def test_of_what_there_is_not(self, api: Api, path: str) -> None:
+        reply = api.client.get(f"{api.url}/v1beta/{path}")
+        assert reply.status_code == 404
+        error = reply.json()["error"]
+        assert (error["code"], error["status"]) == (404, "NOT_FOUND")
+        assert error["message"].startswith(f"{path.partition('/')[0]} are not supported")

@@ -140,6 +140,8 @@ class TestErrors:
             ("/v1beta/models/fake", 404, "NOT_FOUND"),
             ("/v1beta/models/:generateContent", 404, "NOT_FOUND"),
             ("/v1beta/else", 404, "NOT_FOUND"),
+            ("/upload/v1beta/files", 404, "NOT_FOUND"),
+            ("/upload/v1/files", 404, "NOT_FOUND"),
             ("/v1beta/models", 405, "UNIMPLEMENTED"),
         ],
     )

@@ -227,6 +227,7 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
                 "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY",
             ],
         ),
+        "title": parameter("string", "title of the document"),
     }  # fmt: skip
     variant = {"purpose": True, "nested": False}
     most_texts = 100
@@ -238,6 +239,8 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
             asked["taskType"] = f"RETRIEVAL_{call.purpose.upper()}"
         if "task_type" in call.parameters:
             asked["taskType"] = call.parameters["task_type"]
+        if "title" in call.parameters:
+            asked["title"] = call.parameters["title"]
         if "dimensions" in call.parameters:
             asked["outputDimensionality"] = call.parameters["dimensions"]
         if variant["nested"]:

@@ -90,11 +90,13 @@ class _Wanted(NamedTuple):
     Attributes:
         task: One of `_TASKS`.
         dimensions: None for the model's default.
+        title: Title of the document; empty if unknown.
     """
 
     text: str
     task: str
     dimensions: int | None
+    title: str
 
 
 def embed_content(model: str, request: RouteRequest, host: Host) -> RouteResponse:
@@ -125,10 +127,10 @@ def _wanted(given: JsonReader) -> _Wanted:
         raise ValidationError("text must not be empty", path=content.path)
     task = given.choice("taskType", _TASKS, _TASKS[0])
     dimensions = given.whole("outputDimensionality")
-    given.refuse("title")
+    title = given.text("title")
     given.raw("model")
     given.drop_others()
-    return _Wanted(text, task, dimensions)
+    return _Wanted(text, task, dimensions, title)
 
 
 def _embedded(
@@ -138,11 +140,11 @@ def _embedded(
     taken = capabilities(host, model, "embed").parameters
     vectors: list[Sequence[float]] = []
     usage = Usage()
-    for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):
+    for (task, dimensions, title), alike in groupby(wanted, key=lambda each: each[1:]):
         found = host.embed(
             [each.text for each in alike],
             model=model,
-            parameters=_parameters(task, dimensions, taken),
+            parameters=_parameters(task, dimensions, title, taken),
             purpose=_PURPOSES.get(task),
             limits=request.limits,
             owner=request.user,
@@ -152,13 +154,17 @@ def _embedded(
     return vectors, usage
 
 
-def _parameters(task: str, dimensions: int | None, taken: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(
+    task: str, dimensions: int | None, title: str, taken: Mapping[str, Any]
+) -> dict[str, Any]:
     """Parameters of a call. The task is omitted for models without it."""
     parameters: dict[str, Any] = {}
     if dimensions is not None:
         parameters["dimensions"] = dimensions
     if task != _TASKS[0] and "task_type" in taken:
         parameters["task_type"] = task
+    if title:
+        parameters["title"] = title
     return parameters
 
 
@@ -171,6 +177,12 @@ _METHODS_OF_MODELS: Mapping[Operation, list[str]] = {
     "embed": ["embedContent", "batchEmbedContents"],
 }
 _USUAL_SIZE, _MOST_MODELS = 50, 1000
+_OTHER_COLLECTIONS = frozenset(
+    {"batches", "cachedContents", "corpora", "fileSearchStores", "files", "operations",
+     "tunedModels"}
+)  # fmt: skip
+"""What the service lists beside models. The paths are those of models for clients that leave out
+`models/`."""
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
@@ -185,7 +197,11 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
-    model = served_model(host, request.parameters["model"].removeprefix(PREFIX))
+    name = request.parameters["model"]
+    collection = name.partition("/")[0]
+    if collection in _OTHER_COLLECTIONS:
+        raise NotFound(f"{collection} are not supported: this server has only models")
+    model = served_model(host, name.removeprefix(PREFIX))
     if model.operation not in _METHODS_OF_MODELS:
         raise NotFound(f"{model.name} supports no method of this API")
     return json_response(_wire(model))
