@@ -174,6 +174,18 @@ def test_item_3_contents_pass_with_all_of_their_fields(gate: Gate, stream: bool)
     assert gate.usage == [Usage(3, 5)]
 
 
+def test_a_bare_value_of_an_enum_passes(gate: Gate) -> None:
+    gate.service.replies = [reply(CONTENT_REPLY)]
+    config = {
+        "responseMimeType": "text/x.enum",
+        "responseSchema": {"type": "STRING", "enum": ["A"]},
+    }
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "generationConfig": config}
+    answer = gate.post("/v1beta/models/gemini-4-neon:generateContent", body)
+    assert answer.content == CONTENT_REPLY
+    assert gate.sent() == body
+
+
 BLOCKED = (
     b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},'
     b'"usageMetadata":{"promptTokenCount":3}}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,7 +86,10 @@ class TestParameters:
             ({"stop_sequences": [1]}, "generationConfig.stop_sequences[0]"),
             ({"responseModalities": ["IMAGE"]}, "generationConfig.responseModalities"),
             ({"responseLogprobs": True}, "generationConfig.responseLogprobs"),
+            ({"responseMimeType": "text/csv"}, "generationConfig.responseMimeType"),
             ({"responseMimeType": "text/x.enum"}, "generationConfig.responseMimeType"),
+            ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}},
+             "generationConfig.responseMimeType"),
             ({"responseSchema": {}}, "generationConfig.responseMimeType"),
             ({"topP": 1, "top_p": 1}, "generationConfig.top_p"),
             ({"thinkingConfig": {"thinkingLevel": "some"}},
@@ -145,6 +149,24 @@ class TestSchemas:
         config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
         api.generate(HI, generationConfig=config)
         assert api.fake.prompts[-1].schema == schema
+
+    @pytest.mark.parametrize(
+        ("kind", "value", "bare"),
+        [("STRING", 'two "words"', 'two "words"'), ("INTEGER", 2, "2")],
+    )
+    def test_a_value_of_an_enum_has_no_quotes(
+        self, api: Api, kind: str, value: Any, bare: str
+    ) -> None:
+        api.fake.answer = lambda prompt: json.dumps(value)
+        schema = {"type": kind, "enum": ["1", bare], "format": "enum"}
+        config = {"responseMimeType": "text/x.enum", "responseSchema": schema}
+        reply = api.generate(HI, generationConfig=config)
+        assert reply["candidates"][0]["content"]["parts"] == [{"text": bare}]
+        first = 1 if kind == "INTEGER" else "1"
+        assert api.fake.prompts[-1].schema == {"type": kind.lower(), "enum": [first, value]}
+        events = api.events(HI, generationConfig=config)
+        parts = [each["candidates"][0]["content"]["parts"] for each in events]
+        assert parts == [[{"text": bare}]]
 
     def test_geminis_form(self) -> None:
         schema = {

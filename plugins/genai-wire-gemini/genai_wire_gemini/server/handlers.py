@@ -238,10 +238,11 @@ _Method = Callable[[str, RouteRequest, Host], RouteResponse]
 class _Read:
     asked: ChatRequest
     thoughts: bool
+    enum: bool
 
     @property
     def writer(self) -> ContentWriter:
-        return ContentWriter(self.asked.model or "", self.thoughts)
+        return ContentWriter(self.asked.model or "", self.thoughts, self.enum)
 
 
 def call(request: RouteRequest, host: Host) -> RouteResponse:
@@ -350,7 +351,7 @@ def _read(
         parameters=parameters,
         stream=stream,
     )
-    return _Read(asked, config.thoughts)
+    return _Read(asked, config.thoughts, config.enum)
 
 
 _METHODS: Mapping[str, _Method] = {

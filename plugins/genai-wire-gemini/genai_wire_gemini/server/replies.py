@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from genai_host.api import (
     Completion,
@@ -122,13 +122,16 @@ class ContentWriter:
     Attributes:
         model: Model name as requested.
         thoughts: Whether to include reasoning.
+        enum: Whether the answer is a value of an enum, without the quotes of JSON.
     """
 
     model: str
     thoughts: bool
+    enum: bool = False
     id: str = field(factory=lambda: secrets.token_urlsafe(16))
 
     def whole(self, completion: Completion) -> _Wire:
+        completion = self._bare(completion)
         parts = wire_parts(completion.message.content, thoughts=self.thoughts)
         return self._last(completion, parts)
 
@@ -157,20 +160,30 @@ class ContentWriter:
                 if delta.reasoning and self.thoughts:
                     thought = True
                     yield self._piece([{**further, "text": delta.reasoning, "thought": True}])
-                if delta.text:
+                if delta.text and not self.enum:
                     yield self._piece([{"text": delta.text, **further}])
                 has_call = has_call or delta.tool_call is not None
                 opaque = [] if delta.opaque is None or has_call else [delta.opaque]
                 if parts := wire_parts(opaque, thoughts=self.thoughts):
                     streamed.update(map(_key, parts))
                     yield self._piece(parts)
-            completion = answering.completion
+            completion = self._bare(answering.completion)
         except GenaiError as error:
             yield error_object(HttpProblem.of(error))
             return
-        sent = (Text, Reasoning) if thought else (Text,)
+        sent: tuple[type[Part], ...] = (() if self.enum else (Text,)) + (
+            (Reasoning,) if thought else ()
+        )
         parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
         yield self._last(completion, _without(streamed, parts) or [{"text": ""}])
+
+    def _bare(self, completion: Completion) -> Completion:
+        if not self.enum or completion.value is None:
+            return completion
+        value = completion.value
+        text = Text(value if isinstance(value, str) else write_json(value).decode())
+        others = [part for part in completion.message.content if not isinstance(part, Text)]
+        return evolve(completion, message=evolve(completion.message, content=[*others, text]))
 
     def _piece(self, parts: Sequence[_Wire]) -> _Wire:
         content = {"parts": parts, "role": "model"}

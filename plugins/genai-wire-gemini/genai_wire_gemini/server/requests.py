@@ -139,7 +139,7 @@ _NOT_DONE = (
     "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig", "responseFormat",
     "translationConfig",
 )  # fmt: skip
-_JSON = "application/json"
+_JSON, _ENUM = "application/json", "text/x.enum"
 _ANY_JSON: Mapping[str, Any] = {}
 
 
@@ -151,11 +151,13 @@ class RequestSettings:
         parameters: Model parameters, by the host's names.
         schema: JSON Schema of the answer; None for text.
         thoughts: Whether to include reasoning.
+        enum: Whether the answer is a bare value of the schema, without quotes.
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)
     schema: Mapping[str, Any] | None = None
     thoughts: bool = False
+    enum: bool = False
 
 
 _SCHEMAS = frozenset({"responseschema", "responsejsonschema"})
@@ -176,7 +178,9 @@ def used_parameters(config: Any) -> frozenset[str] | None:
         None if the answer is checked, or values have to be adapted to the model.
     """
     fields = _by_bare_name(config)
-    if fields is None or not _SCHEMAS.isdisjoint(fields):
+    if fields is None:
+        return None
+    if not _SCHEMAS.isdisjoint(fields) and fields.get("responsemimetype") != _ENUM:
         return None
     thinking = _by_bare_name(fields.get("thinkingconfig", {}))
     if thinking is None or "thinkinglevel" in thinking:
@@ -213,7 +217,7 @@ def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> RequestSe
         parameters.update(_thinking(thinking, thoughts, taken))
     config.refuse(*_NOT_DONE)
     given = {name: value for name, value in parameters.items() if value is not None}
-    return RequestSettings(given, schema, thoughts)
+    return RequestSettings(given, schema, thoughts, config.text("responseMimeType") == _ENUM)
 
 
 def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,9 +237,9 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
     given = config.peek("responseSchema")
     config.raw("responseSchema")
     schema = config.mapping("responseJsonSchema")
-    if kind not in ("", "text/plain", _JSON):
-        raise config.wrong("responseMimeType", f"neither text/plain nor {_JSON}")
-    if kind != _JSON:
+    if kind not in ("", "text/plain", _JSON, _ENUM):
+        raise config.wrong("responseMimeType", f"not one of text/plain, {_JSON}, {_ENUM}")
+    if kind not in (_JSON, _ENUM):
         if given is not None or schema is not None:
             raise ValidationError(
                 f"a schema requires responseMimeType {_JSON}", path=config.at("responseMimeType")
@@ -251,6 +255,8 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
         check_schema(schema, given.path)
     elif schema is not None:
         check_schema(schema, config.at("responseJsonSchema"))
+    if kind == _ENUM and not (schema and schema.get("enum")):
+        raise config.wrong("responseMimeType", "only supported with a schema that has an enum")
     return _ANY_JSON if schema is None else schema
 
 
