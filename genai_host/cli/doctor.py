@@ -102,6 +102,8 @@ def _checks(app: App) -> Iterator[DoctorCheck]:
         yield DoctorCheck(
             "configuration", "ok", found + (", read-only" if config.read_only else "")
         )
+        for warning in config.warnings:
+            yield DoctorCheck("configuration", "warning", warning)
     except GenaiError as error:
         yield DoctorCheck("configuration", "failed", str(error), error.hint)
     yield _check_store(app)

@@ -35,6 +35,9 @@ def read_config(
             hint="check --config or GENAI_HOST_CONFIG",
         )
     config = Config() if text is None else checked(text, path)
+    if not file and (other := paths.misplaced_config_file()):
+        warning = f"{other} is not read: the configuration is {path}"
+        config = config._replace(warnings=(*config.warnings, warning))
     environ = os.environ if environ is None else environ
     if any(name.startswith("GENAI_HOST_") and name not in VARIABLES for name in environ):
         from genai_host.config.environment import overridden

@@ -42,6 +42,16 @@ def named_config_file() -> str:
     return os.path.abspath(named) if named else ""
 
 
+def misplaced_config_file() -> str:
+    """A configuration file directly in `GENAI_HOST_HOME`, which is not read; empty if there is
+    none."""
+    home = os.environ.get("GENAI_HOST_HOME")
+    if not home or named_config_file():
+        return ""
+    path = os.path.abspath(os.path.join(home, "config.toml"))
+    return path if os.path.exists(path) else ""
+
+
 def templates_dir() -> str:
     """Directory of the user's templates."""
     return os.path.join(_folder("config"), "templates")

@@ -380,6 +380,12 @@ class TestDoctor:
         terminal.monkeypatch.setenv("GENAI_HOST_HOME", "rel/x")
         assert f"cache\tok\t{tmp_path / 'rel' / 'x' / 'cache'}\n" in terminal("doctor")[1]
 
+    def test_a_configuration_that_is_not_read(self, terminal: Terminal, tmp_path: Path) -> None:
+        terminal.monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path))
+        (tmp_path / "config.toml").touch()
+        line = f"configuration\twarning\t{tmp_path / 'config.toml'} is not read"
+        assert line in terminal("doctor")[1]
+
     def test_a_drive_that_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As on a drive that is not mounted."""
         monkeypatch.setattr("os.path.exists", lambda path: False)

@@ -116,6 +116,23 @@ def test_a_removed_key_is_ignored_with_a_warning(file: Path) -> None:
     assert warning.startswith(f"{file}:3: server.pin is ignored: ")
 
 
+def test_a_file_in_the_wrong_directory_is_named(
+    home: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("[server]\nport = 1\n")
+    assert read_config().warnings == ()
+    wrong = home / "config.toml"
+    wrong.write_text("[server]\nport = 2\n")
+    warning = f"{wrong} is not read: the configuration is {file}"
+    config = read_config()
+    assert (config.server.port, config.warnings) == (1, (warning,))
+    file.unlink()
+    assert read_config().warnings == (warning,)
+    assert read_config(wrong).warnings == ()
+    monkeypatch.setenv("GENAI_HOST_CONFIG", str(wrong))
+    assert (read_config().server.port, read_config().warnings) == (2, ())
+
+
 def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_config() == Config()
     assert Config().feature == "chat"
