@@ -28,7 +28,7 @@ from npm.packages import NODE, install
 from genai_host import Config, Host, RetryPolicy
 from genai_host.api import Completion, Image, Message, ToolCall, ToolResult, hookimpl
 from genai_host.calls.passthrough import PassedCompletion
-from genai_host.config import InstanceConfig
+from genai_host.config import InstanceConfig, ServerConfig
 from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host_testing import FakeModel
 from genai_host_testing.environments import uv
@@ -350,10 +350,11 @@ FIRST = {agent.format: name for name, agent in reversed(AGENTS.items())}
 
 
 @pytest.mark.parametrize(
-    ("agent", "passes"),
+    ("agent", "passes", "strict"),
     [
-        *(pytest.param(AGENTS[name], False, id=f"{name}-read") for name in FIRST.values()),
-        *(pytest.param(agent, True, id=f"{name}-passed") for name, agent in AGENTS.items()),
+        *(pytest.param(AGENTS[name], False, False, id=f"{name}-read") for name in FIRST.values()),
+        *(pytest.param(agent, True, False, id=f"{name}-passed") for name, agent in AGENTS.items()),
+        pytest.param(AGENTS["claude-code"], False, True, id="claude-code-strict"),
     ],
 )
 def test_an_agent_repairs_a_program(
@@ -363,6 +364,7 @@ def test_an_agent_repairs_a_program(
     monkeypatch: pytest.MonkeyPatch,
     agent: Agent,
     passes: bool,
+    strict: bool,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     monkeypatch.setenv("GEMINI_API_KEY", "none")
@@ -372,7 +374,10 @@ def test_an_agent_repairs_a_program(
     fake = FakeModel(answering(agent.calls(project.program)))
     statuses = Statuses()
     fake.faults.update(FAULTS if agent.repeats_cut else FAULTS_BEFORE)
-    config = Config(models={"chat": "fake"}, aliases=dict.fromkeys(NAMES, "fake"))
+    server_config = ServerConfig(strict=strict)
+    config = Config(
+        models={"chat": "fake"}, aliases=dict.fromkeys(NAMES, "fake"), server=server_config
+    )
     observers = {} if passes else {"statuses": statuses}
     host = make_host(fake=fake, config=config, patience=NO_RETRIES, **observers)
     with ExitStack() as stack:

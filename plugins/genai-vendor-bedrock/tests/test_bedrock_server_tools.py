@@ -134,7 +134,8 @@ def test_unknown_fields_are_neither_sent_to_bedrock_nor_unnamed(
     tool = {"name": "a", "input_schema": {"type": "object"}, "new": 1}
     messages = [{"role": "user", "content": [text], "new": 1}]
     service.replies = [OVERLOADED] * (len(order) - 1) + [claude("a")]
-    reply = serving(order=order)(messages=messages, tools=[tool], context_management={"edits": []})
+    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    reply = serving(order=order)(messages=messages, tools=[tool], context_management=edits)
     assert reply.status == 200, reply.body
     assert {*reply.headers[DROPPED].split(", ")} == {
         "context_management", "messages[0].content[0].new", "messages[0].new", "tools[0].new",

@@ -17,6 +17,15 @@ from genai_host_testing.internal.wires import WEATHER, Wire
 pytestmark = pytest.mark.part
 
 
+CODING_AGENT = (
+    "claude-code-20250219,interleaved-thinking-2025-05-14,thinking-token-count-2026-05-13,"
+    "context-management-2025-06-27,prompt-caching-scope-2026-01-05,"
+    "mid-conversation-system-2026-04-07,effort-2025-11-24,structured-outputs-2025-12-15,"
+    "advanced-tool-use-2025-11-20,context-1m-2025-08-07,oauth-2025-04-20,"
+    "fine-grained-tool-streaming-2025-05-14"
+)
+
+
 class TestAnthropicMessages(Wire):
     plugin = genai_wire_anthropic
     dialect = AnthropicMessages()
@@ -119,6 +128,28 @@ class TestAnthropicMessages(Wire):
             found = second.send(self.path, self.request_with(), **{BETA: "a, b"})
         assert (status < 400, headers.get(DROPPED)) == (found[0] < 400, found[1].get(DROPPED))
         assert (status < 400, bool(service.bodies)) == (not strict, not strict)
+
+    @pytest.mark.parametrize("failing", [False, True])
+    def test_what_coding_agents_send_is_neutral_for_others(self, failing: bool) -> None:
+        """Claude Code sends these betas and this field with each request."""
+        edits = [{"type": "clear_thinking_20251015", "keep": "all"}]
+        request = self.request_with(context_management={"edits": edits})
+        with self.serving(another=True, failing=failing, strict=True) as (service, client):
+            status, headers, _ = client.send(self.path, request, **{BETA: CODING_AGENT})
+        assert (status, len(service.bodies), headers.get(DROPPED)) == (200, 1, None)
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"edits": [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}]},
+            {"edits": [{"type": "clear_thinking_20251015"}], "new": 1},
+            {"new": 1},
+        ],
+    )
+    def test_other_context_management_is_named_for_others(self, given: Any) -> None:
+        request = self.request_with(context_management=given)
+        with self.serving(another=True) as (_, client):
+            assert client.dropped(self.path, request) == {"context_management"}
 
     def test_unknown_options_are_named_for_others(self) -> None:
         with self.serving(another=True) as (_, client):

@@ -225,7 +225,7 @@ def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
     more: dict[str, Any] = {
         "messages": [user(words("hi", x=1))],
         "tools": [{**CLOCK, "defer_loading": True, "strict": True}],
-        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
         "output_config": {"task_budget": {"type": "tokens"}},
         "thinking": {"type": "disabled", "x": 1},
         "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},

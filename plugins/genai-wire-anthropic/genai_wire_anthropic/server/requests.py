@@ -31,6 +31,7 @@ from genai_host.serving import (
     vendor_tool,
 )
 from genai_wire_anthropic.dialect.messages import BETA
+from genai_wire_anthropic.server.betas import betas_in, is_neutral
 from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
@@ -183,6 +184,7 @@ _NEUTRAL = (
     "workspace_id",
 )
 """Fields that do not change an answer."""
+_CONTEXT, _CLEARS_THOUGHTS = "context_management", "clear_thinking_"
 _USUAL_TIERS = ("auto", "standard_only")
 _READ = ("model", "stream")
 """Fields that are read elsewhere."""
@@ -241,11 +243,13 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
             optional["parallel_tool_calls"] = "" if at_once else given.at(_ALONE)
         elif not at_once:
             given.drop(_ALONE)
-    if betas and is_own():
-        parameters["betas"] = [name.strip() for name in betas.split(",") if name.strip()]
-        optional["betas"] = BETA
-    elif betas:
-        body.dropped.append(BETA)
+    features = betas_in(betas)
+    place = "" if all(map(is_neutral, features)) else BETA
+    if features and is_own():
+        parameters["betas"] = features
+        optional["betas"] = place
+    elif place:
+        body.dropped.append(place)
     usual = {name for name in ("temperature", "top_p") if parameters[name] == _USUAL}
     schema, further = _schema(body), _others(body, taken)
     optional |= {name: body.at(name) for name in further.keys() - {EXTRA_BODY}}
@@ -318,5 +322,19 @@ def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
     for name, _ in body.names():
         if name not in body.read and name not in _NEUTRAL and name in taken():
             found[name] = body.raw(name)
-    extra = body.extra_fields(*_NEUTRAL)
+    thoughts = (_CONTEXT,) if _only_clears_thoughts(body) else ()
+    extra = body.extra_fields(*_NEUTRAL, *thoughts)
     return merged_parameters({EXTRA_BODY: extra[OWN]}, found) if extra else found
+
+
+def _only_clears_thoughts(body: JsonReader) -> bool:
+    """Whether `context_management` only clears earlier thoughts, which models of other formats do
+    not receive."""
+    given = body.value.get(_CONTEXT)
+    if not isinstance(given, dict) or given.keys() != {"edits"}:
+        return False
+    edits = given["edits"]
+    return isinstance(edits, list) and all(
+        isinstance(each, dict) and str(each.get("type")).startswith(_CLEARS_THOUGHTS)
+        for each in edits
+    )
