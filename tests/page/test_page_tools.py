@@ -91,6 +91,43 @@ class TestReactions:
             figure.get_by_label("Shown as").select_option(kind)
             expect(figure.locator(drawn)).to_have_count(count)
 
+    def test_a_chart_without_values(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
+        there = with_reactions(make_chat_host, visit, {**CHART, "values": ["west"]})
+        figure = there.page.locator("figure")
+        for kind in ("row", "line", "pie", "scalar"):
+            figure.get_by_label("Shown as").select_option(kind)
+            expect(figure).to_contain_text("No data to draw.")
+
+    def test_years_and_ids_are_not_written_as_quantities(
+        self, make_chat_host: MakeChatHost, visit: Visiting
+    ) -> None:
+        columns = ["shop_id", "zip", "built", "year", "open", "sales"]
+        rows = [[123456, 10115, 1998, 1250, 1800, 123456], [7654321, 99423, None, 2024, 2500, 20.5]]
+        data = {"columns": columns, "rows": rows, "more": False}
+        chart = {"type": "chart", "title": "Shops", "label": "shop_id", **data}
+        there = with_reactions(
+            make_chat_host,
+            visit,
+            {**chart, "display-type": "bar", "values": ["built", "year", "sales"]},
+            {**chart, "display-type": "scalar", "values": ["year"]},
+            {"type": "table", **data},
+        )
+        figures = there.page.locator("figure")
+        expect(figures).to_have_count(3)
+        several, one, table = figures.all()
+        label = several.get_by_role("img").get_attribute("aria-label")
+        assert label is not None
+        assert label.endswith(" 123456 1998, 1250, 123.46K; 7654321 \N{EN DASH}, 2024, 20.5")
+        expect(one.locator("text.scalar")).to_have_text("1250")
+        one.get_by_label("Shown as").select_option("bar")
+        expect(one.locator("text.tick.end").last).to_have_text("2500")
+        expect(table.locator("tbody td")).to_have_text(
+            [
+                *("123456", "10115", "1998", "1250", "1,800", "123.46K"),
+                *("7654321", "99423", "\N{EN DASH}", "2024", "2,500", "20.5"),
+            ]
+        )
+
     def test_its_display_can_be_changed(
         self, make_chat_host: MakeChatHost, visit: Visiting
     ) -> None:

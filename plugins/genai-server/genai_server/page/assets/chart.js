@@ -13,7 +13,7 @@ const MOST = { bar: 40, row: 40, pie: 8, line: 500, area: 500, scalar: 1 };
 export function chart(data, kind, title) {
   const points = pointsOf(data);
   const shown = points.rows.slice(0, MOST[kind]);
-  if (!shown.length) return h("p", { class: "help" }, "No data to draw.");
+  if (!shown.length || !points.series.length) return h("p", { class: "help" }, "No data to draw.");
   const draw = { bar: bars, row: rows, line: lines, area: lines, pie, scalar }[kind];
   const wide = matchMedia(NARROW).matches ? 340 : 640; // so that letters stay as large as others
   const picture = draw({ ...points, rows: shown }, wide, kind);
@@ -32,12 +32,13 @@ export function chart(data, kind, title) {
 function pointsOf({ label, values, columns, rows }) {
   const at = columns.indexOf(label);
   const series = values.filter((each) => columns.includes(each)).slice(0, COLOURS);
-  const indices = series.map((each) => columns.indexOf(each));
+  const numbers = series.map((each) => rows.map((row) => numeric(row[columns.indexOf(each)])));
   return {
     series,
+    write: series.map((each, which) => writerOf(each, numbers[which])),
     rows: rows.map((row, number) => ({
       label: at < 0 ? String(number + 1) : plain(row[at] ?? ""),
-      values: indices.map((index) => numeric(row[index])),
+      values: numbers.map((each) => each[number]),
     })),
   };
 }
@@ -48,18 +49,26 @@ function numeric(value) {
 }
 
 function told(title, kind, points, shown) {
-  const few = shown.slice(0, 12).map((row) => `${row.label} ${row.values.map(short).join(", ")}`);
+  const texts = (row) => row.values.map((value, which) => points.write[which](value));
+  const few = shown.slice(0, 12).map((row) => `${row.label} ${texts(row).join(", ")}`);
   const more = shown.length > 12 ? "; and more, in the table" : "";
   return `${title ? `${plain(title)}: ` : ""}${kind} chart of ${points.series.map(plain).join(", ")}. ${few.join("; ")}${more}`;
 }
 
-export function short(value) {
-  if (value === null || value === undefined) return "–";
-  return new Intl.NumberFormat(undefined, {
+/** How the numbers of a column are written: years and identifiers are no quantities. */
+export function writerOf(name, values) {
+  const words = String(name).replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ");
+  const [from, to] = /\byear$/i.test(words) ? [0, 9999] : [1500, 2100];
+  const isYear = (each) => each === null || (Number.isInteger(each) && each >= from && each <= to);
+  const isPlain = values.every(isYear) || /\b(id|phone|zip|(post|postal|zip) ?code)$/i.test(words);
+  return (value) => (value === null ? "–" : isPlain ? String(value) : short(value));
+}
+
+const short = (value) =>
+  new Intl.NumberFormat(undefined, {
     notation: Math.abs(value) >= 100_000 ? "compact" : "standard",
     maximumFractionDigits: Math.abs(value) < 1 ? 4 : 2,
   }).format(value);
-}
 
 function legend(series) {
   const each = (name, number) =>
@@ -68,7 +77,8 @@ function legend(series) {
 }
 
 /** Round numbers that all values lie between, zero among them. */
-function scaleOf(values) {
+function scaleOf(rows) {
+  const values = rows.flatMap((row) => row.values.filter((each) => each !== null));
   const low = Math.min(0, ...values);
   const high = Math.max(0, ...values);
   const rough = (high - low || 1) / 5;
@@ -83,25 +93,30 @@ function scaleOf(values) {
   return { from, to, ticks };
 }
 
-const valuesOf = (rows) =>
-  rows.flatMap((row) => row.values.filter((each) => each !== null));
-
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-function frame(scale, bottom, wide) {
-  const left = 14 + 7 * Math.max(...scale.ticks.map((tick) => short(tick).length));
+const gridLine = (tick, x1, y1, x2, y2) =>
+  svg("line", { x1, y1, x2, y2, class: tick === 0 ? "axis" : "grid" });
+
+const tickText = (x, y, place, text) => svg("text", { x, y, class: `tick ${place}` }, text);
+
+const barsOf = ({ write, rows: shown }, place) =>
+  shown.flatMap((row, number) =>
+    row.values.map((value, which) => {
+      if (value === null) return null;
+      const title = svg("title", {}, `${row.label}: ${write[which](value)}`);
+      return svg("rect", { ...place(value, number, which), rx: 2, class: `series-${which}` }, title);
+    }),
+  );
+
+function frame(scale, bottom, wide, text) {
+  const left = 14 + 7 * Math.max(...scale.ticks.map((tick) => text(tick).length));
   const top = 12;
   const y = (value) =>
     bottom - ((value - scale.from) / (scale.to - scale.from)) * (bottom - top);
   const grid = scale.ticks.flatMap((tick) => [
-    svg("line", {
-      x1: left,
-      x2: wide - 8,
-      y1: y(tick),
-      y2: y(tick),
-      class: tick === 0 ? "axis" : "grid",
-    }),
-    svg("text", { x: left - 8, y: y(tick) + 4, class: "tick end" }, short(tick)),
+    gridLine(tick, left, y(tick), wide - 8, y(tick)),
+    tickText(left - 8, y(tick) + 4, "end", text(tick)),
   ]);
   return { left, y, grid };
 }
@@ -112,83 +127,57 @@ function labels(shown, x, y, room) {
   return shown.flatMap((row, number) =>
     number % every
       ? []
-      : [svg("text", { x: x(number), y, class: "tick middle" }, clipped(row.label, most))],
+      : [tickText(x(number), y, "middle", clipped(row.label, most))],
   );
 }
 
-function bars({ series, rows: shown }, wide) {
-  const scale = scaleOf(valuesOf(shown));
+function bars(points, wide) {
+  const { series, write, rows: shown } = points;
+  const scale = scaleOf(shown);
   const bottom = HEIGHT - 30;
-  const { left, y, grid } = frame(scale, bottom, wide);
+  const { left, y, grid } = frame(scale, bottom, wide, write[0]);
   const room = (wide - 8 - left) / shown.length;
   const thick = Math.min(56, (room * 0.7) / series.length);
   const at = (number) => left + room * (number + 0.5);
-  const drawn = shown.flatMap((row, number) =>
-    row.values.map((value, which) =>
-      value === null
-        ? null
-        : svg(
-            "rect",
-            {
-              x: at(number) + (which - series.length / 2) * thick,
-              width: Math.max(1, thick - 2),
-              y: Math.min(y(0), y(value)),
-              height: Math.max(0.5, Math.abs(y(value) - y(0))),
-              rx: 2,
-              class: `series-${which}`,
-            },
-            svg("title", {}, `${row.label}: ${short(value)}`),
-          ),
-    ),
-  );
+  const drawn = barsOf(points, (value, number, which) => ({
+    x: at(number) + (which - series.length / 2) * thick,
+    width: Math.max(1, thick - 2),
+    y: Math.min(y(0), y(value)),
+    height: Math.max(0.5, Math.abs(y(value) - y(0))),
+  }));
   return canvas(wide, HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
 }
 
-function rows({ series, rows: shown }, wide) {
-  const scale = scaleOf(valuesOf(shown));
+function rows(points, wide) {
+  const { series, write, rows: shown } = points;
+  const scale = scaleOf(shown);
   const line = Math.max(22, 14 * series.length + 8);
   const height = line * shown.length + 30;
   const left = Math.min(wide * 0.35, 16 + 7 * Math.max(...shown.map((row) => Math.min(24, row.label.length))));
   const x = (value) =>
     left + ((value - scale.from) / (scale.to - scale.from)) * (wide - 24 - left);
   const grid = scale.ticks.flatMap((tick) => [
-    svg("line", {
-      x1: x(tick),
-      x2: x(tick),
-      y1: 4,
-      y2: height - 24,
-      class: tick === 0 ? "axis" : "grid",
-    }),
-    svg("text", { x: x(tick), y: height - 8, class: "tick middle" }, short(tick)),
+    gridLine(tick, x(tick), 4, x(tick), height - 24),
+    tickText(x(tick), height - 8, "middle", write[0](tick)),
   ]);
   const thick = (line - 8) / series.length;
   const most = Math.floor((left - 12) / 7);
-  const drawn = shown.flatMap((row, number) => [
-    svg("text", { x: left - 8, y: 6 + line * number + line / 2, class: "tick end" }, clipped(row.label, most)),
-    ...row.values.map((value, which) =>
-      value === null
-        ? null
-        : svg(
-            "rect",
-            {
-              x: Math.min(x(0), x(value)),
-              width: Math.max(0.5, Math.abs(x(value) - x(0))),
-              y: 6 + line * number + which * thick,
-              height: thick - 1,
-              rx: 2,
-              class: `series-${which}`,
-            },
-            svg("title", {}, `${row.label}: ${short(value)}`),
-          ),
-    ),
-  ]);
-  return canvas(wide, height, grid, drawn);
+  const names = shown.map((row, number) =>
+    tickText(left - 8, 6 + line * number + line / 2, "end", clipped(row.label, most)),
+  );
+  const drawn = barsOf(points, (value, number, which) => ({
+    x: Math.min(x(0), x(value)),
+    width: Math.max(0.5, Math.abs(x(value) - x(0))),
+    y: 6 + line * number + which * thick,
+    height: thick - 1,
+  }));
+  return canvas(wide, height, grid, names, drawn);
 }
 
-function lines({ series, rows: shown }, wide, kind) {
-  const scale = scaleOf(valuesOf(shown));
+function lines({ series, write, rows: shown }, wide, kind) {
+  const scale = scaleOf(shown);
   const bottom = HEIGHT - 30;
-  const { left, y, grid } = frame(scale, bottom, wide);
+  const { left, y, grid } = frame(scale, bottom, wide, write[0]);
   const room = (wide - 24 - left) / Math.max(1, shown.length - 1);
   const at = (number) => left + 8 + room * number;
   const drawn = series.flatMap((_, which) => {
@@ -200,16 +189,18 @@ function lines({ series, rows: shown }, wide, kind) {
     const path = `M${known.map(([x, height]) => `${x.toFixed(1)} ${height.toFixed(1)}`).join("L")}`;
     const closed = `${path}L${known.at(-1)[0]} ${y(0)}L${known[0][0]} ${y(0)}Z`;
     const dots = known.length <= 40 ? known : [];
-    return [
-      kind === "area" ? svg("path", { d: closed, class: `area series-${which}` }) : null,
-      svg("path", { d: path, class: `line stroke-${which}` }),
-      ...dots.map(([x, height]) => svg("circle", { cx: x, cy: height, r: 3, class: `series-${which}` })),
-    ];
+    return svg(
+      "g",
+      { class: `series-${which}` },
+      kind === "area" ? svg("path", { d: closed, class: "area" }) : null,
+      svg("path", { d: path, class: "line" }),
+      ...dots.map(([x, height]) => svg("circle", { cx: x, cy: height, r: 3 })),
+    );
   });
   return canvas(wide, HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
 }
 
-function pie({ rows: shown }, wide) {
+function pie({ write, rows: shown }, wide) {
   const parts = shown.map((row) => Math.max(0, row.values[0] ?? 0));
   const whole = parts.reduce((sum, each) => sum + each, 0) || 1;
   const isNarrow = wide < 500;
@@ -231,25 +222,25 @@ function pie({ rows: shown }, wide) {
             class: look,
           });
     const line = top + number * 28;
-    const text = `${clipped(shown[number].label, 22)}  ${short(parts[number])} (${Math.round(share * 100)} %)`;
+    const text = `${clipped(shown[number].label, 22)}  ${write[0](parts[number])} (${Math.round(share * 100)} %)`;
     return [
       slice,
       svg("rect", { x: left, y: line - 7, width: 14, height: 14, rx: 2, class: look }),
-      svg("text", { x: left + 24, y: line + 4, class: "tick" }, text),
+      tickText(left + 24, line + 4, "", text),
     ];
   });
   return canvas(wide, isNarrow ? top + 28 * parts.length : HEIGHT, [], drawn);
 }
 
-function scalar({ series, rows: shown }, wide) {
-  const value = short(shown[0].values[0]);
+function scalar({ series, write, rows: shown }, wide) {
+  const value = write[0](shown[0].values[0]);
   return canvas(
     wide,
     110,
     [],
     [
       svg("text", { x: wide / 2, y: 62, class: "scalar middle" }, value),
-      svg("text", { x: wide / 2, y: 92, class: "tick middle" }, plain(series[0] ?? "")),
+      tickText(wide / 2, 92, "middle", plain(series[0])),
     ],
   );
 }

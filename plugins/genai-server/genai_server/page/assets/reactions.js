@@ -1,6 +1,6 @@
 // What tools gave for people to see or to do. Nothing is done without them.
 
-import { KINDS, chart, short } from "./chart.js";
+import { KINDS, chart, writerOf } from "./chart.js";
 import { confirm } from "./dialogs.js";
 import { button, h, newId, plain, shown } from "./dom.js";
 import { link, scrolling } from "./markdown.js";
@@ -104,10 +104,9 @@ class Figure {
 
 export function table(visible, columns, rows, title = "") {
   const indices = visible.map((each) => columns.indexOf(each));
-  const isNumber = indices.map((index) =>
-    rows.some((row) => typeof row[index] === "number") &&
-    rows.every((row) => typeof row[index] === "number" || row[index] === null),
-  );
+  const known = indices.map((index) => rows.map((row) => row[index]).filter((each) => each !== null));
+  const isNumber = known.map((all) => all.length && all.every((each) => typeof each === "number"));
+  const write = visible.map((each, number) => writerOf(each, known[number]));
   const cell = (tag, value, number, more = {}) =>
     h(tag, { class: isNumber[number] ? "align-right" : null, ...more }, ...value);
   const line = (row) =>
@@ -116,7 +115,7 @@ export function table(visible, columns, rows, title = "") {
       {},
       ...indices.map((index, number) => {
         const value = row[index];
-        return cell("td", typeof value === "number" ? [short(value)] : shown(value ?? "–"), number);
+        return cell("td", typeof value === "number" ? [write[number](value)] : shown(value ?? "–"), number);
       }),
     );
   const left = rows.length - MOST_ROWS;
