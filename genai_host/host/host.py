@@ -31,6 +31,7 @@ from genai_host.conversations.record import (
 from genai_host.conversations.recorder import warn_unrecorded
 from genai_host.conversations.replay import ConversationState, replay
 from genai_host.errors import ConversationClosed, StoreError
+from genai_host.host.arguments import checked
 from genai_host.host.model_calls import ModelCalls
 
 if TYPE_CHECKING:  # importing the store is slow
@@ -45,6 +46,8 @@ class Host(ModelCalls):
 
     Plugins are loaded when something of them is needed. A broken plugin is then listed in
     `plugins.broken` and does not affect others. Thread-safe.
+
+    An argument of a wrong type raises `ValidationError`, whose `path` is the name of the argument.
 
     `config_file` is the path of the configuration file, even if the file does not exist; empty if
     `config` was given. `retry_policy` and `store` can be set until the first call.
@@ -62,6 +65,7 @@ class Host(ModelCalls):
         ConfigurationError: The configuration file is invalid.
     """
 
+    @checked
     def open(
         self,
         feature: str | None = None,
@@ -139,6 +143,7 @@ class Host(ModelCalls):
             middleware=self._middleware(owner, chosen.name, persisted=record is True),
         )
 
+    @checked
     def reopen(
         self,
         record: InMemoryRecord,
@@ -168,6 +173,7 @@ class Host(ModelCalls):
             middleware=self._middleware(None, began.opened.feature),
         )
 
+    @checked
     def conversation(
         self,
         id: str,
@@ -230,6 +236,7 @@ class Host(ModelCalls):
             feature, began, lambda: (recorder, None), turn_limits, changed, output_type, middleware
         )
 
+    @checked
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """List stored conversations, most recently used first.
 

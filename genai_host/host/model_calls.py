@@ -27,12 +27,14 @@ from genai_host.api.validators import texts_or_tokens
 from genai_host.calls.agent import Agent
 from genai_host.calls.passthrough import PassedRequest
 from genai_host.calls.route import Route
+from genai_host.host.arguments import checked
 from genai_host.host.parts import HostParts
 
 
 class ModelCalls(HostParts):
     """The methods of a `Host` that call a model. No feature and no event log are involved."""
 
+    @checked
     def count_tokens(
         self,
         messages: str | Iterable[Message],
@@ -69,6 +71,7 @@ class ModelCalls(HostParts):
             count: TokenCount = agent.ask(CountTokens(prompt), until)
             return count
 
+    @checked
     def prompt(
         self,
         prompt: Prompt,
@@ -112,6 +115,7 @@ class ModelCalls(HostParts):
                 yield Delta(completion.text, citations=completion.message.citations)
             return completion
 
+    @checked
     def complete(
         self,
         prompt: str | Iterable[str | Sequence[int]],
@@ -162,6 +166,7 @@ class ModelCalls(HostParts):
                 yield completion.in_one_piece()
             return completion
 
+    @checked
     def pass_through(
         self,
         request: PassedRequest,
@@ -199,6 +204,7 @@ class ModelCalls(HostParts):
         with self._until(limits) as until:
             return (yield from agent.pass_through(routes, request, until))
 
+    @checked
     def suspends(self, model: str | None, operation: Operation = "chat") -> bool:
         """Whether a streamed answer of a model can be read in an event loop: no code of a third
         party takes part, which could block, and the providers wait in the host's HTTP client.
@@ -219,6 +225,7 @@ class ModelCalls(HostParts):
             for route in agent.routes
         )
 
+    @checked
     def embed(
         self,
         texts: Iterable[str | Sequence[int]],
@@ -251,6 +258,7 @@ class ModelCalls(HostParts):
             vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
             return vectors
 
+    @checked
     def transcribe(
         self,
         audio: File,
@@ -282,6 +290,7 @@ class ModelCalls(HostParts):
         with self._until(limits) as until:
             return agent.transcribe(audio, until)
 
+    @checked
     def moderate(
         self,
         text: str,

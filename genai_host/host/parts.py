@@ -40,6 +40,7 @@ from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, ModelConfig, read_config
 from genai_host.config.environment import unknown_in
 from genai_host.errors import ConfigurationError, ConversationClosed
+from genai_host.host.arguments import checked
 from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
 from genai_host.plugins.executors import open_executor
 from genai_host.plugins.observers import Observers
@@ -69,6 +70,7 @@ class HostParts:
     """The base of `Host`, which describes the arguments: everything but conversations and calls of
     models."""
 
+    @checked
     def __init__(
         self,
         *,
