@@ -30,7 +30,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genai_host.aio import AsyncConversation as AsyncConversation, AsyncHost as AsyncHost
+    from genai_host.aio import (
+        AsyncCompletion as AsyncCompletion,
+        AsyncConversation as AsyncConversation,
+        AsyncHost as AsyncHost,
+    )
     from genai_host.api.features import Answer as Answer, Detail as Detail, Event as Event
     from genai_host.api.messages import (
         File as File,
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "api.features",
+    "AsyncCompletion": "aio",
     "AsyncConversation": "aio",
     "AsyncHost": "aio",
     "Config": "config",

@@ -14,18 +14,34 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api import Answer, Embeddings, Message, ModerationResult, TokenCount, Transcription
+from genai_host.api import (
+    Answer,
+    CancelToken,
+    Completion,
+    Delta,
+    Embeddings,
+    Message,
+    ModerationResult,
+    Prompt,
+    TokenCount,
+    ToolOutput,
+    Transcription,
+)
+from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.features import Event
 from genai_host.conversations.conversation import Conversation, UserInput
 from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.host import Host
 
 if TYPE_CHECKING:  # importing the store is slow
+    from genai_host.catalog.catalog import Catalog
+    from genai_host.catalog.join import Candidate
+    from genai_host.conversations.record import InMemoryRecord
     from genai_host.store import Store
     from genai_host.store.records import Summary
 
@@ -63,6 +79,46 @@ class AsyncHost:
         """As `Host.conversations`."""
         return await _in_thread(lambda: self.host.conversations(limit=limit, after=after))
 
+    async def reopen(self, record: InMemoryRecord, **named: Any) -> AsyncConversation:
+        """As `Host.reopen`."""
+        return AsyncConversation(await _in_thread(lambda: self.host.reopen(record, **named)))
+
+    async def call_tool(self, *arguments: Any, **named: Any) -> ToolOutput:
+        """As `Host.call_tool`."""
+        return await _in_thread(lambda: self.host.call_tool(*arguments, **named))
+
+    async def probe(self, *arguments: Any) -> Catalog:
+        """As `Host.probe`."""
+        return await _in_thread(lambda: self.host.probe(*arguments))
+
+    async def refresh(self) -> Catalog:
+        """As `Host.refresh`."""
+        return await _in_thread(self.host.refresh)
+
+    async def routes(self) -> list[Candidate]:
+        """As `Host.routes`."""
+        return await _in_thread(self.host.routes)
+
+    def prompt(
+        self, prompt: Prompt, *, limits: CancelToken | None = None, **named: Any
+    ) -> AsyncCompletion:
+        """As `Host.prompt`."""
+        return AsyncCompletion(
+            lambda until: self.host.prompt(prompt, limits=until, **named), limits
+        )
+
+    def complete(
+        self,
+        prompt: str | Iterable[str | Sequence[int]],
+        *,
+        limits: CancelToken | None = None,
+        **named: Any,
+    ) -> AsyncCompletion:
+        """As `Host.complete`."""
+        return AsyncCompletion(
+            lambda until: self.host.complete(prompt, limits=until, **named), limits
+        )
+
     async def count_tokens(self, *arguments: Any, **named: Any) -> TokenCount:
         """As `Host.count_tokens`."""
         return await _in_thread(lambda: self.host.count_tokens(*arguments, **named))
@@ -88,6 +144,92 @@ class AsyncHost:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+class AsyncCompletion:
+    """An answer of a model, in chunks or as a whole:
+
+        async for delta in host.prompt(prompt):
+            print(delta.text, end="")
+
+        completion = await host.prompt(prompt)
+
+    Cancelling the task that reads it cancels the call, as does `aclose`.
+
+    Attributes:
+        completion: The answer; None until all of it was read.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[CancelToken], Generator[Delta, None, Completion]],
+        limits: CancelToken | None,
+    ) -> None:
+        self.completion: Completion | None = None
+        self._limits = limits
+        self._until = Cancellation()
+        self._deltas = call(self._until)
+        self._reading = threading.Lock()  # a generator can only be closed when it waits
+
+    def __aiter__(self) -> AsyncCompletion:
+        return self
+
+    async def __anext__(self) -> Delta:
+        delta = await self._read(self._next)
+        if delta is None:
+            raise StopAsyncIteration
+        return delta
+
+    def __await__(self) -> Generator[Any, None, Completion]:
+        return self._whole().__await__()
+
+    async def aclose(self) -> None:
+        """Cancel the call if it is in progress."""
+        self._until.cancel()
+        await _in_thread(self._close)
+
+    async def _whole(self) -> Completion:
+        await self._read(self._skip_to_end)
+        if self.completion is None:
+            raise Cancelled("the call was cancelled")
+        return self.completion
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        """Run work in a thread. If the task is cancelled, cancel the call and wait for its end."""
+        waiting = _in_thread(lambda: self._within_limits(work))
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            self._until.cancel()
+            await asyncio.wait([waiting])
+            if not waiting.cancelled():
+                waiting.exception()  # retrieved: the caller gets `CancelledError`
+            raise
+
+    def _within_limits(self, work: Callable[[], T]) -> T:
+        limits = self._limits
+        with (
+            self._reading,
+            nullcontext()
+            if limits is None
+            else limits.on_cancel(lambda: self._until.cancel(ended_with(limits))),
+        ):
+            return work()
+
+    def _next(self) -> Delta | None:
+        try:
+            return next(self._deltas)
+        except StopIteration as end:
+            self.completion = self.completion or end.value
+            return None
+
+    def _skip_to_end(self) -> None:
+        while self._next() is not None:
+            pass
+
+    def _close(self) -> None:
+        with self._reading:
+            self._deltas.close()
 
 
 class AsyncConversation:

@@ -11,8 +11,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from attrs import evolve
+from openai_form import gate_api
 
-from genai_host import AsyncHost
+from genai_host import AsyncHost, Host
 from genai_host.aio import AsyncConversation
 from genai_host.api import (
     Answer,
@@ -21,14 +22,18 @@ from genai_host.api import (
     DialectEndpoint,
     Feature,
     FeatureSteps,
+    Message,
     NoSettings,
     Pause,
+    Prompt,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
     Turn,
 )
+from genai_host.api.cancellation import Cancellation
+from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
@@ -37,9 +42,11 @@ from genai_host.errors import (
     NotFound,
     RateLimited,
     TurnPaused,
+    ValidationError,
 )
 from genai_host.store import Store
 from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 
 LONG = 30.0
@@ -59,6 +66,100 @@ async def test_models_without_a_conversation(make_host: MakeHost) -> None:
         assert vectors.vectors == host.host.embed(["one"], model="mock-embed").vectors
         with pytest.raises(NoRoute):
             await host.moderate("one", model="mock")
+
+
+NOT_AWAITED = {
+    "budgets", "catalog", "check_configuration", "codec", "default_model", "explain", "feature",
+    "instances", "jobs", "observers", "offered_tools", "open_executor", "pass_through", "plugins",
+    "reconfigure", "registry", "store_for", "suspends", "tool", "toolbox", "tools",
+}  # fmt: skip
+"""Names of `Host` for its management and for its server, which use `AsyncHost.host`."""
+
+
+def test_it_has_the_methods_of_the_host() -> None:
+    public = {name for name in dir(Host) if not name.startswith("_")}
+    assert public - {*dir(AsyncHost)} == NOT_AWAITED
+
+
+PROMPT = Prompt([Message("user", "one two")])
+
+
+async def test_a_prompt_is_answered_in_chunks_or_as_a_whole(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        answer = host.prompt(PROMPT, model="mock")
+        texts = [delta.text async for delta in answer]
+        assert len(texts) > 1
+        assert answer.completion is not None
+        assert "".join(texts) == answer.completion.text == "one two"
+        assert await answer == answer.completion
+        assert (await host.prompt(PROMPT, model="mock", stream=False)).text == "one two"
+        with pytest.raises(NoRoute):
+            await host.prompt(PROMPT, model="nobody")
+        with pytest.raises(ValidationError):
+            host.prompt(PROMPT, model=3)
+
+
+@pytest.mark.part
+async def test_a_text_is_completed(make_host: MakeHost, service: FakeService) -> None:
+    service.replies = [json_reply({"choices": [{"index": 0, "text": " Paris"}]})]
+    with gate_api(make_host, service, {}) as api:
+        host = AsyncHost(api.host)
+        completion = await host.complete("in", model="gate/m", stream=False)
+    assert completion.text == " Paris"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_cancelling_the_task_cancels_the_call(make_host: MakeHost, whole: bool) -> None:
+    stuck = Stuck()
+    plugin = InlinePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
+    async with AsyncHost(make_host(stuck=plugin)) as host:
+        answer = host.prompt(PROMPT, model="stuck/x")
+
+        async def read() -> None:
+            if whole:
+                await answer
+            async for _ in answer:
+                pass
+
+        task = asyncio.create_task(read())
+        await stuck.began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stuck.ended
+        with pytest.raises(Cancelled):
+            await answer
+
+
+async def test_a_call_ends_with_its_limits_or_if_it_is_closed(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        limits = Cancellation()
+        answer = host.prompt(PROMPT, model="mock", limits=limits)
+        assert (await anext(answer)).text
+        limits.cancel(RateLimited("enough"))
+        with pytest.raises(RateLimited, match="enough"):
+            await answer
+        async with aclosing(host.prompt(PROMPT, model="mock")) as closed:
+            assert (await anext(closed)).text
+        assert [delta async for delta in closed] == []
+        assert closed.completion is None
+
+
+@pytest.mark.part
+async def test_a_conversation_is_restored_from_its_event_log(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        record = InMemoryRecord()
+        await (await host.open("chat", "mock", record=record)).say("one")
+        again = await host.reopen(record)
+        assert [message.text for message in again.history] == ["one", "one"]
+
+
+async def test_tools_and_models_without_a_conversation(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        output = await host.call_tool("nobody")
+        assert output.error
+        assert await host.routes() == host.host.routes()
+        assert (await host.refresh()).matrix() == (await host.probe()).matrix()
 
 
 @pytest.mark.part
@@ -128,6 +229,27 @@ async def test_cancelling_the_task_cancels_the_turn(make_host: MakeHost, streame
             await task
         assert conversation.conversation.status == "idle"
         assert conversation.history == ()
+
+
+class Stuck(Provider):
+    """Model that does not answer; created inside the event loop."""
+
+    serves = {"plain": DialectEndpoint(unsupported={"stream"})}
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.ended = False
+        self._loop = asyncio.get_running_loop()
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        self._loop.call_soon_threadsafe(self.began.set)
+        woken = threading.Event()
+        with limits.on_cancel(woken.set):
+            self.ended = woken.wait(LONG)
+            limits.check()
+        raise AssertionError("not cancelled")
+
+    stream = send
 
 
 class Barrier(Provider):
