@@ -41,9 +41,13 @@ def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocu
     must_be_writable(path)
     with alone(path, _ELSEWHERE):
         before = read_text(path)
-        document = _document(before or "", path)
+        written = before or ""
+        # tomlkit ends new lines with LF
+        is_crlf = 0 < written.count("\n") == written.count("\r\n")
+        document = _document(written.replace("\r\n", "\n") if is_crlf else written, path)
         yield document
         text = _text_of(document, path)
+        text = text.replace("\n", "\r\n") if is_crlf else text
         if text == before:
             return
         with writing(path, _ELSEWHERE):

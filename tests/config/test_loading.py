@@ -206,6 +206,23 @@ def test_line_ends_are_kept(file: Path) -> None:
     assert file.read_bytes() == b'version = 2\r\n# mine\r\n[defaults]\r\nmodel = "b"\r\n'
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_new_lines_end_as_those_of_the_file(file: Path, end: str) -> None:
+    before = 'version = 2\n[aliases]\na = """one\ntwo"""\n'
+    file.write_bytes(before.replace("\n", end).encode())
+    with edit_config() as document:
+        document["aliases"]["b"] = "c"
+    added = f'{before}b = "c"\n'
+    assert file.read_bytes().decode() == added.replace("\n", end)
+
+
+def test_different_line_ends_are_kept(file: Path) -> None:
+    file.write_bytes(b'version = 2\r\n[aliases]\na = "b"\r\n')
+    with edit_config() as document:
+        document["aliases"]["a"] = "c"
+    assert file.read_bytes() == b'version = 2\r\n[aliases]\na = "c"\r\n'
+
+
 def test_named_file_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         read_config(tmp_path)
