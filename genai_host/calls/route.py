@@ -244,7 +244,7 @@ class Route:
         attempt.collect(reply.body)
         attempt.limits.check()
         result = self._read(call, reply, attempt, report)
-        report.estimated_usage = estimated_usage(request, result)
+        report.estimated_usage = estimated_usage(call, request, result)
         return result
 
     def _stream(
@@ -264,7 +264,7 @@ class Route:
             attempt.collect(events.body)
             attempt.limits.check()
             result = self._read(call, events, attempt, report)
-            report.estimated_usage = estimated_usage(request, result)
+            report.estimated_usage = estimated_usage(call, request, result)
             report.result = self._finished(call, result, started, attempt, report)
             yield from _in_one_piece(result)
             return
@@ -299,7 +299,7 @@ class Route:
         except Exception:
             self._charge(call, streamed.usage(request, decoder), started, attempt, report)
             raise
-        report.estimated_usage = estimated_usage(request, result)
+        report.estimated_usage = estimated_usage(call, request, result)
         report.result = self._finished(call, result, started, attempt, report)
         yield from streamed.rest(result)
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from math import ceil
 from typing import Any
 
 from attrs import evolve
 
 from genai_host.api import (
+    Call,
     Completion,
     Delta,
+    EmbedCall,
+    Embeddings,
     ProviderRequest,
     ReplyStream,
     StreamDecoder,
     ToolCall,
+    Transcription,
     Usage,
 )
 from genai_host.api.json_text import write_json
@@ -30,13 +35,26 @@ _DATA = re.compile(rb"(?<![\w+/=-])[\w+/=-]{1024,}")  # Base64
 _GRACE = 0.25  # seconds to wait for the end of the transmission after the end of the reply
 
 
-def estimated_usage(request: ProviderRequest, result: Any) -> Usage:
-    """Usage of an answer for which the service reports none, from its text and that of the request,
-    without images and other files."""
-    if not isinstance(result, Completion) or result.usage.total:
+def estimated_usage(call: Call, request: ProviderRequest, result: Any) -> Usage:
+    """Usage of a result for which the service reports none, from its text and that of the request,
+    without images, recordings and other files."""
+    if getattr(result, "usage", NO_USAGE).total:
         return NO_USAGE
-    sizes = [len(result.text), *(len(write_json(call.arguments)) for call in result.tool_calls)]
-    return Usage(_input_tokens(request), sum(sizes) // _TOKEN)
+    if isinstance(result, Completion):
+        sizes = [len(result.text), *(len(write_json(each.arguments)) for each in result.tool_calls)]
+        return Usage(_input_tokens(request), sum(sizes) // _TOKEN)
+    if isinstance(result, Embeddings) and isinstance(call, EmbedCall):
+        return Usage(sum(map(_tokens_of, call.texts)))
+    if isinstance(result, Transcription):
+        return Usage(0, _tokens_of(result.text))
+    return NO_USAGE
+
+
+def _tokens_of(text: str | Sequence[int]) -> int:
+    """Number of tokens; a text that is not empty has at least one."""
+    if not isinstance(text, str):
+        return len(text)
+    return ceil(len(text.encode(errors="replace")) / _TOKEN)
 
 
 def _input_tokens(request: ProviderRequest) -> int:
