@@ -53,6 +53,38 @@ def test_an_upload_has_no_folders(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        (b"filename*=UTF-8''na%C3%AFve%20a.txt", "na\xefve a.txt"),
+        (b"filename*=utf-8'en'..%2Fa%22;%3B", 'a"'),
+        (b"FileName*=iso-8859-1''na%EFve.txt", "na\xefve.txt"),
+        (b"filename=\"a.txt\"; filename*=UTF-8''b.txt", "a.txt"),
+        (b"x=\"; filename*=UTF-8''b.txt\"; filename*=UTF-8''c.txt", "c.txt"),
+        (b"filename*=UTF-8''", "file"),
+    ],
+)
+def test_an_upload_can_have_an_extended_name(parameters: bytes, name: str) -> None:
+    """In forms made by RFC 2231 or 8187, which browsers do not use."""
+    disposition = b'Content-Disposition: form-data; name="file"; ' + parameters
+    upload = read_upload(sent(b"--b\r\n" + disposition + b"\r\n\r\nx\r\n--b--\r\n", FORM))
+    assert (upload.name, upload.data) == (name, b"x")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data", "read"),
+    [
+        (b"base64", b"w6k=", "\xe9".encode()),
+        (b"Quoted-Printable", b"=C3=A9", "\xe9".encode()),
+        (b"binary", b"=C3=A9", b"=C3=A9"),
+    ],
+)
+def test_an_upload_can_be_encoded(encoding: bytes, data: bytes, read: bytes) -> None:
+    head = b'Content-Disposition: form-data; name="file"; filename="a"\r\n'
+    encoded = b"Content-Transfer-Encoding: " + encoding + b"\r\n\r\n" + data
+    assert read_upload(sent(b"--b\r\n" + head + encoded + b"\r\n--b--\r\n", FORM)).data == read
+
+
+@pytest.mark.parametrize(
     ("body", "kind"),
     [
         (b"{}", "application/json"),

@@ -3,12 +3,11 @@
 `read_upload` reads a multipart form. `Files` has the files that clients uploaded, and those that
 plugins create, for example the output of a batch. Their bytes are blobs of the store.
 
-Source: RFC 7578; OpenAI API reference, "Files", "Upload file".
+Source: OpenAI API reference, "Files", "Upload file".
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,11 @@ from attrs import frozen
 
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
+from genai_wire_openai.server.forms import Form
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 if TYPE_CHECKING:
     from genai_host.api import HostServices
-
-
-_MOST_FIELDS = 100
-_LONGEST_FIELD = 64 * 1024
 
 
 @frozen
@@ -55,56 +51,11 @@ def read_upload(request: RouteRequest) -> Upload:
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValidationError("send the file as multipart/form-data", path="$.file")
-    parts = _Parts()
-    _parse(kind, request.body, parts)
-    if parts.file is None:
+    form = Form(kind, request.body)
+    if form.file is None:
         raise ValidationError("file is missing", path="$.file")
-    name, data = parts.file
-    return Upload(parts.lists, _plain(name), data)
-
-
-class _Parts:
-    def __init__(self) -> None:
-        self.lists: dict[str, list[str]] = {}
-        self.file: tuple[str, bytes] | None = None
-
-    def add_field(self, field: Any) -> None:
-        value = field.value or b""
-        count = sum(map(len, self.lists.values()))
-        if count == _MOST_FIELDS or len(value) > _LONGEST_FIELD:
-            raise ValidationError("the form has too many fields, or a field is too long", path="$")
-        self.lists.setdefault(_text(field.field_name), []).append(_text(value))
-
-    def add_file(self, file: Any) -> None:
-        name = _text(file.field_name)
-        if name != "file" or self.file is not None:
-            raise ValidationError(
-                "the form must have exactly one file, called file", path=f"$.{name:.40}"
-            )
-        file.file_object.seek(0)
-        self.file = _text(file.file_name or b""), file.file_object.read()
-
-
-def _parse(kind: str, body: bytes, parts: _Parts) -> None:
-    from python_multipart import create_form_parser
-    from python_multipart.exceptions import FormParserError
-
-    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it logs each fault
-    try:
-        form = create_form_parser(
-            {"Content-Type": kind.encode("latin-1", "replace")},
-            parts.add_field,
-            parts.add_file,
-            config={"MAX_MEMORY_FILE_SIZE": len(body) + 1},  # so that it creates no temporary file
-        )
-        form.write(body)
-        form.finalize()
-    except FormParserError as error:
-        raise ValidationError(f"invalid form: {error}", path="$") from error
-
-
-def _text(data: bytes | None) -> str:
-    return (data or b"").decode("utf-8", "replace")
+    name, data = form.file
+    return Upload(form.lists, _plain(name), data)
 
 
 def _plain(name: str) -> str:
