@@ -100,7 +100,7 @@ class HttpProvider(Provider):
         token: CachedToken | None = None,
     ) -> None:
         self.services = services
-        self.base_url = _checked(base_url).rstrip("/")
+        self.base_url = checked_base_url(base_url).rstrip("/")
         self.headers = {
             "Content-Type": "application/json",
             **_checked_headers(headers or {}),
@@ -375,7 +375,9 @@ def _window(model: Mapping[str, Any]) -> int | None:
     return next((size for size in sizes if type(size) is int and size > 0), None)
 
 
-def _checked(base_url: str) -> str:
+def checked_base_url(base_url: str) -> str:
+    """Return a base URL without surrounding spaces. Raises `ConfigurationError` if it is invalid;
+    empty is valid."""
     base_url = base_url.strip()
     if not base_url:
         return ""

@@ -19,6 +19,7 @@ import attrs
 
 from genai_host.api import ProviderType, Secret, ToolSet
 from genai_host.api.codec import usual_codec
+from genai_host.api.http_provider import checked_base_url
 from genai_host.api.json_text import read_json
 from genai_host.api.models import merged_parameters
 from genai_host.api.settings import Setting, describe, read_settings
@@ -352,6 +353,7 @@ def _check_instance(types: Types, name: str, instance: TomlTable) -> None:
     plain = tomlkit.item(instance).unwrap()
     kind = type_named(types, plain["type"])
     given = {key: value for key, value in plain.items() if key not in OF_INSTANCES}
+    _check_base_url(given, f"providers.{name}.base_url")
     owner = f"provider {name}"
     read_settings(kind.settings, given, owner=owner, secrets=_any_secret)
     read_settings(CallLimits, plain.get("limits", {}), owner=f"{owner}: limits")
@@ -364,6 +366,16 @@ def _check_set(tools: ToolSet[Any], table: TomlTable) -> None:
     given = tomlkit.item(table).unwrap()
     owner = f"tools.{tools.name}"
     read_settings(tools.settings, given, owner=owner, secrets=_any_secret)
+
+
+def _check_base_url(given: Mapping[str, Any], key: str) -> None:
+    """Check the address of a service, which only the provider checks otherwise."""
+    base_url = given.get("base_url")
+    if isinstance(base_url, str):
+        try:
+            checked_base_url(base_url)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{key}: {error}", hint=error.hint) from None
 
 
 def _any_secret(setting: Setting, given: Any) -> Secret | None:
