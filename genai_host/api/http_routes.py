@@ -122,6 +122,7 @@ class HttpProblem:
         retry_after: Seconds after which to retry; None if unknown.
         headers: Headers of the reply, for example `allow`.
         request_id: Id of the request; empty if unknown.
+        parameter: Name of the invalid model parameter; empty if none.
     """
 
     status: int
@@ -132,6 +133,7 @@ class HttpProblem:
     retry_after: float | None = None
     headers: Mapping[str, str] = field(factory=dict)
     request_id: str = field(default="", kw_only=True)
+    parameter: str = field(default="", kw_only=True)
 
     @classmethod
     def of(cls, error: GenaiError) -> HttpProblem:
@@ -148,6 +150,7 @@ class HttpProblem:
             error.retry_after if isinstance(error, (ProviderError, BudgetExceeded)) else None,
             # respected by clients of OpenAI and Anthropic: a retry would fail as well
             {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
+            parameter=error.parameter if isinstance(error, InvalidParameter) else "",
         )
 
 

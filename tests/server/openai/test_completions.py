@@ -92,3 +92,15 @@ def test_item_5_fields_of_chats_are_dropped(api: Api) -> None:
 def test_item_5_what_is_not_supported_is_refused(api: Api, more: Any, field: str) -> None:
     reply = post(api, **more)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+@pytest.mark.parametrize(("name", "value"), [("max_tokens", -1), ("temperature", 3), ("stop", "")])
+def test_an_invalid_parameter_is_named(
+    make_host: MakeHost, path: str, name: str, value: Any
+) -> None:
+    with Api.serving(make_host, FakeModel(lambda prompt: "so")) as api:
+        messages = [{"role": "user", "content": "hi"}]
+        body = {"model": "mock", "prompt": "hi", "messages": messages, name: value}
+        reply = api.post(path, body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)

@@ -62,7 +62,7 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
         "error": {
             "message": f"{problem.message}{hint}",
             "type": _QUOTA if code == _QUOTA else _TYPES.get(status, usual),
-            "param": problem.path.removeprefix("$").lstrip(".") or None,
+            "param": problem.path.removeprefix("$").lstrip(".") or problem.parameter or None,
             "code": code,
         }
     }
