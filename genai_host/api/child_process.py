@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from attrs import asdict, frozen
 
 from genai_host.api.calls import CancelToken
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_host.util.interpreter import has_interpreter
 
@@ -177,7 +177,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, most: int) -> by
 
 
 def _read(written: bytes, returns: Any, exceeded: GenaiError) -> Any:
-    codec = usual_codec()
+    codec = default_codec()
     try:
         [(kind, value)] = json.loads(written).items()
         found = codec.from_json(value, GenaiError if kind == "error" else returns)
@@ -206,7 +206,7 @@ def answer(asked: BinaryIO) -> bytes:
         arguments = [*arguments, asked.read()]
     module, _, name = given["function"].partition(":")
     function = getattr(importlib.import_module(module), name)
-    codec = usual_codec()
+    codec = default_codec()
     _limit(ChildLimits(**given["limits"]))
     try:
         try:

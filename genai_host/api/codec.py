@@ -245,7 +245,7 @@ def _is_message(form: Any) -> bool:
 
 
 @cache
-def usual_codec() -> Codec:
+def default_codec() -> Codec:
     """The codec without parts of plugins; cached, since creating one takes milliseconds."""
     return Codec()
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, overload
 
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Image, Text
 from genai_host.api.schema import build, schemas_of
@@ -181,7 +181,7 @@ class _Signature:
             described["description"] = " ".join(descriptions)
         default = self._parameters[name].default
         if default is not inspect.Parameter.empty:
-            described["default"] = usual_codec().to_json(default)
+            described["default"] = default_codec().to_json(default)
         return described
 
     def _find_types(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class _Runs:
         if _is_given(result):
             given: ToolReturn = result
             return given
-        return write_json(usual_codec().to_json(result)).decode()
+        return write_json(default_codec().to_json(result)).decode()
 
 
 def _bare(form: Any) -> Any:

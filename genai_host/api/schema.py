@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from genai_host.api.codec import has_own_schema, usual_codec
+from genai_host.api.codec import default_codec, has_own_schema
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
@@ -372,4 +372,4 @@ def build(value: Any, form: Any) -> Any:
             return form.model_validate(value)
         except ValueError as error:
             raise ValidationError(str(error)) from error
-    return usual_codec().from_json(value, form)
+    return default_codec().from_json(value, form)

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TypeVar, get_args
 import attrs
 from attrs import frozen
 
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.schema import schema_of, schemas_of
 from genai_host.api.validators import Must, strings
 from genai_host.errors import ConfigurationError, ValidationError
@@ -297,7 +297,7 @@ def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: 
             hint=f"set the environment variable {about.env[0]}" if about.env else "",
         )
     try:
-        return usual_codec().from_json(value, field.type)
+        return default_codec().from_json(value, field.type)
     except ValidationError as error:
         raise ConfigurationError(
             f"{owner}: {about.name}: {error}", setting=about.name, hint=about.help
@@ -310,6 +310,6 @@ def _read_env(
     if about.secret:
         return Secret(text)
     try:
-        return usual_codec().from_text(text, field.type)
+        return default_codec().from_text(text, field.type)
     except ValidationError as error:
         raise ConfigurationError(f"{owner}: {variable}: {error}", hint=about.help) from error

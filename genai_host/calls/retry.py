@@ -185,14 +185,14 @@ class Retry:
         Raises:
             GenaiError: The error of the last attempt.
         """
-        tries = _Attempts(routes, self._patience)
+        attempts = _Attempts(routes, self._patience)
         while True:
             report = CallRecord("" if trace is None else trace.parent, parameters)
             begun = False
             try:
                 with (
-                    around(middleware, tries.route, report),
-                    closing(act(tries.route, report)) as each,
+                    around(middleware, attempts.route, report),
+                    closing(act(attempts.route, report)) as each,
                 ):
                     try:
                         first = next(each)
@@ -204,13 +204,13 @@ class Retry:
                     return (yield from each)
             except GenaiError as error:
                 if trace is not None:
-                    trace.fail(tries.route.info, self._clock, error, report)
+                    trace.fail(attempts.route.info, self._clock, error, report)
                 if begun:
                     raise
-                seconds = tries.seconds_after(error)
+                seconds = attempts.seconds_after(error)
                 reason = error.message
             if trace is not None and trace.waits and seconds >= _LEAST_REPORTED_WAIT:
-                yield RetryWait(seconds, tries.route.info.provider, reason)
+                yield RetryWait(seconds, attempts.route.info.provider, reason)
             self._wait(seconds, cancellation)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:

@@ -18,7 +18,7 @@ from genai_host.catalog.join import FURTHER_OPERATIONS, Candidate, Join, Provide
 from genai_host.config import ModelConfig
 from genai_host.config.schema import configuration_in
 from genai_host.errors import ConfigurationError, NoRoute
-from genai_host.util.names import plugin_line, vendors_hint, what_there_is
+from genai_host.util.names import plugin_line, unknown_name_hint, vendors_hint
 from genai_host.util.text import close_matches, did_you_mean
 
 _MOST_REASONS = 3  # in the message itself
@@ -364,7 +364,7 @@ class Catalog:
         return NoRoute(
             f"unknown provider {name!r}",
             suggestions=close_matches(name, self.served),
-            hint=what_there_is("vendor", name, list(self.served)),
+            hint=unknown_name_hint("vendor", name, list(self.served)),
             provider=name,
         )
 

@@ -219,8 +219,8 @@ def _check_keys(host: Host) -> Iterator[DoctorCheck]:
     """Location of stored secrets, and the source of each one."""
     from genai_host.api.settings import describe
 
-    lack = host.keys.lack()
-    where = f"stored in the file {host.keys.path}: {lack}" if lack else "stored in the keyring"
+    reason = host.keys.keyring_unavailable_reason()
+    where = f"stored in the file {host.keys.path}: {reason}" if reason else "stored in the keyring"
     try:
         host.keys.kept()
         yield DoctorCheck("keys", "ok", where)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from genai_host.api import Answer, Codec, Message
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.calls.retry import Attempt
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import (
@@ -219,7 +219,7 @@ class InMemoryRecord:
 
     def to_json(self, codec: Codec | None = None) -> list[dict[str, Any]]:
         """The entries as JSON, each tagged with `entry`."""
-        codec = codec or usual_codec()
+        codec = codec or default_codec()
         return [form_of(each, codec) for each in self._entries]
 
     @classmethod
@@ -231,7 +231,7 @@ class InMemoryRecord:
         Raises:
             ValidationError: The data is not an event log.
         """
-        codec = codec or usual_codec()
+        codec = codec or default_codec()
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
             raise ValidationError(f"an event log is a list of entries, not {type(data).__name__}")
         return cls(_entry(item, codec) for item in data)

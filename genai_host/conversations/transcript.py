@@ -26,7 +26,7 @@ from genai_host.api import (
     ToolResult,
     cited_pages,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.conversations.record import (
     Entry,
     Rewound,
@@ -115,7 +115,7 @@ def write_transcript(
     """
     messages = list(history)
     if Path(file).suffix == ".json":
-        text = json.dumps(usual_codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(default_codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
     else:
         text = as_markdown(messages)
     write_text(text, file, overwrite=overwrite)

@@ -25,7 +25,7 @@ from genai_host.api import (
     StreamEvent,
     must_be_vectors,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.json_text import read_json, write_long_json
 from genai_host.api.models import STANDARD
 from genai_host.errors import IncompleteReply, MalformedReply, ValidationError
@@ -43,7 +43,7 @@ class Plain(Dialect[ChatCall, Completion]):
             "parameters": dict(call.parameters),
         }
         if call.tools:
-            body["tools"] = usual_codec().to_json(call.tools)
+            body["tools"] = default_codec().to_json(call.tools)
         if call.tool_choice is not None:
             body["tool_choice"] = call.tool_choice
         if call.schema is not None:
@@ -58,7 +58,7 @@ class Plain(Dialect[ChatCall, Completion]):
         return _PlainDecoder()
 
     def _write(self, message: Message) -> bytes:
-        return write_long_json(usual_codec().to_json(message))
+        return write_long_json(default_codec().to_json(message))
 
 
 class _PlainDecoder:
@@ -121,6 +121,6 @@ def _loads(data: bytes) -> dict[str, Any]:
 
 def _structure(data: Any, form: Any) -> Any:
     try:
-        return usual_codec().from_json(data, form)
+        return default_codec().from_json(data, form)
     except ValidationError as error:
         raise MalformedReply(f"the reply is malformed: {error}") from error

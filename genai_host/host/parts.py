@@ -29,7 +29,7 @@ from genai_host.api import (
     ToolOutput,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.messages import PARTS
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.retry import RetryPolicy
@@ -56,7 +56,7 @@ from genai_host.usage.metering import UsageRecorder
 from genai_host.util import paths
 from genai_host.util.clock import SystemClock
 from genai_host.util.lazy_property import lazy_property
-from genai_host.util.names import STARTER_HINT, what_there_is
+from genai_host.util.names import STARTER_HINT, unknown_name_hint
 
 if TYPE_CHECKING:  # importing the store is slow
     from genai_host.conversations.conversation import Conversation
@@ -146,7 +146,7 @@ class HostParts:
     def codec(self) -> Codec:
         """Converts objects to JSON and back, with the message parts of all plugins."""
         parts = tuple(self.registry.parts.values())
-        return usual_codec() if parts == PARTS else Codec(parts)
+        return default_codec() if parts == PARTS else Codec(parts)
 
     @lazy_property
     def observers(self) -> Observers:
@@ -192,7 +192,7 @@ class HostParts:
                 raise ConfigurationError("no feature is installed", hint=STARTER_HINT) from None
             raise ConfigurationError(
                 f"unknown feature {name!r}",
-                hint=what_there_is("feature", name, known),
+                hint=unknown_name_hint("feature", name, known),
             ) from None
 
     def store_for(self, owner: str | None = None) -> Store:

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from genai_host.api import ProviderType, Secret, ToolSet
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.http_provider import checked_base_url
 from genai_host.api.json_text import read_json
 from genai_host.api.models import merged_parameters
@@ -29,7 +29,7 @@ from genai_host.config.migration import new_key
 from genai_host.config.schema import OF_INSTANCES, OF_NAMES, TABLES, known_keys, names_in, read_key
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
-from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, what_there_is
+from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, unknown_name_hint
 from genai_host.util.text import did_you_mean
 
 TomlTable = MutableMapping[str, Any]
@@ -172,7 +172,7 @@ def enable_instance(document: TomlTable, types: Types, name: str, *, enabled: bo
 def type_named(types: Types, name: str) -> ProviderType[Any]:
     """A provider type by its name. Raises `ConfigurationError` if it is unknown."""
     if name not in types:
-        hint = what_there_is("vendor", name, sorted(types))
+        hint = unknown_name_hint("vendor", name, sorted(types))
         raise ConfigurationError(f"unknown provider type {name!r}", hint=hint)
     return types[name]
 
@@ -317,7 +317,7 @@ def _value(settings: type[Any], key: str, name: str, text: str, instance: str = 
         return _reference(key, name, text, instance)
     form = {field.name: field.type for field in attrs.fields(attrs.resolve_types(settings))}[name]
     try:
-        value = usual_codec().json_of_text(text, form)
+        value = default_codec().json_of_text(text, form)
     except ValidationError as error:
         raise ConfigurationError(f"{key}: {error}", hint=known[name].help) from error
     if _has_null(value):

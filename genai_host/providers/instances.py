@@ -14,7 +14,7 @@ from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.plugins.observers import Observers
 from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.keys import SecretStore
-from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, plugin_line, what_there_is
+from genai_host.util.names import PLAIN_NAME, PLAIN_NAME_RULE, plugin_line, unknown_name_hint
 from genai_host.util.text import close_matches, did_you_mean
 
 _CLOSED = "closed with its host"
@@ -88,7 +88,7 @@ class ProviderInstances:
         return NoRoute(
             f"unknown provider {name!r}",
             suggestions=close_matches(name, known),
-            hint=what_there_is("vendor", name, known),
+            hint=unknown_name_hint("vendor", name, known),
         )
 
     def add(
@@ -114,7 +114,7 @@ class ProviderInstances:
         if type not in self._types:
             raise ConfigurationError(
                 f"unknown provider type {type!r}",
-                hint=what_there_is("vendor", type, sorted(self._types)),
+                hint=unknown_name_hint("vendor", type, sorted(self._types)),
             )
         if not re.fullmatch(PLAIN_NAME, name):
             raise ConfigurationError(f"invalid provider name {name!r}", hint=PLAIN_NAME_RULE)

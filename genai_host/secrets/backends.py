@@ -128,7 +128,7 @@ class KeyRing:
     def __init__(self, backend: KeyringBackend | None = None) -> None:
         self._given = backend
 
-    def lack(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why there is no keyring; empty if there is one."""
         found = self._find()
         return found if isinstance(found, str) else ""

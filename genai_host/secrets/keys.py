@@ -65,9 +65,9 @@ class SecretStore:
         """The file."""
         return self._file.path
 
-    def lack(self) -> str:
+    def keyring_unavailable_reason(self) -> str:
         """Why no keyring is used; empty if one is."""
-        return self._ring.lack()
+        return self._ring.unavailable_reason()
 
     def find(
         self,
@@ -109,7 +109,7 @@ class SecretStore:
         location."""
         must_be_writable(environ=self._environ)
         with self._file.edit() as kept:
-            has_ring = not self._ring.lack()
+            has_ring = not self._ring.unavailable_reason()
             if has_ring:
                 self._ring.set(_name(instance, setting), secret)
             settings = kept.setdefault(instance, {})

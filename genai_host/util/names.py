@@ -145,7 +145,7 @@ def vendors_hint(here: Iterable[str] = ()) -> str:
 STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 
 
-def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
+def unknown_name_hint(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
     """A hint for an unknown provider or feature: the plugin to install, similar names, or the
     available ones.
     """

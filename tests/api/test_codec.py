@@ -38,7 +38,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
 from genai_host.api.schema import schema_of
 from genai_host.errors import GenaiError, RateLimited, ValidationError
@@ -117,7 +117,7 @@ def is_json(value: Any) -> bool:
 
 @given(message=messages)
 def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
-    codec = usual_codec()
+    codec = default_codec()
     written = codec.to_json(message)
     assert is_json(written)
     again = json.loads(json.dumps(written))
@@ -139,7 +139,7 @@ def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
     )
 )
 def test_a_completion_survives_json(completion: Completion) -> None:
-    codec = usual_codec()
+    codec = default_codec()
     written = json.loads(json.dumps(codec.to_json(completion)))
     assert codec.from_json(written, Completion) == completion
 
@@ -166,15 +166,15 @@ def test_a_completion_survives_json(completion: Completion) -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
-    form = usual_codec().to_json(value)
+    form = default_codec().to_json(value)
     assert form == written
     assert is_json(form)
-    assert usual_codec().from_json(form, type(value)) is not value
+    assert default_codec().from_json(form, type(value)) is not value
 
 
 def test_sets_are_written_in_order() -> None:
-    assert usual_codec().to_json({"a": frozenset(["c", "a", "b"])}) == {"a": ["a", "b", "c"]}
-    assert usual_codec().from_json(["b", "a", "b"], frozenset[str]) == frozenset("ab")
+    assert default_codec().to_json({"a": frozenset(["c", "a", "b"])}) == {"a": ["a", "b", "c"]}
+    assert default_codec().from_json(["b", "a", "b"], frozenset[str]) == frozenset("ab")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_sets_are_written_in_order() -> None:
 def test_half_a_surrogate_pair_is_replaced(text: str, expected: str) -> None:
     """Whoever gives it: no file takes it, and services refuse it."""
     assert Message("user", text).text == expected
-    assert usual_codec().from_json({"role": "user", "content": text}, Message).text == expected
+    assert default_codec().from_json({"role": "user", "content": text}, Message).text == expected
     assert Reasoning(text).text == expected
     call = ToolCall("1", "f", {text: [text, {"a": (text,)}], "n": 1})
     assert call.arguments == {expected: [expected, {"a": [expected]}], "n": 1}
@@ -214,8 +214,8 @@ def test_what_is_no_count_of_tokens_is_none(value: Any) -> None:
 def test_content_may_be_a_string_in_json() -> None:
     data = {"role": "user", "content": "hi"}
     CHECKER.check(data)
-    assert usual_codec().from_json(data, Message) == Message("user", "hi")
-    assert usual_codec().from_json([data], tuple[Message, ...]) == (Message("user", "hi"),)
+    assert default_codec().from_json(data, Message) == Message("user", "hi")
+    assert default_codec().from_json([data], tuple[Message, ...]) == (Message("user", "hi"),)
     assert data == {"role": "user", "content": "hi"}
 
 
@@ -226,9 +226,9 @@ def test_a_part_of_a_plugin_is_known_where_it_is_named() -> None:
     assert written["content"] == [{"type": "poll", "question": "why?", "options": ["a"]}]
     assert codec.from_json(written, Message) == message
     SchemaValidator(message_schema((*PARTS, Poll))).check(written)
-    assert usual_codec().to_json(message) == written  # whoever cannot read it can pass it on
+    assert default_codec().to_json(message) == written  # whoever cannot read it can pass it on
     with pytest.raises(ValidationError, match="unknown part 'poll': known are text, image"):
-        usual_codec().from_json(written, Message)
+        default_codec().from_json(written, Message)
     with pytest.raises(ValidationError):
         CHECKER.check(written)
 
@@ -293,7 +293,7 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("data", "form", "path"), STRICT, ids=lambda value: repr(value)[:60])
 def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        usual_codec().from_json(data, form)
+        default_codec().from_json(data, form)
     assert (caught.value.path or "$") == path
     assert caught.value.message.endswith(f"(at {path})" if path != "$" else "")
     assert not caught.value.message.startswith("unknown error")
@@ -321,7 +321,7 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
 )
 def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        usual_codec().from_json(data, form)
+        default_codec().from_json(data, form)
     assert caught.value.message == message
 
 
@@ -343,7 +343,7 @@ def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: st
 )
 def test_what_has_a_schema_can_be_read(value: Any, form: Any) -> None:
     schema_of(form, "")
-    codec = usual_codec()
+    codec = default_codec()
     made = [value] if form == list[UUID] else value
     data = json.loads(json.dumps(codec.to_json(made)))
     assert codec.from_json(data, form) == made
@@ -356,7 +356,7 @@ def test_what_has_a_schema_can_be_read(value: Any, form: Any) -> None:
 )
 def test_what_is_no_date_or_number_is_refused(data: Any, form: Any) -> None:
     with pytest.raises(ValidationError):
-        usual_codec().from_json(data, form)
+        default_codec().from_json(data, form)
 
 
 FORMS = [
@@ -375,14 +375,14 @@ FORMS = [
 @given(data=finite_json, form=st.sampled_from(FORMS))
 def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
     try:
-        usual_codec().from_json(data, form)
+        default_codec().from_json(data, form)
     except ValidationError as error:
         assert error.message
 
 
 def test_an_error_of_a_class_that_is_gone_keeps_its_fields() -> None:
     data = {"code": "sold-out", "message": "nothing left", "seats": 0, "days": ["mon", "tue"]}
-    error = usual_codec().from_json(data, GenaiError)
+    error = default_codec().from_json(data, GenaiError)
     assert (type(error), error.message) == (GenaiError, "nothing left")
     assert (vars(error)["seats"], vars(error)["days"]) == (0, ("mon", "tue"))
 
@@ -390,20 +390,20 @@ def test_an_error_of_a_class_that_is_gone_keeps_its_fields() -> None:
 @pytest.mark.parametrize("field", ["seats", "fields", "located"])
 def test_an_error_has_only_the_fields_of_its_class(field: str) -> None:
     data = {"code": "rate_limited", "message": "later", "retry_after": 2.0}
-    assert usual_codec().from_json(data, GenaiError) == RateLimited("later", retry_after=2.0)
+    assert default_codec().from_json(data, GenaiError) == RateLimited("later", retry_after=2.0)
     with pytest.raises(ValidationError, match=f"has no field '{field}'"):
-        usual_codec().from_json({**data, field: 1}, GenaiError)
+        default_codec().from_json({**data, field: 1}, GenaiError)
 
 
 def test_a_number_may_be_whole_where_it_need_not_be() -> None:
-    result = usual_codec().from_json(5, float)
+    result = default_codec().from_json(5, float)
     assert (result, type(result)) == (5.0, float)
-    assert usual_codec().from_json(None, float | None) is None
+    assert default_codec().from_json(None, float | None) is None
 
 
 def test_any_depth_of_plain_json_passes() -> None:
     data = {"type": "opaque", "dialect": "d", "data": nested(DEEP)}
-    part = usual_codec().from_json(data, Part)
+    part = default_codec().from_json(data, Part)
     assert part.data is data["data"]
 
 
@@ -413,13 +413,13 @@ def test_objects_that_are_nested_too_deeply_are_refused(leaf: dict[str, Any]) ->
     for _ in range(DEEP):
         data = {"child": data}
     with pytest.raises(ValidationError):
-        usual_codec().from_json(data, Node)
+        default_codec().from_json(data, Node)
 
 
 def test_a_form_that_is_no_type_is_refused() -> None:
     for form in (Secret, [int], object()):
         with pytest.raises(ValidationError):
-            usual_codec().from_json("x", form)
+            default_codec().from_json("x", form)
 
 
 def test_a_secret_does_not_become_json() -> None:
@@ -427,7 +427,7 @@ def test_a_secret_does_not_become_json() -> None:
     class Holder:
         key: Secret
 
-    written = usual_codec().to_json(Holder(Secret("sk-1")))
+    written = default_codec().to_json(Holder(Secret("sk-1")))
     assert "sk-1" not in repr(written)
     with pytest.raises(TypeError):
         json.dumps(written)
@@ -458,7 +458,7 @@ def test_a_secret_does_not_become_json() -> None:
     ids=repr,
 )
 def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
-    result = usual_codec().from_text(text, form)
+    result = default_codec().from_text(text, form)
     assert (result, type(result)) == (value, type(value))
 
 
@@ -480,10 +480,10 @@ def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
 )
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
     with pytest.raises(ValidationError):
-        usual_codec().from_text(text, form)
+        default_codec().from_text(text, form)
 
 
 def test_the_usage_of_an_entry_of_before_is_read() -> None:
     former = {"input": 7, "output": 3, "cached_input": 2, "reasoning": 1, "cache_written": 4}
-    usage = usual_codec().from_json({**former, "cache_written_1h": 5}, Usage)
+    usage = default_codec().from_json({**former, "cache_written_1h": 5}, Usage)
     assert usage == Usage(7, 3, 2, 1, 4, 5)

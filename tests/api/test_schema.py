@@ -16,7 +16,7 @@ from message_schema import message_schema
 from pydantic import BaseModel
 
 from genai_host.api import SchemaValidator, Secret, patterns, schema_of
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.schema import build, schemas_of
 from genai_host.errors import ValidationError
 
@@ -169,7 +169,7 @@ def test_objects_are_written_in_the_form_of_their_schema() -> None:
         (Comment([Comment()]), {"replies": [{}]}),
         ([Model(inner=Inner(y=1))], [{"inner": {"y": 1}}]),
     ):
-        assert usual_codec().to_json(value) == data
+        assert default_codec().to_json(value) == data
 
 
 def test_two_classes_of_one_name_have_no_schema() -> None:

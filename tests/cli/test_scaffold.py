@@ -230,7 +230,7 @@ def test_their_tests_pass(tmp_path: Path) -> None:
     names = (("vendor", "acme"), ("feature", "my-poet"), ("tool", "my-words"))
     folders = [str(Scaffold(*each).write(tmp_path)) for each in names]
     some = (
-        "it_answers or written_again or resume_after_every_entry or Models or departures "
+        "it_answers or written_again or resume_after_every_entry or Models or deviations "
         "or samples_return or services or nothing_to_count"
     )
     passes(tmp_path, "-k", some, *folders, path=os.pathsep.join(folders))

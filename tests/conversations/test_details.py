@@ -29,7 +29,7 @@ from genai_host.api import (
     ToolCall,
     Turn,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.conversations.details import detail_of
 from genai_host.errors import GenaiError
 from genai_host_testing import replay_from_every_entry
@@ -143,7 +143,7 @@ ASKED = Prompt([Message("user", "hi")])
     ids=["prompt", "count", "embed", "moderate", "function", "tool"],
 )
 def test_a_failed_step_has_its_error(step: Step[Any], title: str, data: dict[str, Any]) -> None:
-    detail = detail_of(step, None, GenaiError("no", hint="wait"), [], usual_codec())
+    detail = detail_of(step, None, GenaiError("no", hint="wait"), [], default_codec())
     assert detail is not None
     assert (detail.kind, detail.title) == (step.step, f"{title} failed: no")
     error = {"code": "error", "message": "no", "hint": "wait", "retryable": False}
@@ -152,4 +152,4 @@ def test_a_failed_step_has_its_error(step: Step[Any], title: str, data: dict[str
 
 @pytest.mark.parametrize("step", [Now(), NewId()], ids=lambda step: step.step)
 def test_of_some_steps_nothing_is_told(step: Step[Any]) -> None:
-    assert detail_of(step, "x", None, [], usual_codec()) is None
+    assert detail_of(step, "x", None, [], default_codec()) is None

@@ -12,7 +12,7 @@ from conversing import as_json, recorded, reopened, scripted
 
 from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import Answer, Citation, Codec, Cost, Detail, Image, Part, Usage
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.conversations.record import (
     SCHEMA,
     Changed,
@@ -226,7 +226,7 @@ class TestChecking:
         ],
     )
     def test_what_a_conversation_writes_is_accepted(self, entries: list[Entry]) -> None:
-        check([OPENED, *entries], usual_codec())
+        check([OPENED, *entries], default_codec())
 
     @pytest.mark.parametrize(
         ("entries", "message"),
@@ -248,7 +248,7 @@ class TestChecking:
     )
     def test_other_entries_are_refused(self, entries: list[Entry], message: str) -> None:
         with pytest.raises(ReplayError, match=f"^{message}"):
-            check([OPENED, *entries], usual_codec())
+            check([OPENED, *entries], default_codec())
 
 
 @frozen

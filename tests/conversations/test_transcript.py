@@ -26,7 +26,7 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.conversations.record import (
     Entry,
     Opened,
@@ -114,7 +114,7 @@ def test_json_can_be_read_back(tmp_path: Path) -> None:
     assert data[-1]["content"].pop() == {"type": "poll", "question": "why?"}
     *before, last = HISTORY
     expected = [*before, evolve(last, content=last.content[:-1])]
-    assert usual_codec().from_json(data, list[Message]) == expected
+    assert default_codec().from_json(data, list[Message]) == expected
 
 
 def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from genai_host.api import (
     Usage,
     VendorPart,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
 from genai_host.dialects.plain import Plain, PlainEmbed
@@ -61,7 +61,7 @@ completions = st.builds(
 
 
 def ended(completion: Completion) -> Any:
-    return {"end": usual_codec().to_json(completion)}
+    return {"end": default_codec().to_json(completion)}
 
 
 class TestReplies(ChatReplies):
@@ -92,7 +92,7 @@ class TestReplies(ChatReplies):
         {}, {"delta": None}, {"delta": "a"}, {"delta": {"text": None}},
         *(each if isinstance(each, bytes) else {"end": each} for each in malformed),
     ]  # fmt: skip
-    reply = usual_codec().to_json(
+    reply = default_codec().to_json(
         Completion(
             Message(
                 "assistant",
@@ -105,20 +105,20 @@ class TestReplies(ChatReplies):
             "length", Usage(1, 2, 3, 4), {"a": 1}, "max", seconds=1.5),
     )  # fmt: skip
     events = [{"delta": {"text": "a", "reasoning": "hm"}}, {"end": reply}]
-    wholes = completions.map(usual_codec().to_json)
+    wholes = completions.map(default_codec().to_json)
 
     def saying(self, text: str, finish: Any) -> Any:
-        return usual_codec().to_json(answer(text, finish=finish, vendor=finish))
+        return default_codec().to_json(answer(text, finish=finish, vendor=finish))
 
     def in_pieces(self, reply: Any, pieces: Pieces) -> list[Any]:
         completion = self.read(reply)
-        calls = [usual_codec().to_json(each) for each in completion.tool_calls]
+        calls = [default_codec().to_json(each) for each in completion.tool_calls]
         deltas = [{"text": each} for each in pieces.cut(completion.text)]
         deltas += [{"tool_call": each} for each in calls]
         return [*({"delta": each} for each in deltas), {"end": reply}]
 
     def returned(self, reply: Any, body: Any) -> None:
-        written = usual_codec().from_json(body["messages"][1], Message)
+        written = default_codec().from_json(body["messages"][1], Message)
         assert written == self.read(reply).message
 
 
@@ -171,7 +171,7 @@ def test_all_that_a_call_may_have_is_written() -> None:
 def test_a_provider_reads_the_messages_that_were_meant(sent: list[Message]) -> None:
     request = DIALECT.prepare_request(ChatCall(model_id="m", messages=sent))
     written = json.loads(request.data().decode("utf-8"))["messages"]
-    assert usual_codec().from_json(written, list[Message]) == sent
+    assert default_codec().from_json(written, list[Message]) == sent
 
 
 def test_a_request_for_vectors_has_texts_and_purpose() -> None:

@@ -17,7 +17,7 @@ from genai_host.api import (
     ToolCall,
     VendorPart,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import _event, _FakeProvider
 
@@ -33,8 +33,8 @@ class _ThinkingProvider(_FakeProvider):
     def _events(self, completion: Completion) -> Iterator[StreamEvent]:
         for part in completion.message.content:
             for delta in _deltas(part):
-                yield _event({"delta": usual_codec().to_json(delta)})
-        yield _event({"end": usual_codec().to_json(completion)})
+                yield _event({"delta": default_codec().to_json(delta)})
+        yield _event({"end": default_codec().to_json(completion)})
 
 
 def _deltas(part: Any) -> Iterator[Delta]:

@@ -143,11 +143,11 @@ def test_what_it_names_is_there() -> None:
         assert f"| `{fixture}` |" in TESTING
 
 
-def test_the_departures_that_it_shows_are_from_tests_that_there_are() -> None:
+def test_the_deviations_that_it_shows_are_from_tests_that_there_are() -> None:
     from genai_host_testing import suites
 
     for suite, names in re.findall(
-        r"\((\w+Suite)\):\n    departures = \{\n(.*?)\}", TESTING, re.DOTALL
+        r"\((\w+Suite)\):\n    deviations = \{\n(.*?)\}", TESTING, re.DOTALL
     ):
         for name in re.findall(r'"(test_\w+)"', names):
             assert hasattr(getattr(suites, suite), name)

@@ -266,9 +266,12 @@ class TestKeyring:
             find(keys)
 
     def test_without_one_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "no usable keyring backend on this machine" in SecretStore().lack()
+        assert (
+            "no usable keyring backend on this machine"
+            in SecretStore().keyring_unavailable_reason()
+        )
         monkeypatch.setitem(sys.modules, "keyring", None)
-        assert "keyring is not installed" in SecretStore().lack()
+        assert "keyring is not installed" in SecretStore().keyring_unavailable_reason()
 
     def test_one_that_the_library_finds_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import keyring
@@ -279,7 +282,7 @@ class TestKeyring:
 
         backend = Found()
         monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
-        assert SecretStore().lack() == ""
+        assert SecretStore().keyring_unavailable_reason() == ""
         assert SecretStore().set("mine", "api_key", Secret("x")) == "the keyring"
         assert list(backend.held.values()) == ["x"]
 

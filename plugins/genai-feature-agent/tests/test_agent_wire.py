@@ -27,13 +27,13 @@ from genai_host.api import (
     ToolResult,
     VendorPart,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.errors import ServiceUnavailable, ValidationError
 from genai_host.tools.reactions import ReactionViews
 from genai_host.util.clock import SystemClock
 from genai_host_testing.internal.fixtures import MakeHost
 
-CODEC = usual_codec()
+CODEC = default_codec()
 PICTURE = Image(data=b"x", media_type="image/png")
 USER = {"role": "user", "content": "hi"}
 CALL = {"id": "1", "name": "look", "arguments": {"at": "x"}}

@@ -25,7 +25,7 @@ class TestResearch(FeatureSuite):
 
 class TestResearchWithAllPasses(TestResearch):
     settings = {**TestResearch.settings, "moderate": True, "style_pass": True}
-    departures = {
+    deviations = {
         "test_it_does_without_its_optional_roles": "what is to be moderated is not answered "
         "where nobody moderates"
     }

@@ -43,7 +43,7 @@ from genai_host.api import (
     Turn,
     hookimpl,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.json_text import read_json
 from genai_host.errors import GenaiError, IncompleteReply
 from genai_host_testing.fake_service import CUT, HANG, Act
@@ -194,7 +194,7 @@ class _FakeProvider(Provider):
         if request.operation == "embed":
             return self._reply(Embeddings([_vector(text) for text in body["texts"]]))
         if request.operation == "count":
-            messages = usual_codec().from_json(body["messages"], tuple[Message, ...])
+            messages = default_codec().from_json(body["messages"], tuple[Message, ...])
             return self._reply(TokenCount(sum(len(each.text.split()) for each in messages)))
         if request.operation == "moderate":
             return self._reply({"results": [{"flagged": self._model.flags(body["input"])}]})
@@ -206,7 +206,7 @@ class _FakeProvider(Provider):
         return _Events(_cut(events) if is_cut else events)
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
-        answer = self._model.hear(body, usual_codec())
+        answer = self._model.hear(body, default_codec())
         if answer is HANG:
             self._model.hang(limits)
         assert not isinstance(answer, Act), f"a model cannot {answer}"
@@ -215,15 +215,15 @@ class _FakeProvider(Provider):
         )
 
     def _reply(self, value: Any) -> ProviderReply:
-        return ProviderReply(json.dumps(usual_codec().to_json(value)).encode())
+        return ProviderReply(json.dumps(default_codec().to_json(value)).encode())
 
     def _events(self, completion: Completion) -> Iterator[StreamEvent]:
         text = completion.text
         for at in range(0, len(text), _CHUNK):
             yield _event({"delta": {"text": text[at : at + _CHUNK]}})
         for call in completion.tool_calls:
-            yield _event({"delta": {"tool_call": usual_codec().to_json(call)}})
-        yield _event({"end": usual_codec().to_json(completion)})
+            yield _event({"delta": {"tool_call": default_codec().to_json(call)}})
+        yield _event({"end": default_codec().to_json(completion)})
 
 
 class _Events:

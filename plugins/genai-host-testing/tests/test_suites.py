@@ -8,7 +8,7 @@ from _pytest.mark.expression import Expression
 from genai_host_testing.suites import Suite
 
 from . import (
-    departures,
+    deviations,
     wrong,
     wrong_dialects,
     wrong_features,  # noqa: F401  # which registers what is wrong
@@ -18,7 +18,7 @@ from . import (
 )
 from .wrong import SUITES
 
-for module in (wrong_dialects, wrong_providers, departures):
+for module in (wrong_dialects, wrong_providers, deviations):
     SUITES.update({name: suite for name, suite in vars(module).items() if name.startswith("Test")})
 QUICKLY = [
     *("-p", "no:cacheprovider"),
@@ -64,19 +64,19 @@ def _place(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:
     return suite, test.partition("[")[0]
 
 
-def test_departures_are_listed(pytester: pytest.Pytester) -> None:
-    name = "TestDeparturesWithReasons"
-    pytester.makepyfile(f"import sys\n{name} = sys.modules[{departures.__name__!r}].{name}")
+def test_deviations_are_listed(pytester: pytest.Pytester) -> None:
+    name = "TestDeviationsWithReasons"
+    pytester.makepyfile(f"import sys\n{name} = sys.modules[{deviations.__name__!r}].{name}")
     output = pytester.runpytest_inprocess(*QUICKLY, "-rA").stdout.str()
     assert (
-        "TestDeparturesWithReasons departs from "
+        "TestDeviationsWithReasons deviates from "
         "test_a_reply_is_read: the reply is read by somebody else; "
         "test_a_stream_that_is_cut_is_no_answer: tested in another way"
     ) in output
-    assert "TestDeparturesWithReasons departs: the reply is read by somebody else" in output
-    assert "::TestDeparturesWithReasons::test_a_stream_that_is_cut_is_no_answer" in output
+    assert "TestDeviationsWithReasons deviates: the reply is read by somebody else" in output
+    assert "::TestDeviationsWithReasons::test_a_stream_that_is_cut_is_no_answer" in output
 
 
-def test_nobody_departs_from_the_test_of_departures() -> None:
+def test_nobody_deviates_from_the_test_of_deviations() -> None:
     with pytest.raises(TypeError, match="cannot be overridden"):
-        type("TestMine", (Suite,), {"test_departures_have_reasons": None})
+        type("TestMine", (Suite,), {"test_deviations_have_reasons": None})

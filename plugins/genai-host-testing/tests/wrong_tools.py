@@ -156,7 +156,7 @@ add(
     Wrong,
     _SAMPLES + _TAKEN + "it_ends_when_its_call_does " + _CUT,
     patience=0.2,
-    departures={"test_output_is_within_limits": "it would wait for ever here"},
+    deviations={"test_output_is_within_limits": "it would wait for ever here"},
 )
 def tool_ignoring_cancellation(arguments: Mapping[str, Any], run: ToolContext) -> str:
     _NEVER.wait()

@@ -151,7 +151,7 @@ class RequestHandler:
             return
         self._more = shared.guard.cors(head)
         self._user = await shared.admit(head)
-        health = await shared.health.reply(head, shared.lack)
+        health = await shared.health.reply(head, shared.unavailable_reason)
         if health is not None:
             await self._send(health, self._more)
             return

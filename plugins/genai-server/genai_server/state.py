@@ -153,21 +153,21 @@ class ServerHealth:
         self._looking: Future[str] | None = None
         self._seen = 0.0
 
-    async def reply(self, head: Head, lack: str) -> RouteResponse | None:
-        """Answer a health check; None for other requests. `lack` is why the server cannot answer
-        requests."""
+    async def reply(self, head: Head, unavailable_reason: str) -> RouteResponse | None:
+        """Answer a health check; None for other requests. `unavailable_reason` is why the server
+        cannot answer them."""
         if head.path not in HEALTH_PATHS or head.method not in HEALTH_METHODS:
             return None
         if head.path == "/health":
             return json_response({"status": "ok"})
-        if lack:
-            return json_response({"status": lack}, 503)
-        reason = await self._lack_of_store()
+        if unavailable_reason:
+            return json_response({"status": unavailable_reason}, 503)
+        reason = await self._store_unavailable_reason()
         if reason:
             return json_response({"status": "no store", "reason": reason}, 503)
         return json_response({"status": "ready"})
 
-    async def _lack_of_store(self) -> str:
+    async def _store_unavailable_reason(self) -> str:
         """Why the store cannot be read; empty if it can. Checked in a thread, once for concurrent
         requests."""
         now = self._host.clock.monotonic()
@@ -240,7 +240,7 @@ class ServerState:
             self.errands.put(self.loaded.set_result, routes)
 
     @property
-    def lack(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why requests cannot be answered now; empty if they can."""
         if self.is_draining:
             return "stopping"

@@ -51,7 +51,7 @@ class TestChat(DialectSuite):
         [chat_event(tool_calls=[CALL]), chat_event(fields=END)],
     )
     refusals = REFUSALS
-    departures = {
+    deviations = {
         "test_declared_capabilities_are_written": (
             "Ollama has no field by which a model is made to use a tool: that is an error"
         )

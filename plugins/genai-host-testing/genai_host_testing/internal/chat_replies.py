@@ -24,7 +24,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.messages import Reasoning
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, MalformedReply
 from genai_host_testing.internal.garbage import NESTED, WEIRD, cut, cuts, json_values, leak
@@ -189,8 +189,8 @@ class ChatReplies(TableSuite):
 
     def again(self, completion: Completion) -> Any:
         """The same; the answer is read from a record."""
-        record = json.dumps(usual_codec().to_json(completion), allow_nan=False)
-        assert usual_codec().from_json(json.loads(record), Completion) == completion
+        record = json.dumps(default_codec().to_json(completion), allow_nan=False)
+        assert default_codec().from_json(json.loads(record), Completion) == completion
         return self.sent_again(completion)
 
     def both(self, reply: Json) -> Completion:

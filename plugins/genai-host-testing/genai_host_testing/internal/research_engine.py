@@ -30,7 +30,7 @@ from genai_host.api import (
     hookimpl,
     tool,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.errors import GenaiError, ServiceUnavailable
 from genai_host_testing import FakeModel, RecordedPrompt
 
@@ -138,7 +138,7 @@ class _Counter(Provider):
         self._words.embedded.append(texts)
         size = int(request.model_id.split("-")[1])
         vectors = Embeddings([_counted(text, size) for text in texts])
-        return ProviderReply(json.dumps(usual_codec().to_json(vectors)).encode())
+        return ProviderReply(json.dumps(default_codec().to_json(vectors)).encode())
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         raise AssertionError("vectors are not streamed")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.conversations.record import Opened
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MakeStore = Callable[..., Store]
-CODEC = usual_codec()
+CODEC = default_codec()
 _NOBODY = 65534
 _numbers = itertools.count()
 

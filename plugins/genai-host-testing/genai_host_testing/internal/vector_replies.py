@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from genai_host.api import Dialect, EmbedCall, Embeddings, ProviderReply
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.errors import MalformedReply
 from genai_host_testing.internal.garbage import NESTED, WEIRD, json_values, leak
 from genai_host_testing.internal.tables import TableSuite
@@ -73,8 +73,8 @@ class VectorReplies(TableSuite):
 
     def keep(self, vectors: Embeddings) -> None:
         """Put vectors on record."""
-        written = json.dumps(usual_codec().to_json(vectors), allow_nan=False)
-        assert usual_codec().from_json(json.loads(written), Embeddings).model == vectors.model
+        written = json.dumps(default_codec().to_json(vectors), allow_nan=False)
+        assert default_codec().from_json(json.loads(written), Embeddings).model == vectors.model
 
     def test_no_bytes_raise_anything_else(self) -> None:
         keys = {*re.findall(r'"(\w+)":', json.dumps(self.reply([[1], [2]])))}

@@ -16,7 +16,7 @@
 - `ExecutorSuite`: an executor of batches
 
 All tests of a suite are mandatory unless they are marked as `recommended`: a class that omits or
-replaces one gives the reason in its `departures`.
+replaces one gives the reason in its `deviations`.
 """
 
 import pytest

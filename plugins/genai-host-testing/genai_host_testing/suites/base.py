@@ -41,17 +41,17 @@ class Suite:
     """Base of all suites.
 
     Attributes:
-        departures: Mandatory tests that the plugin changes or does not pass, by name, each with the
+        deviations: Mandatory tests that the plugin changes or does not pass, by name, each with the
             reason. A test that the subclass does not override is skipped for that reason.
         patience: Timeout in seconds of real time.
     """
 
-    departures: ClassVar[Mapping[str, str]] = {}
+    deviations: ClassVar[Mapping[str, str]] = {}
     patience: float = 30.0
 
     def __init_subclass__(cls) -> None:
-        if cls.test_departures_have_reasons is not Suite.test_departures_have_reasons:
-            raise TypeError(f"{cls.__name__}: test_departures_have_reasons cannot be overridden")
+        if cls.test_deviations_have_reasons is not Suite.test_deviations_have_reasons:
+            raise TypeError(f"{cls.__name__}: test_deviations_have_reasons cannot be overridden")
 
     @pytest.fixture(autouse=True)
     def _separate_home(
@@ -63,10 +63,10 @@ class Suite:
         monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
 
     @pytest.fixture(autouse=True)
-    def _skip_departures(self, request: pytest.FixtureRequest) -> None:
+    def _skip_deviations(self, request: pytest.FixtureRequest) -> None:
         name = request.node.originalname
-        if name in self.departures and name not in set(_changed(type(self))):
-            pytest.skip(f"{type(self).__name__} departs: {self.departures[name]}")
+        if name in self.deviations and name not in set(_changed(type(self))):
+            pytest.skip(f"{type(self).__name__} deviates: {self.deviations[name]}")
 
     def ended(self, future: Future[Any]) -> BaseException | None:
         """Wait for a background call, and return the exception it raised."""
@@ -75,24 +75,24 @@ class Suite:
         except futures.TimeoutError:
             raise AssertionError(f"it has not ended after {self.patience:g} s") from None
 
-    def test_departures_have_reasons(self) -> None:
+    def test_deviations_have_reasons(self) -> None:
         """Mandatory tests are unchanged, or have a reason."""
         kind = type(self)
         faults = [
-            f"{kind.__name__} changes {name}, which is mandatory: give the reason in `departures`"
+            f"{kind.__name__} changes {name}, which is mandatory: give the reason in `deviations`"
             for name in _changed(kind)
-            if not self.departures.get(name, "").strip()
+            if not self.deviations.get(name, "").strip()
         ]
         faults += [
-            f"{kind.__name__} departs from {name}, and "
+            f"{kind.__name__} deviates from {name}, and "
             + ("gives no reason" if hasattr(kind, name) else "there is no such test")
-            for name, reason in self.departures.items()
+            for name, reason in self.deviations.items()
             if not hasattr(kind, name) or not reason.strip()
         ]
         assert not faults, "\n".join(faults)
-        if self.departures:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.departures.items())
-            pytest.skip(f"{kind.__name__} departs from {reasons}")
+        if self.deviations:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.deviations.items())
+            pytest.skip(f"{kind.__name__} deviates from {reasons}")
 
 
 def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:

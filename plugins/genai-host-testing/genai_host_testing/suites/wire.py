@@ -37,7 +37,7 @@ from genai_host.api import (
     StreamEvent,
     Usage,
 )
-from genai_host.api.codec import usual_codec
+from genai_host.api.codec import default_codec
 from genai_host.api.stream_parsers import FRAMINGS
 from genai_host.config import Config, ServerConfig
 from genai_host.serving import HttpRoutes
@@ -160,7 +160,7 @@ class WireSuite(PluginSuite):
         own = self.dialect.name
         endpoint = endpoint or DialectEndpoint(parameters=parameters)
         service = WireService("plain" if another else own, endpoint, own if failing else "")
-        service.reply = usual_codec().to_json(_ANSWER) if another else self.reply
+        service.reply = default_codec().to_json(_ANSWER) if another else self.reply
         service.events = [_event(each) for each in self.stream]
         server = ServerConfig(pass_through=passing, record_api_calls=False, strict=strict)
         config = Config(provider_order=("failing", "service"), server=server)

@@ -1,4 +1,4 @@
-"""Departures from a suite, with and without reasons.
+"""Deviations from a suite, with and without reasons.
 
 `fails` are the tests that must fail, and no others; test_suites.py runs them.
 """
@@ -14,20 +14,20 @@ from genai_host_testing.suites import Suite, recommended
 from .wrong_dialects import PlainSamples
 
 
-class TestADepartureWithoutAReason(PlainSamples):
-    fails = {"test_departures_have_reasons"}
+class TestADeviationWithoutAReason(PlainSamples):
+    fails = {"test_deviations_have_reasons"}
 
     def test_a_reply_is_read(self) -> None:
         """Check nothing."""
 
 
-class TestADepartureByNone(PlainSamples):
+class TestADeviationByNone(PlainSamples):
     test_a_reply_is_read = None  # type: ignore[assignment]  # the defect
-    fails = {"test_departures_have_reasons"}
+    fails = {"test_deviations_have_reasons"}
 
 
-class TestADepartureBySkipping(PlainSamples):
-    fails = {"test_departures_have_reasons"}
+class TestADeviationBySkipping(PlainSamples):
+    fails = {"test_deviations_have_reasons"}
 
     @pytest.mark.skip(reason="no")
     def test_a_reply_is_read(self) -> None:
@@ -39,22 +39,22 @@ class _Sloppy:
         """Check nothing."""
 
 
-class TestADepartureByAnotherBase(_Sloppy, PlainSamples):
-    fails = {"test_departures_have_reasons"}
+class TestADeviationByAnotherBase(_Sloppy, PlainSamples):
+    fails = {"test_deviations_have_reasons"}
 
 
-class TestADepartureWithAnEmptyReason(PlainSamples):
-    departures = {"test_a_reply_is_read": " "}
-    fails = {"test_departures_have_reasons"}
+class TestADeviationWithAnEmptyReason(PlainSamples):
+    deviations = {"test_a_reply_is_read": " "}
+    fails = {"test_deviations_have_reasons"}
 
 
-class TestADepartureFromNothing(PlainSamples):
-    departures = {"test_no_such_thing": "it is not there"}
-    fails = {"test_departures_have_reasons"}
+class TestADeviationFromNothing(PlainSamples):
+    deviations = {"test_no_such_thing": "it is not there"}
+    fails = {"test_deviations_have_reasons"}
 
 
-class TestDeparturesWithReasons(PlainSamples):
-    departures = {
+class TestDeviationsWithReasons(PlainSamples):
+    deviations = {
         "test_a_reply_is_read": "the reply is read by somebody else",
         "test_a_stream_that_is_cut_is_no_answer": "tested in another way",
     }
