@@ -27,10 +27,18 @@ def see(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response(request.body.decode())
 
 
+PIECES = (b"0\r\n\r\n", b"data: \n\n", b"\r\n5\r\n", b"x" * 20_000)
+
+
+def stream(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(iter(PIECES))
+
+
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
     seen.clear()
     routes = [HttpRoute(method, "/x", f"{__name__}:see") for method in ("GET", "POST")]
+    routes.append(HttpRoute("GET", "/stream", f"{__name__}:stream"))
     return make_host(mine=InlinePlugin(http_routes=routes))
 
 
@@ -53,7 +61,6 @@ def url(host: Host) -> Iterator[str]:
         POST + b"content-length: 0x2\r\n\r\n{}",
         POST + b"content-length: 99999999999999999999999\r\n\r\n",
         POST + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        POST + b"transfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
         POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
         POST + b"transfer-encoding: chunked\r\n\r\n-1\r\n",
         POST + b"transfer-encoding: chunked\r\n\r\n2\n{}\n0\n\n",
@@ -70,9 +77,12 @@ def url(host: Host) -> Iterator[str]:
         POST + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
         b"GET /x HTTP/1.1\r\n\r\n",
         # paths that are none
-        b"GET http://localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET ftp://localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http:///x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http://a@localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET http://localhost/x HTTP/1.1\r\n\r\n",
+        b"GET * HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"GET x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"GET /\xc3\xa9 HTTP/1.1\r\nhost: localhost\r\n\r\n",
         b"GET /x y HTTP/1.1\r\nhost: localhost\r\n\r\n",
@@ -204,6 +214,49 @@ def test_an_old_client_gets_all_of_a_reply(url: str) -> None:
     reply = exchange(url, b"GET /x HTTP/1.0\r\nhost: localhost\r\n\r\n")
     assert statuses(reply) == [200]
     assert reply.endswith(b'""')
+
+
+def test_an_old_client_gets_a_stream_without_chunks(url: str) -> None:
+    """It ends with the connection (RFC 9112, section 6.1)."""
+    stream = b"GET /stream HTTP/1.%d\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n"
+    head, _, body = exchange(url, stream % 0).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert body == b"".join(PIECES)
+    with dial(url) as client:
+        client.sendall(stream % 1)
+        assert b"\r\ntransfer-encoding: chunked\r\n" in until(client, b"\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize("target", [b"http://localhost/x?a=b", b"HTTP://LOCALHOST:80/x?a=b"])
+def test_a_target_can_be_an_address(url: str, target: bytes) -> None:
+    """As proxies get it; `Host` does not count then (RFC 9112, section 3.2.2)."""
+    for host in (b"localhost", b"evil"):
+        request = b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, host, LAST)
+        assert statuses(exchange(url, request)) == [200]
+    assert [(each.path, dict(each.query)) for each in seen] == [("/x", {"a": "b"})] * 2
+    evil = b"GET http://evil/x HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % LAST
+    assert statuses(exchange(url, evil)) == [421]
+    root = b"GET http://localhost?a HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % LAST
+    assert statuses(exchange(url, root)) == statuses(
+        exchange(url, b"GET /?a HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % LAST)
+    )
+
+
+def test_the_options_of_the_server(url: str) -> None:
+    reply = exchange(url, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert (statuses(reply), seen) == ([204], [])
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"identity, chunked", b"xchunked"])
+def test_codings_other_than_chunked_are_refused(url: str, coding: bytes) -> None:
+    body = b"2\r\n{}\r\n0\r\n\r\n"
+    reply = exchange(url, POST + b"transfer-encoding: " + coding + b"\r\n\r\n" + body)
+    assert statuses(reply) == [501]
+    assert seen == []
+    chunked = POST + LAST + b"transfer-encoding: Chunked\r\n\r\n" + body
+    assert statuses(exchange(url, chunked)) == [200]
 
 
 def test_fields_of_a_query_have_an_end(url: str) -> None:

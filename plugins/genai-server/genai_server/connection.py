@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -42,6 +43,17 @@ class _TooLarge(Exception):
 
 class _Full(Exception):
     """The request is not a health check, and its connection is one of the reserve."""
+
+
+class _Codings(Exception):
+    """The body has transfer codings other than `chunked`."""
+
+
+class _OfServer(Exception):
+    """The request is `OPTIONS *`."""
+
+
+_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)([^#]*)", re.IGNORECASE)
 
 
 class ServerConnection(HttpToolsProtocol):
@@ -178,8 +190,10 @@ class ServerConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if not self.url.startswith(b"/"):
-            raise ValueError("the request target is not a path")
+        self._read_target()
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and [each.lower() for each in codings] != [b"chunked"]:
+            raise _Codings
         if self.parser.should_upgrade():
             return
         if self._is_reserve and not self._is_health_check():
@@ -190,10 +204,25 @@ class ServerConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if self.is_last or self._is_reserve:
             self.cycle.keep_alive = False
-        wire: Any = _Wire(self.transport, self.loop, self._part, self._watch)
+        of_version = _PlainWire if self.parser.get_http_version() == "1.0" else _Wire
+        wire: Any = of_version(self.transport, self.loop, self._part, self._watch)
         self.cycle.transport = wire
         extensions: Any = {CONNECTION: wire}
         self.scope["extensions"] = extensions
+
+    def _read_target(self) -> None:
+        """Make the target of the request a path. The host of an address is that of the request
+        (RFC 9112, section 3.2.2)."""
+        if self.url == b"*" and self.parser.get_method() == b"OPTIONS":
+            raise _OfServer
+        if absolute := _ABSOLUTE.fullmatch(self.url):
+            authority, path = absolute.groups()
+            self.url = path if path.startswith(b"/") else b"/" + path
+            self.headers[:] = [
+                (name, authority if name == b"host" else value) for name, value in self.headers
+            ]
+        if not self.url.startswith(b"/"):
+            raise ValueError("the request target is not a path")
 
     def _is_health_check(self) -> bool:
         path = self.url.partition(b"?")[0].decode("latin-1")
@@ -367,6 +396,35 @@ class _Wire:
             self._transport.write(head)
 
 
+class _PlainWire(_Wire):
+    """That of a client of HTTP/1.0, which does not understand chunks: a body of unknown size ends
+    with the connection."""
+
+    __slots__ = ("_is_chunked",)
+
+    def write(self, data: bytes) -> None:
+        if self._is_head:
+            head = data.replace(_CHUNKED, b"", 1)
+            self._is_chunked = head != data
+            super().write(head)
+        else:
+            super().write(_content_of(data) if self._is_chunked else data)
+
+
+_CHUNKED = b"transfer-encoding: chunked\r\n"
+
+
+def _content_of(chunks: bytes) -> bytes:
+    """The content of complete chunks."""
+    pieces = []
+    while chunks:
+        size, _, rest = chunks.partition(b"\r\n")
+        end = int(size, 16)
+        pieces.append(rest[:end])
+        chunks = rest[end + 2 :]
+    return b"".join(pieces)
+
+
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     """A complete error reply, for requests whose target is unknown."""
     reply = problem_reply(HttpProblem(status, code, message))
@@ -380,4 +438,14 @@ _WRONG = _refusal(400, "Bad Request", "bad_request", "invalid HTTP request")
 _TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "too_large", "the request head is too large"
 )
-_REFUSALS: dict[object, bytes] = {_TooLarge: _TOO_LARGE, _Full: _FULL}
+_CODINGS = _refusal(
+    501, "Not Implemented", "bad_request", "the only transfer coding of requests is chunked"
+)
+_OPTIONS = b"HTTP/1.1 204 No Content\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
+_OPTIONS += b"connection: close\r\n\r\n"
+_REFUSALS: dict[object, bytes] = {
+    _TooLarge: _TOO_LARGE,
+    _Full: _FULL,
+    _Codings: _CODINGS,
+    _OfServer: _OPTIONS,
+}
