@@ -21,11 +21,13 @@ class Document:
         id: Id in its collection.
         version: 1 for a new document; increases with each change.
         value: JSON.
+        number: Its place in the order of creation, in its collection.
     """
 
     id: str
     version: int
     value: Mapping[str, Any]
+    number: int = 0
 
 
 class DocumentCollection(Protocol):
@@ -49,6 +51,20 @@ class DocumentCollection(Protocol):
         Raises:
             Conflict: The document has another version.
             ValueError: The value is not valid JSON, or the id has NUL or half of a surrogate pair.
+        """
+
+    def put_all(
+        self, values: Mapping[str, Mapping[str, Any]], *, expect: Mapping[str, int]
+    ) -> None:
+        """Write several documents, in their order: all or none.
+
+        Args:
+            values: Values by id.
+            expect: Expected current versions by id; documents that are not named may have any.
+
+        Raises:
+            Conflict: A document has another version.
+            ValueError: As for `put`.
         """
 
     def change(
@@ -78,7 +94,7 @@ class DocumentCollection(Protocol):
     def list(
         self,
         *,
-        after: str | None = None,
+        after: str | int | None = None,
         limit: int = 20,
         newest_first: bool = True,
         where: Mapping[str, Any] | None = None,
@@ -86,7 +102,8 @@ class DocumentCollection(Protocol):
         """List documents in the order of their creation.
 
         Args:
-            after: Id of a document; the list continues after it.
+            after: Id of a document, or its number, which may be that of a deleted one; the list
+                continues after it.
             limit: Maximum number of documents.
             newest_first: Whether to reverse the order.
             where: Values that fields must have. None also matches a missing field. True and 1

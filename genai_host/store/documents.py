@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Connection,
     Integer,
     Row,
     Select,
@@ -113,24 +114,34 @@ class Documents:
 
     def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
         """As `DocumentCollection.put`."""
-        text = json_as_text(value)
-        if not _is_id(id):
-            raise ValueError(f"{id!r} is not an id")
+        text = _text(id, value)
         with self._database.writing() as connection:
-            found = connection.execute(self._statements.version, self._this(id)).scalar()
-            now = found or 0
-            if expect is not None and expect != now:
-                raise self._conflict(id)
-            if found is None:
-                mine = {"owner": self._owner, "collection": self._collection, "id": id}
-                values = {"conversation": self._conversation, "version": now + 1, "value": text}
-                try:
-                    connection.execute(_INSERT, {**mine, **values})
-                except IntegrityError as error:  # another writer created it meanwhile
-                    raise self._conflict(id) from error
-            else:
-                changed = {"new_version": now + 1, "new_value": text}
-                connection.execute(self._statements.update, {**self._this(id), **changed})
+            return self._put(connection, id, text, expect)
+
+    def put_all(
+        self, values: Mapping[str, Mapping[str, Any]], *, expect: Mapping[str, int]
+    ) -> None:
+        """As `DocumentCollection.put_all`."""
+        texts = {id: _text(id, value) for id, value in values.items()}
+        with self._database.writing() as connection:
+            for id, text in texts.items():
+                self._put(connection, id, text, expect.get(id))
+
+    def _put(self, connection: Connection, id: str, text: str, expect: int | None) -> int:
+        found = connection.execute(self._statements.version, self._this(id)).scalar()
+        now = found or 0
+        if expect is not None and expect != now:
+            raise self._conflict(id)
+        if found is None:
+            mine = {"owner": self._owner, "collection": self._collection, "id": id}
+            values = {"conversation": self._conversation, "version": now + 1, "value": text}
+            try:
+                connection.execute(_INSERT, {**mine, **values})
+            except IntegrityError as error:  # another writer created it meanwhile
+                raise self._conflict(id) from error
+        else:
+            changed = {"new_version": now + 1, "new_value": text}
+            connection.execute(self._statements.update, {**self._this(id), **changed})
         return now + 1
 
     def change(
@@ -170,14 +181,16 @@ class Documents:
     def list(
         self,
         *,
-        after: str | None = None,
+        after: str | int | None = None,
         limit: int = 20,
         newest_first: bool = True,
         where: Mapping[str, Any] | None = None,
     ) -> list[Document]:
         """As `DocumentCollection.list`."""
         values: dict[str, Any] = dict(self._mine)
-        if after is not None:
+        if isinstance(after, int):
+            values["last"] = after
+        elif after is not None:
             (values["last"],) = self._row(self._statements.number, after)
         key = newest_first, after is not None
         if where:
@@ -233,6 +246,12 @@ class Documents:
         )
 
 
+def _text(id: str, value: Mapping[str, Any]) -> str:
+    if not _is_id(id):
+        raise ValueError(f"{id!r} is not an id")
+    return json_as_text(value)
+
+
 def _is_id(id: str) -> bool:
     """Whether the database accepts it in a query."""
     return storable(id) == id
@@ -253,4 +272,4 @@ def _has(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 
 def _document(row: Any) -> Document:
-    return Document(row.id, row.version, read_json(row.value))
+    return Document(row.id, row.version, read_json(row.value), row.number)

@@ -392,6 +392,19 @@ class TestDocuments:
         with pytest.raises(NotFound):
             documents.get("x")
 
+    def test_several_are_written_or_none(self, store: Store) -> None:
+        documents = store.documents("notes")
+        documents.put_all({"b": {"n": 1}, "a": {"n": 2}}, expect={"b": 0})
+        documents.put_all({"b": {"n": 3}, "c": {"n": 4}}, expect={"b": 1, "c": 0})
+        before = documents.list(newest_first=False)
+        assert [(each.id, each.version) for each in before] == [("b", 2), ("a", 1), ("c", 1)]
+        for expect in ({"a": 3}, {"d": 1}, {"c": 0}):
+            with pytest.raises(Conflict):
+                documents.put_all({"b": {}, "d": {}, "a": {}, "c": {}}, expect=expect)
+        with pytest.raises(ValueError, match="is not an id"):
+            documents.put_all({"b": {}, "\0": {}}, expect={})
+        assert documents.list(newest_first=False) == before
+
     def test_of_many_that_change_one_at_once_each_is_counted(self, store: Store) -> None:
         documents = store.documents("notes")
         documents.put("x", {"count": 0})
@@ -442,6 +455,10 @@ class TestDocuments:
         assert [each.id for each in documents.list(where=odd, limit=1, after="n3")] == ["n1"]
         with pytest.raises(NotFound):
             documents.list(after="x")
+        number = documents.get("n3").number
+        documents.delete("n3")
+        assert [each.id for each in documents.list(after=number)] == ["n2", "n1", "n0"]
+        assert [each.id for each in documents.list(newest_first=False, after=number)] == ["n4"]
 
     @pytest.mark.parametrize("id", ["\0", "a\ud800"], ids=ascii)
     def test_an_id_that_no_database_stores_is_not_found(self, store: Store, id: str) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
-from genai_wire_openai.responses.state import CONVERSATIONS
+from genai_wire_openai.responses.conversations import CONVERSATIONS, ConversationStore
+from genai_wire_openai.responses.fields import Fields
+from genai_wire_openai.responses.state import ResponseStore
 from responses_api import CLOCK, Api, output_of, two_users, user
+from sqlalchemy import event
+from stored import run_concurrently
 
 from genai_host.api import Completion, Message, ToolCall, VendorPart
+from genai_host.api.json_text import write_long_json
 from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
+from genai_host_testing.clock import ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
@@ -182,7 +189,7 @@ def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, sqlite_store
     with Api.serving(make_host, store=sqlite_store) as again:
         assert texts(again.ok("GET", f"{path}/items")) == ["one"]
         again.ok("DELETE", path)
-    assert sqlite_store.documents(CONVERSATIONS).list() == []
+    assert rows(sqlite_store) == 0
 
 
 def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:
@@ -192,3 +199,155 @@ def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:
         assert "a store" in api.error("POST", f"{path}/items", huge, 422)["message"]
         assert texts(api.ok("GET", f"{path}/items")) == ["one"]
         api.error("POST", "/conversations", huge, 422)
+
+
+def rows(store: Store) -> int:
+    """The number of documents of conversations."""
+    with store._database.reading() as connection:
+        statement = "SELECT count(*) FROM documents WHERE collection LIKE 'response_conv%'"
+        return int(connection.exec_driver_sql(statement).scalar_one())
+
+
+class Written:
+    """What is written: the sizes of texts, and the number of statements of the database."""
+
+    def __init__(self, store: Store | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.statements = 0
+        if store is not None:
+            event.listen(store._database.engine, "before_cursor_execute", self._execute)
+            return
+
+        def write(value: Any) -> bytes:
+            self.sizes.append(len(write_long_json(value)))
+            return write_long_json(value)
+
+        monkeypatch.setattr("genai_host.serving.memory.write_long_json", write)
+
+    def _execute(self, *given: Any) -> None:
+        self.statements += 1
+        self.sizes += [len(each) for each in given[3] if isinstance(each, str)]
+
+    def take(self) -> tuple[int, int]:
+        taken = sum(self.sizes), self.statements
+        self.sizes, self.statements = [], 0
+        return taken
+
+
+def test_a_turn_costs_what_it_adds(
+    api: Api, store: Store | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = begun(api).rpartition("/")[2]
+    written = Written(store, monkeypatch)
+
+    def turn() -> tuple[int, int]:
+        api.fake.answer = lambda prompt: "y" * 10_000
+        api.response("x" * 10_000, conversation=id, store=False)
+        return written.take()
+
+    first = turn()
+    assert 20_000 < first[0] < 30_000
+    later = [turn() for _ in range(20)][-1]
+    assert later[0] < first[0] + 10  # numbers have more digits
+    assert later[1] == first[1]
+
+
+def test_turns_at_the_same_time_are_all_added(sqlite_store: Store, make_host: MakeHost) -> None:
+    with Store(sqlite_store.location) as other:
+        stores = [ConversationStore(ResponseStore(make_host(store=each)))
+                  for each in (sqlite_store, other)]  # fmt: skip
+        id = stores[0].create("", Fields({}, "$"), lambda text: None)["id"]
+
+        def add(number: int) -> None:
+            for turn in range(5):
+                items = [{"type": "message", "id": "", "turn": (number, turn)} for _ in range(2)]
+                stores[number % 2].add("", id, items)
+
+        run_concurrently(add, range(4))
+        turns = [tuple(item["turn"]) for item in stores[0].items("", id)]
+        assert turns[::2] == turns[1::2]  # no turn is between the items of another
+        assert sorted(turns[::2]) == [(number, turn) for number in range(4) for turn in range(5)]
+
+
+def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
+    class Hasty(ManualClock):
+        """Another second each time that somebody looks."""
+
+        def now(self) -> datetime:
+            self.advance(1)
+            return super().now()
+
+    conversations = ConversationStore(ResponseStore(make_host(clock=Hasty())))
+    created = conversations.create("", Fields({}, "$"), lambda text: None)
+    assert conversations.show("", created["id"]) == created
+
+
+def message(id: str, text: str) -> dict[str, Any]:
+    """An item as it is stored."""
+    content = [{"type": "input_text", "text": text}]
+    return {"id": id, "type": "message", "role": "user", "status": "completed", "content": content}
+
+
+class TestConversationsOfEarlierVersions:
+    """Each was one document with all its items."""
+
+    id = "conv_" + "0" * 48
+    path = f"/conversations/{id}"
+
+    @pytest.fixture
+    def api(self, make_host: MakeHost, sqlite_store: Store) -> Iterator[Api]:
+        items = [message("msg_mine", "one"), message("msg_" + "0" * 48 + "_2", "two")]
+        value = {
+            "id": self.id, "created_at": 7, "metadata": {"a": "b"}, "items": items, "count": 3,
+        }  # fmt: skip
+        sqlite_store.documents(CONVERSATIONS).put(self.id, value)
+        with Api.serving(make_host, store=sqlite_store) as api:
+            yield api
+
+    def test_they_are_read(self, api: Api) -> None:
+        shown = api.ok("GET", self.path)
+        assert (shown["created_at"], shown["metadata"]) == (7, {"a": "b"})
+        assert texts(api.ok("GET", f"{self.path}/items", order="asc")) == ["one", "two"]
+        api.fake.answer = lambda prompt: "three"
+        api.response("so", conversation=self.id)
+        assert [each.text for each in api.fake.prompts[-1].messages] == ["one", "two", "so"]
+        listed = api.ok("GET", f"{self.path}/items", order="asc")
+        assert texts(listed) == ["one", "two", "so", "three"]
+        assert len({item["id"] for item in listed["data"]}) == 4
+
+    def test_they_are_changed(self, api: Api, sqlite_store: Store) -> None:
+        assert api.ok("POST", self.path, {"metadata": {"c": "d"}})["metadata"] == {"c": "d"}
+        api.ok("DELETE", f"{self.path}/items/msg_mine")
+        assert texts(api.ok("GET", f"{self.path}/items")) == ["two"]
+        assert sqlite_store.documents(CONVERSATIONS).list() == []
+
+    def test_they_are_deleted(self, api: Api, sqlite_store: Store) -> None:
+        api.ok("DELETE", self.path)
+        api.error("GET", self.path)
+        assert rows(sqlite_store) == 0
+
+    def test_one_whose_conversion_was_interrupted_is_deleted(
+        self, api: Api, sqlite_store: Store
+    ) -> None:
+        former = sqlite_store.documents(CONVERSATIONS)
+        value = former.get(self.id).value
+        api.ok("GET", self.path)
+        former.put(self.id, value)  # as if the process had ended before it removed the document
+        assert texts(api.ok("GET", f"{self.path}/items", order="asc")) == ["one", "two"]
+        api.ok("DELETE", self.path)
+        api.error("GET", self.path)
+
+    def test_one_that_is_deleted_while_it_is_converted(
+        self, api: Api, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        documents = type(sqlite_store.documents(CONVERSATIONS))
+        put_all = documents.put_all
+
+        def late(self: Any, *args: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            api.ok("DELETE", TestConversationsOfEarlierVersions.path)
+            put_all(self, *args, **named)
+
+        monkeypatch.setattr(documents, "put_all", late)
+        api.error("GET", self.path)
+        assert rows(sqlite_store) == 0

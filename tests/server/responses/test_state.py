@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
 from genai_wire_openai.responses.api import Seals
-from genai_wire_openai.responses.state import CONVERSATIONS, RESPONSES, ResponseStore
+from genai_wire_openai.responses.state import RESPONSES, ResponseStore
 from responses_api import (
     CLOCK,
     CONFIG,
@@ -18,10 +17,10 @@ from responses_api import (
     user,
 )
 
-from genai_host import Config, Host
+from genai_host import Config
 from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, Usage, VendorPart
 from genai_host.config import ServerConfig
-from genai_host.errors import LimitExceeded, NotFound, StoreError
+from genai_host.errors import Conflict, LimitExceeded, NotFound, StoreError
 from genai_host.serving.memory import MemoryCache
 from genai_host.store import Store
 from genai_host_testing import FakeModel
@@ -248,32 +247,33 @@ def test_the_memory_is_bounded() -> None:
     assert mine.get("b").version == 1
 
 
-def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
-    class Hasty(ManualClock):
-        """Another second each time that somebody looks."""
-
-        def now(self) -> datetime:
-            self.advance(1)
-            return super().now()
-
-    responses = ResponseStore(make_host(clock=Hasty()))
-    responses.keep_conversation("", "c", {"n": 0})
-    assert responses.find("", CONVERSATIONS, "c") == {"n": 0}
-
-
-def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
-    responses = ResponseStore(host)
-    responses.keep_conversation("", "c", {"n": 0})
-    others = [10, 1]
-
-    def add(value: Any) -> tuple[Any, None]:
-        if others:  # somebody else is quicker
-            more = others.pop()
-            responses.change("", CONVERSATIONS, "c", lambda now: ({"n": now["n"] + more}, None))
-        return {"n": value["n"] + 100}, None
-
-    responses.change("", CONVERSATIONS, "c", add)
-    assert responses.find("", CONVERSATIONS, "c")["n"] == 111
+def test_documents_in_memory_that_are_removed_together() -> None:
+    memory = MemoryCache(100)
+    talk = memory.shelf("me", "talk", together=True)
+    talk.put_all({"head": {"n": 1}, "a": {"x": 1}, "b": {"x": 2}}, expect={"head": 0})
+    with pytest.raises(Conflict):
+        talk.put_all({"c": {}, "head": {"n": 3}}, expect={"head": 2})
+    talk.put_all({"head": {"n": 2}, "c": {"x": 3}}, expect={"head": 1, "c": 0})
+    listed = talk.list(after="head", limit=2, newest_first=False)
+    assert [(each.id, each.value["x"]) for each in listed] == [("a", 1), ("b", 2)]
+    assert [each.id for each in talk.list()] == ["c", "b", "a", "head"]
+    number = talk.get("b").number
+    assert talk.delete("b")
+    assert not talk.delete("b")
+    assert [each.id for each in talk.list(after=number)] == ["a", "head"]
+    assert [each.id for each in talk.list(after=number, newest_first=False)] == ["c"]
+    with pytest.raises(NotFound):
+        talk.list(after="b")
+    with pytest.raises(LimitExceeded):
+        talk.put_all({"head": {"n": 3}, "d": {"x": "y" * 80}}, expect={"head": 2})
+    assert (talk.get("head").value, talk.get("head").version) == ({"n": 2}, 2)
+    memory.shelf("me", "other").put("x", {"x": "y" * 80})
+    assert talk.list() == []
+    assert talk.clear() == 0
+    talk.put_all({"a": {}, "b": {}}, expect={})
+    assert talk.clear() == 2
+    with pytest.raises(NotFound):
+        talk.get("a")
 
 
 class TestSeveralServers:
@@ -303,9 +303,9 @@ class TestSeveralServers:
             one.keep_response("", id, {"n": 1}, asked=False)
             if workers == 1:
                 with pytest.raises(NotFound):
-                    another.find("", RESPONSES, id)
+                    another.find("", id)
             else:
-                assert another.find("", RESPONSES, id)["n"] == 1
+                assert another.find("", id)["n"] == 1
 
 
 COMPACT = ("POST", "/responses/compact")

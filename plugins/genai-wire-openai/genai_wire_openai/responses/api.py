@@ -50,6 +50,11 @@ from genai_host.serving import (
 )
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.compaction import compacted, summary_request
+from genai_wire_openai.responses.conversations import (
+    ConversationStore,
+    must_have,
+    read_new_items,
+)
 from genai_wire_openai.responses.fields import (
     Fields,
     MissingParameter,
@@ -59,16 +64,10 @@ from genai_wire_openai.responses.fields import (
 from genai_wire_openai.responses.items import Unseal
 from genai_wire_openai.responses.messages import messages_of, shown
 from genai_wire_openai.responses.passing import passed
+from genai_wire_openai.responses.previous import PreviousItems
 from genai_wire_openai.responses.replies import Events, ResponseHead
 from genai_wire_openai.responses.request import ResponsesRequest, read_request, reads_encrypted
-from genai_wire_openai.responses.state import (
-    RESPONSES,
-    ConversationStore,
-    PreviousItems,
-    ResponseStore,
-    must_have,
-    read_new_items,
-)
+from genai_wire_openai.responses.state import ResponseStore
 from genai_wire_openai.responses.tools import Item
 
 _SUMMARY, _VERBOSITY, _EFFORT = "reasoning_summary", "verbosity", "reasoning_effort"
@@ -136,16 +135,15 @@ _MOST = 100
 _USUAL = 20
 
 
-def page_of(
-    items: Sequence[Item], query: Mapping[str, str], show: Callable[[Item], Item]
-) -> dict[str, Any]:
-    """Return a page of items.
+def read_page(query: Mapping[str, str]) -> tuple[str | None, int, bool]:
+    """Return what a query of a list asks for.
 
     Args:
-        items: The items, oldest first.
         query: `limit` (1 to 100, default 20), `order` (default `desc`) and `after`, the id of the
             item before the page.
-        show: Converts an item for the client.
+
+    Returns:
+        The id of the item before the page, the limit, and whether the newest item comes first.
 
     Raises:
         ValidationError: The query is invalid.
@@ -154,13 +152,19 @@ def page_of(
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise ValidationError("order must be asc or desc", path="$.order")
-    ordered = list(items) if order == "asc" else list(reversed(items))
-    if query.get("after"):
-        at = next((n for n, item in enumerate(ordered) if item["id"] == query["after"]), None)
+    return query.get("after") or None, limit, order == "desc"
+
+
+def page_of(items: Sequence[Item], query: Mapping[str, str]) -> tuple[list[Item], bool]:
+    """Return a page of items, which are given oldest first, and whether there are more."""
+    after, limit, newest_first = read_page(query)
+    ordered = list(reversed(items) if newest_first else items)
+    if after is not None:
+        at = next((n for n, item in enumerate(ordered) if item["id"] == after), None)
         if at is None:
-            raise ValidationError(f"unknown item {query['after']!r}", path="$.after")
+            raise ValidationError(f"unknown item {after!r}", path="$.after")
         ordered = ordered[at + 1 :]
-    return listed([show(item) for item in ordered[:limit]], len(ordered) > limit)
+    return ordered[:limit], len(ordered) > limit
 
 
 def listed(items: Sequence[Item], more: bool = False) -> dict[str, Any]:
@@ -294,23 +298,23 @@ class ResponsesApi:
     def show(self, request: RouteRequest) -> RouteResponse:
         if request.query.get("stream", "").lower() in ("true", "1"):
             raise UnsupportedParameter("a stored response cannot be streamed", path="$.stream")
-        kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])
+        kept = self._kept.find(request.user, request.parameters["response"])
         show = self._show(request.user, _includes_encrypted(request))
         response = kept["response"]
         return json_response({**response, "output": [show(item) for item in response["output"]]})
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["response"]
-        self._kept.delete(request.user, RESPONSES, id)
+        self._kept.delete(request.user, id)
         return json_response({"id": id, "object": "response", "deleted": True})
 
     def cancel(self, request: RouteRequest) -> RouteResponse:
-        self._kept.find(request.user, RESPONSES, request.parameters["response"])
+        self._kept.find(request.user, request.parameters["response"])
         raise ValidationError("only background responses can be cancelled")
 
     def input_items(self, request: RouteRequest) -> RouteResponse:
-        kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])
-        return self._page(kept["input"], request)
+        kept = self._kept.find(request.user, request.parameters["response"])
+        return self._listed(request, *page_of(kept["input"], request.query))
 
     def create_conversation(self, request: RouteRequest) -> RouteResponse:
         given = fields_of(request) if request.body else Fields({}, "$")
@@ -330,16 +334,18 @@ class ResponsesApi:
         return json_response(self._conversations.delete(request.user, _conversation(request)))
 
     def items(self, request: RouteRequest) -> RouteResponse:
-        items = self._conversations.items(request.user, _conversation(request))
-        return self._page(items, request)
+        after, limit, newest_first = read_page(request.query)
+        page = self._conversations.page(
+            request.user, _conversation(request), after, limit, newest_first=newest_first
+        )
+        return self._listed(request, *page)
 
     def add_items(self, request: RouteRequest) -> RouteResponse:
         given = fields_of(request)
         must_have(given, "items")
         items = read_new_items(given, self._unseal(request))
         added = self._conversations.add(request.user, _conversation(request), items)
-        show = self._show(request.user, _includes_encrypted(request))
-        return json_response(listed([show(item) for item in added]))
+        return self._listed(request, added)
 
     def item(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["item"]
@@ -398,9 +404,11 @@ class ResponsesApi:
             self._kept.keep_response(user, reply.id, value, asked=wanted.store is True)
         return {**response, "output": [show(item) for item in output]}
 
-    def _page(self, items: Sequence[Item], request: RouteRequest) -> RouteResponse:
+    def _listed(
+        self, request: RouteRequest, items: Sequence[Item], more: bool = False
+    ) -> RouteResponse:
         show = self._show(request.user, _includes_encrypted(request))
-        return json_response(page_of(items, request.query, show))
+        return json_response(listed([show(item) for item in items], more))
 
     def _show(self, user: str, encrypted: bool) -> Show:
         seal = (lambda value: self._seals.seal(value, user)) if encrypted else None

@@ -1,0 +1,86 @@
+"""Items that a request continues from: of a conversation, or of previous responses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from genai_host.errors import NotFound, ValidationError
+from genai_wire_openai.responses.conversations import ConversationStore
+from genai_wire_openai.responses.fields import ItemNotFound, PreviousNotFound
+from genai_wire_openai.responses.items import with_id
+from genai_wire_openai.responses.replies import belongs_to
+from genai_wire_openai.responses.state import ResponseStore
+from genai_wire_openai.responses.tools import Item
+
+
+class PreviousItems:
+    """Previous items of requests, of all users of one host."""
+
+    def __init__(self, kept: ResponseStore, conversations: ConversationStore) -> None:
+        self._kept = kept
+        self._conversations = conversations
+
+    def before(self, user: str, previous: str | None, conversation: str | None) -> list[Item]:
+        """Return the items of the conversation or of the previous responses, without instructions.
+        Raises `NotFound` if the conversation or a response does not exist."""
+        if conversation is not None:
+            return self._conversations.items(user, conversation)
+        turns: list[list[Item]] = []
+        while previous is not None:
+            try:
+                kept = self._kept.find(user, previous)
+            except NotFound:
+                raise PreviousNotFound(
+                    f"response {previous!r} does not exist or is no longer stored"
+                ) from None
+            response = kept["response"]
+            if response["conversation"] is not None:
+                raise ValidationError(
+                    f"{previous} belongs to a conversation: give "
+                    f"conversation: {response['conversation']['id']!r} instead",
+                    path="$.previous_response_id",
+                )
+            turns.append([*kept["input"], *response["output"]])
+            previous = response["previous_response_id"]
+        return [item for turn in reversed(turns) for item in turn]
+
+    def input(
+        self,
+        user: str,
+        items: Sequence[Item],
+        before: Iterable[Item],
+        new_tail: Callable[[], str],
+    ) -> list[Item]:
+        """Return the items of a request, with ids and with references replaced by their items.
+        Raises `NotFound` if an item does not exist."""
+        known: dict[str, Item] = {}
+        if any(item["type"] == "item_reference" for item in items):
+            known = {item["id"]: item for item in before}
+        return [
+            self._meant(user, item["id"], known)
+            if item["type"] == "item_reference"
+            else with_id(item, new_tail())
+            for item in items
+        ]
+
+    def _meant(self, user: str, id: str, known: dict[str, Item]) -> Item:
+        if id not in known:
+            known.update((item["id"], item) for item in self._items_of(user, id))
+        if id not in known:
+            raise ItemNotFound(
+                f"unknown item {id!r}", hint="only items of stored responses can be referenced"
+            )
+        return known[id]
+
+    def _items_of(self, user: str, id: str) -> Sequence[Item]:
+        """The items of the response that the item belongs to, or the item of a conversation."""
+        tail = belongs_to(id)
+        try:
+            kept = self._kept.find(user, f"resp_{tail}")
+            return [*kept["input"], *kept["response"]["output"]]
+        except NotFound:
+            pass
+        try:
+            return [self._conversations.item(user, f"conv_{tail}", id)]
+        except NotFound:
+            return ()
