@@ -239,3 +239,29 @@ def test_what_vector_stores_refuse(make_api: MakeApi, path: str, body: Any, word
     store = api.post("/vector_stores")["id"]
     refused = api.post(path.format(store=store), body, 400)
     assert words in json.dumps(refused["error"])
+
+
+@pytest.mark.parametrize("kind", ["assistants", "files", "messages", "stores", "store files"])
+def test_every_list_goes_on_after_a_deleted_object(make_api: MakeApi, kind: str) -> None:
+    api = make_api()
+    store, thread = api.post("/vector_stores")["id"], api.thread()
+    paths = {
+        "assistants": "/assistants", "files": "/files", "messages": f"/threads/{thread}/messages",
+        "stores": "/vector_stores", "store files": f"/vector_stores/{store}/files",
+    }  # fmt: skip
+    for number in range(3):
+        if kind == "assistants":
+            api.assistant()
+        elif kind == "messages":
+            api.post(paths[kind], {"role": "user", "content": "hi"})
+        elif kind == "stores":
+            api.post("/vector_stores")
+        else:
+            file = api.upload(f"{number}.txt", b"text")
+            if kind == "store files":
+                api.post(paths[kind], {"file_id": file})
+    newest, second, *rest = ids_of(api.get(paths[kind]))
+    assert ids_of(api.get(paths[kind], limit=1)) == [newest]
+    api.delete(f"{paths[kind]}/{newest}")
+    assert ids_of(api.get(paths[kind], after=newest)) == [second, *rest]
+    assert "unknown" in api.error(api.get(paths[kind], 400, after=f"{newest}0"))

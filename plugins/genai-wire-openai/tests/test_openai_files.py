@@ -18,10 +18,12 @@ from requests import Request
 from genai_host.api import Cancellation, RouteRequest
 from genai_host.errors import NotFound, ValidationError
 from genai_host_testing import RouteServer
+from genai_host_testing.clock import ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
 OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
+DAY = 24 * 3600
 FORM = "multipart/form-data; boundary=b"
 
 
@@ -161,3 +163,81 @@ def test_a_file_stays_if_an_equal_one_is_deleted_during_its_upload(
     files.delete(evolve(sent(b"", ""), parameters={"file": second["id"]}))
     with pytest.raises(NotFound):
         files._host.store_for("").blobs().get(second["_blob"])
+
+
+@pytest.mark.part
+class TestListsGoOnAfterDeletedObjects:
+    """A client asks for the next page by the id of the last object that it has."""
+
+    @pytest.fixture
+    def shelf(self, make_host: MakeHost, make_store: MakeStore, clock: ManualClock) -> ObjectStore:
+        shelf = ObjectStore(make_host(store=make_store(), clock=clock), "ann", "thing")
+        for id in "abcde":
+            shelf.add({"id": id, "odd": id in "ace"})
+        return shelf
+
+    @staticmethod
+    def ids(shelf: ObjectStore, where: Any = None, **query: str) -> str:
+        return "".join(each["id"] for each in shelf.page(query, where=where)["data"])
+
+    @pytest.mark.parametrize("gone", ["c", "cb", "bc", "cd", "dc", "bcd"])
+    def test_in_either_order(self, shelf: ObjectStore, gone: str) -> None:
+        for id in gone:
+            shelf.delete(id, keep_place=True)
+        rest = [id for id in "abcde" if id not in gone]
+        newer = "".join(id for id in rest if id > "c")
+        older = "".join(id for id in reversed(rest) if id < "c")
+        assert self.ids(shelf, after="c") == older
+        assert self.ids(shelf, after="c", order="asc") == newer
+        assert self.ids(shelf, before="c") == newer[::-1]
+        assert self.ids(shelf, before="c", order="asc") == older[::-1]
+        assert self.ids(shelf, {"odd": True}, after="c") == "a"
+
+    def test_what_is_added_after_a_deleted_newest_one_follows_it(self, shelf: ObjectStore) -> None:
+        shelf.delete("e", keep_place=True)
+        shelf.add({"id": "f"})
+        assert self.ids(shelf, after="e", order="asc") == "f"
+        assert self.ids(shelf, after="e") == "dcba"
+        shelf.add({"id": "e"})  # again
+        assert self.ids(shelf, after="e", order="asc") == ""
+        shelf.delete("e", keep_place=True)
+        shelf.add({"id": "g"})
+        assert self.ids(shelf, after="e", order="asc") == "g"
+        assert self.ids(shelf, after="e") == "fdcba"
+
+    def test_all_may_be_deleted_while_they_are_listed(self, shelf: ObjectStore) -> None:
+        listed = ""
+        page = shelf.page({"limit": "2"})
+        while page["data"]:
+            for each in page["data"]:
+                listed += each["id"]
+                shelf.delete(each["id"], keep_place=True)
+            page = shelf.page({"limit": "2", "after": page["last_id"]})
+        assert listed == "edcba"
+
+    def test_what_never_existed_is_refused(self, shelf: ObjectStore) -> None:
+        for name in ("after", "before"):
+            with pytest.raises(ValidationError, match="unknown thing 'x'"):
+                self.ids(shelf, **{name: "x"})
+
+    def test_places_are_kept_for_a_day(self, shelf: ObjectStore, clock: ManualClock) -> None:
+        shelf.delete("b", keep_place=True)
+        clock.advance(DAY)
+        shelf.delete("c", keep_place=True)
+        assert self.ids(shelf, after="b") == "a"
+        clock.advance(1)
+        shelf.delete("d", keep_place=True)
+        assert self.ids(shelf, after="c") == "a"
+        with pytest.raises(ValidationError, match="unknown thing 'b'"):
+            self.ids(shelf, after="b")
+
+    def test_other_objects_leave_nothing(self, shelf: ObjectStore) -> None:
+        shelf.delete("b")
+        with pytest.raises(ValidationError, match="unknown thing 'b'"):
+            self.ids(shelf, after="b")
+
+    def test_a_list_that_is_cleared_keeps_none(self, shelf: ObjectStore) -> None:
+        shelf.delete("b", keep_place=True)
+        shelf.clear()
+        with pytest.raises(ValidationError, match="unknown thing 'b'"):
+            self.ids(shelf, after="b")

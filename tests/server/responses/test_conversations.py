@@ -89,6 +89,22 @@ def test_items(api: Api) -> None:
     assert ids[:2] == [each["id"] for each in reversed(again["data"])]
 
 
+def test_a_list_goes_on_after_a_deleted_item(api: Api) -> None:
+    path = begun(api, "one", "two", "three", "four")
+    items = f"{path}/items"
+    page = api.ok("GET", items, limit=2)
+    for item in page["data"]:
+        api.ok("DELETE", f"{items}/{item['id']}")
+    assert texts(api.ok("GET", items, after=page["last_id"])) == ["two", "one"]
+    api.ok("POST", items, {"items": [user("five")]})
+    assert texts(api.ok("GET", items, after=page["first_id"], order="asc")) == ["five"]
+    for id in ("msg_unknown", "(conversation)", "\0"):
+        reply = api.ask("GET", items, after=id)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, "after")
+    api.ok("DELETE", path)
+    api.error("GET", items)
+
+
 def test_ids_of_items_are_kept_unless_they_are_taken(api: Api) -> None:
     path = begun(api)
     mine = {**user("one"), "id": "msg_mine"}

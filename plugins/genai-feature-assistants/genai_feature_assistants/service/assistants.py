@@ -128,7 +128,7 @@ class Assistants:
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["assistant"]
-        self._shelf(request.user).delete(id)
+        self._shelf(request.user).delete(id, keep_place=True)
         return json_response({"id": id, "object": "assistant.deleted", "deleted": True})
 
     def get(self, user: str, id: str) -> Object:

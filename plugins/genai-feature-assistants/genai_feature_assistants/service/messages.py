@@ -168,7 +168,7 @@ class Messages:
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["message"]
-        self._shelf(request).delete(id)
+        self._shelf(request).delete(id, keep_place=True)
         return json_response({"id": id, "object": "thread.message.deleted", "deleted": True})
 
     def for_model(self, user: str, thread: str, last: int | None) -> list[Message]:

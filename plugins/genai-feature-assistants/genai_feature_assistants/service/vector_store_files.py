@@ -157,7 +157,7 @@ class StoreFiles:
         if found is not None:
             self._forget(user, found)
             with suppress(NotFound):  # others remove it, too
-                shelf.delete(file)
+                shelf.delete(file, keep_place=True)
 
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)

@@ -85,7 +85,7 @@ class VectorStores:
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         id = _id(request)
-        self._shelf(request.user).delete(id)
+        self._shelf(request.user).delete(id, keep_place=True)
         self._store_files.forget_all(request.user, id)
         return json_response({"id": id, "object": "vector_store.deleted", "deleted": True})
 

@@ -18,6 +18,7 @@ from typing import Any
 from genai_host.api import Document
 from genai_host.errors import Conflict, NotFound, ValidationError
 from genai_host.serving import DocumentCollection
+from genai_wire_openai.deleted import DeletedPlaces
 from genai_wire_openai.responses.fields import (
     ConversationNotFound,
     Fields,
@@ -97,6 +98,7 @@ class ConversationStore:
         if former is not None:  # a document that was converted may be left
             former.delete(id)
         documents.clear()
+        self._deleted(user, id).clear()
         return {"id": id, "object": "conversation.deleted", "deleted": True}
 
     def items(self, user: str, id: str) -> list[Item]:
@@ -108,12 +110,12 @@ class ConversationStore:
     def page(
         self, user: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> tuple[list[Item], bool]:
-        """Return items after one of them, and whether there are more. Raises `ValidationError` if
-        that one does not exist."""
+        """Return items after one of them, and whether there are more. That one may have been
+        deleted within a day. Raises `ValidationError` if it never existed."""
         documents, head = self._open(user, id)
         last = None if newest_first else head.number
         if after is not None:
-            last = _place(documents, after)
+            last = self._place(user, id, documents, after)
         found = documents.list(after=last, limit=limit + 1, newest_first=newest_first)
         items = [dict(each.value) for each in found if each.id != _HEAD]
         return items[:limit], len(items) > limit
@@ -132,7 +134,7 @@ class ConversationStore:
 
     def delete_item(self, user: str, id: str, item: str) -> dict[str, Any]:
         documents, head = self._open(user, id)
-        _one(documents, item)
+        self._deleted(user, id).keep(_one(documents, item), self._kept.now())
         documents.delete(item)
         return _shown(head.value)
 
@@ -180,8 +182,22 @@ class ConversationStore:
         if not former.delete(id):  # it was deleted meanwhile
             documents.clear()
 
+    def _place(self, user: str, id: str, documents: DocumentCollection, item: str) -> int:
+        try:
+            return _one(documents, item).number
+        except ItemNotFound:
+            place = self._deleted(user, id).find(item) if is_id(item) else None
+        if place is None:
+            raise ValidationError(f"unknown item {item!r}", path="$.after")
+        return place
+
     def _documents(self, user: str, id: str) -> DocumentCollection:
-        name = f"{CONVERSATIONS}/{id}"
+        return self._collection(user, f"{CONVERSATIONS}/{id}")
+
+    def _deleted(self, user: str, id: str) -> DeletedPlaces:
+        return DeletedPlaces(self._collection(user, f"{CONVERSATIONS}/{id}/deleted"))
+
+    def _collection(self, user: str, name: str) -> DocumentCollection:
         return self._kept.in_store(user, name) or self._kept.in_memory(user, name)
 
 
@@ -211,13 +227,6 @@ def _has(documents: DocumentCollection, item: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _place(documents: DocumentCollection, item: str) -> int:
-    try:
-        return _one(documents, item).number
-    except ItemNotFound:
-        raise ValidationError(f"unknown item {item!r}", path="$.after") from None
 
 
 def _added(

@@ -107,7 +107,7 @@ class Files:
     def delete(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
         shelf = self._shelf(request.user)
-        shelf.delete(file["id"])
+        shelf.delete(file["id"], keep_place=True)
         blobs = self._host.store_for(request.user).blobs()
         blobs.remove(file["_blob"], holder=file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:

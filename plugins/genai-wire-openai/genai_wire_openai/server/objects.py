@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.api import number_in
 from genai_host.errors import Conflict, NotFound, ValidationError
+from genai_wire_openai.deleted import DeletedPlaces
 
 if TYPE_CHECKING:
     from genai_host.api import DocumentCollection, HostServices
@@ -66,6 +69,11 @@ class ObjectStore:
     @property
     def _documents(self) -> DocumentCollection:
         return self._host.store_for(self._user).documents(self._collection)
+
+    @property
+    def _places(self) -> DeletedPlaces:
+        marks = self._host.store_for(self._user).documents(f"{self._collection}/deleted")
+        return DeletedPlaces(marks)
 
     def now(self) -> int:
         return int(self._host.clock.now().timestamp())
@@ -160,17 +168,27 @@ class ObjectStore:
 
         self._change(id, make)
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str, *, keep_place: bool = False) -> None:
         """Delete an object.
+
+        Args:
+            id: Id of the object.
+            keep_place: Whether a list can continue after it, for a day: for objects that clients
+                list and delete.
 
         Raises:
             Missing: The user has no such object.
         """
-        if not self._documents.delete(id):
+        documents = self._documents
+        if keep_place:
+            with suppress(NotFound):
+                self._places.keep(documents.get(id), self.now())
+        if not documents.delete(id):
             raise self._missing(id)
 
     def clear(self) -> None:
         self._documents.clear()
+        self._places.clear()
 
     def all(self, where: Object | None = None, *, page_size: int = _PAGE_SIZE) -> Iterator[Object]:
         """Yield the objects, oldest first.
@@ -205,14 +223,15 @@ class ObjectStore:
 
         Args:
             query: `limit` (default 20), `order` (default `desc`), and `after` or `before`: the id
-                of an object; the page has the objects after or before it in that order.
+                of an object, which may have been deleted within a day; the page has the objects
+                after or before it in that order.
             show: Makes an object as clients see it.
             where: Values that fields of the objects must have.
             most: Highest limit.
             usual: Default of the limit.
 
         Raises:
-            ValidationError: A parameter is invalid, or names an object that does not exist.
+            ValidationError: A parameter is invalid, or names an object that never existed.
         """
         limit = number_in(query, "limit", usual, most, "$.limit")
         order = query.get("order") or "desc"
@@ -222,18 +241,22 @@ class ObjectStore:
         after = query.get("after") or None
         if before and after:
             raise ValidationError("after and before cannot be combined", path="$.before")
+        list_from = partial(
+            self._documents.list,
+            limit=limit + 1,
+            newest_first=(order == "desc") != bool(before),
+            where=where,
+        )
         try:
-            found = self._documents.list(
-                after=after or before,
-                limit=limit + 1,
-                newest_first=(order == "desc") != bool(before),
-                where=where,
-            )
+            found = list_from(after=after or before)
         except NotFound:
-            name = "after" if after else "before"
-            raise ValidationError(
-                f"unknown {self._kind} {after or before!r}", path=f"$.{name}"
-            ) from None
+            place = self._places.find(after or before or "")
+            if place is None:
+                name = "after" if after else "before"
+                raise ValidationError(
+                    f"unknown {self._kind} {after or before!r}", path=f"$.{name}"
+                ) from None
+            found = list_from(after=place)
         more, found = len(found) > limit, found[:limit]
         if before:
             found.reverse()
