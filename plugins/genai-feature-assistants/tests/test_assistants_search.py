@@ -136,6 +136,41 @@ def test_a_deleted_file_is_no_longer_found(make_api: MakeApi) -> None:
     assert api.get(f"/vector_stores/{store}")["file_counts"]["total"] == 1
 
 
+def test_a_deleted_file_is_in_no_vector_store(make_api: MakeApi) -> None:
+    api, other = make_api(cites), make_api(cites)  # two servers of one store
+    files = [api.upload(f"{n}.txt", b"the sea is blue") for n in range(3)]
+    stores = [api.post("/vector_stores", {"file_ids": files})["id"] for _ in range(2)]
+    batch = api.post(f"/vector_stores/{stores[0]}/file_batches", {"file_ids": files})["id"]
+    until(lambda: all(api.get(f"/vector_stores/{id}")["status"] == "completed" for id in stores))
+    api.delete(f"/files/{files[0]}")
+    path = f"/vector_stores/{stores[0]}"
+    assert set(ids_of(other.get(f"{path}/files"))) == set(files[1:])
+    other.get(f"{path}/files/{files[0]}", 404)
+    assert other.get(f"{path}/file_batches/{batch}")["file_counts"]["total"] == 2
+    api.delete(f"/files/{files[1]}")
+    listed = other.get("/vector_stores")["data"]
+    assert [each["file_counts"]["total"] for each in listed] == [1, 1]
+    assert [each["id"] for each in listed] == stores[::-1]
+    assert other.get(path)["usage_bytes"] == other.get(f"{path}/files/{files[2]}")["usage_bytes"]
+
+
+def test_a_file_that_is_deleted_during_a_search(
+    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = make_api(cites)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    [file] = [each for each in api.get("/files")["data"] if each["filename"] == "sea.txt"]
+    begin = api.fake.begin
+
+    def deletes(limits: Any) -> bool:
+        api.delete(f"/files/{file['id']}")
+        return begin(limits)
+
+    monkeypatch.setattr(api.fake, "begin", deletes)
+    found = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})["data"]
+    assert [each["filename"] for each in found] == ["hills.txt"]
+
+
 def test_a_search_that_fails_is_told_to_the_model(make_api: MakeApi) -> None:
     def answer(prompt: RecordedPrompt) -> Any:
         outputs = outputs_in(prompt)

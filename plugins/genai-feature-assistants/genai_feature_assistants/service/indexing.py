@@ -308,6 +308,11 @@ KIND = "file"
 _BATCH = 64  # texts that are embedded by one call
 
 
+def stores_of(host: HostServices, user: str) -> ObjectStore:
+    """Return the vector stores of a user."""
+    return ObjectStore(host, user, "vector store")
+
+
 def shelf_of(host: HostServices, user: str, store: str) -> ObjectStore:
     """Return the files of a vector store."""
     return ObjectStore(host, user, "vector store file", store)

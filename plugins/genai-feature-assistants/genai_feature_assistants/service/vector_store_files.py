@@ -13,7 +13,7 @@ from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 from genai_feature_assistants.service.fields import attributes_in
-from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
+from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of, stores_of
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, body_of, json_response
 from genai_host.errors import NotFound, ValidationError
 
@@ -159,6 +159,16 @@ class StoreFiles:
             with suppress(NotFound):  # others remove it, too
                 shelf.delete(file, keep_place=True)
 
+    def settle(self, user: str, store: Object) -> None:
+        """Remove the files that were deleted since the vector store was last used."""
+        deletions = self._files.deletions(user)
+        if store.get("_deletions") == deletions:
+            return
+        for file in list(shelf_of(self._host, user, store["id"]).all()):
+            if not self._files.name(user, file["id"]):
+                self.remove(user, store["id"], file["id"])
+        stores_of(self._host, user).update(store["id"], _deletions=deletions)
+
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)
         if "_blob" in file:
@@ -183,9 +193,9 @@ class StoreFiles:
 
     def _store(self, request: RouteRequest) -> str:
         """Return the id of the vector store. Raises `Missing`."""
-        id = request.parameters["store"]
-        ObjectStore(self._host, request.user, "vector store").get(id)
-        return id
+        store = stores_of(self._host, request.user).get(request.parameters["store"])
+        self.settle(request.user, store)
+        return request.parameters["store"]
 
     def _shelf(self, request: RouteRequest) -> ObjectStore:
         return shelf_of(self._host, request.user, self._store(request))

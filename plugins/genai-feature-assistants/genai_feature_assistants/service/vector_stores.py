@@ -17,7 +17,15 @@ from genai_feature_assistants.service.fields import (
     must_be_filter,
     ranking_in,
 )
-from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
+from genai_feature_assistants.service.indexing import (
+    Held,
+    Hit,
+    Passages,
+    nearest,
+    shelf_of,
+    stores_of,
+    unit_rows,
+)
 from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
 from genai_host.api import (
     CancelToken,
@@ -146,6 +154,7 @@ class VectorStores:
                 "metadata": dict(metadata or {}),
                 "expires_after": expires,
                 "last_active_at": shelf.now(),
+                "_deletions": self._files.deletions(user),
             }
         )
         for file in files:
@@ -179,13 +188,15 @@ class VectorStores:
             Missing: A vector store does not exist.
         """
         blobs = self._host.store_for(user).blobs()
-        files: dict[str, tuple[str, Any]] = {}  # a file of several stores counts once
+        files: dict[str, Passages] = {}  # a file of several stores counts once
         for store in stores:
-            if self._status(self.get(user, store), []) == "expired":
+            searched = self.get(user, store)
+            if self._status(searched, []) == "expired":
                 raise ValidationError(f"the vector store {store} has expired")
+            self._store_files.settle(user, searched)
             for file in shelf_of(self._host, user, store).all({"status": "completed"}):
                 if filters is None or matches(file["attributes"], filters):
-                    files[file["id"]] = store, self._held.get(file["_blob"], blobs)
+                    files[file["id"]] = self._held.get(file["_blob"], blobs)
             self._shelf(user).update(store, last_active_at=self._shelf(user).now())
         asked: dict[str, Any] = {}
 
@@ -201,16 +212,12 @@ class VectorStores:
                 asked[embedder] = unit_rows(given.vectors)
             return asked[embedder]
 
-        while True:
-            passages = [(id, found) for id, (_, found) in files.items()]
-            hits = nearest(passages, question, most, least)
-            gone = {hit.key for hit in hits if not self._files.name(user, hit.key)}
-            if not gone:
-                return hits
-            for id in gone:  # deleted since it was indexed
-                self._store_files.remove(user, files.pop(id)[0], id)
+        hits = nearest(list(files.items()), question, most, least)
+        # a file may have been deleted meanwhile
+        return [hit for hit in hits if self._files.name(user, hit.key)]
 
     def _shown(self, user: str, store: Object) -> dict[str, Any]:
+        self._store_files.settle(user, store)
         files = list(shelf_of(self._host, user, store["id"]).all())
         states = [file["status"] for file in files]
         counts = {state: states.count(state) for state in _STATES}
@@ -233,7 +240,7 @@ class VectorStores:
         return "in_progress" if "in_progress" in states else "completed"
 
     def _shelf(self, user: str) -> ObjectStore:
-        return ObjectStore(self._host, user, "vector store")
+        return stores_of(self._host, user)
 
 
 def _end_of(store: Object) -> int | None:

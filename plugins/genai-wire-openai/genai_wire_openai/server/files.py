@@ -19,7 +19,7 @@ from genai_wire_openai.server.forms import Form
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 if TYPE_CHECKING:
-    from genai_host.api import HostServices
+    from genai_host.api import DocumentCollection, HostServices
 
 
 @frozen
@@ -66,6 +66,7 @@ MOST_BYTES = 128 * 2**20
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHOWN_AS = {"evals": "user_data"}
 _MOST_LISTED = 10_000
+_DELETIONS = "assistants/file deletions"
 
 
 class Files:
@@ -107,7 +108,10 @@ class Files:
     def delete(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
         shelf = self._shelf(request.user)
+        deletions = self._deletions(request.user)
+        deletions.put(_DELETIONS, {})  # if this process is killed before the second time
         shelf.delete(file["id"], keep_place=True)
+        deletions.put(_DELETIONS, {})
         blobs = self._host.store_for(request.user).blobs()
         blobs.remove(file["_blob"], holder=file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:
@@ -153,6 +157,11 @@ class Files:
         """Return a file. Raises `Missing`."""
         return self._shelf(user).get(id)
 
+    def deletions(self, user: str) -> int:
+        """Return a number that increases when files of a user are deleted."""
+        found = self._deletions(user).list(limit=1)
+        return found[0].version if found else 0
+
     def name(self, user: str, id: str, usual: str = "") -> str:
         """Return the name of a file; `usual` if it was deleted."""
         found = self._shelf(user).find(id)
@@ -184,3 +193,7 @@ class Files:
 
     def _shelf(self, user: str) -> ObjectStore:
         return ObjectStore(self._host, user, "file")
+
+    def _deletions(self, user: str) -> DocumentCollection:
+        """One document, whose version counts them."""
+        return self._host.store_for(user).documents(_DELETIONS)
