@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from genai_feature_assistants.service.run_states import Streams
 
 from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.store.jobs import JobQueue, JobWorker
 from genai_host_testing import RecordedPrompt
-from genai_host_testing.fake_service import HANG
+from genai_host_testing.fake_service import CUT, HANG
 from genai_host_testing.internal.assistants_api import (
     SEARCH,
     WEATHER,
+    Api,
     MakeApi,
     calls,
     outputs_in,
@@ -377,6 +382,86 @@ def test_item_11_a_run_that_fails_says_so_in_its_stream(make_api: MakeApi) -> No
     events = api.events(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
     assert names_of(events) == [*BEGUN, "thread.run.failed", "done"]
     assert "it is down" in dict(events)["thread.run.failed"]["last_error"]["message"]
+
+
+class TestARunThatEndsWhileItsMessageIsStreamed:
+    """The message has what was streamed."""
+
+    def events(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch, end: Callable[[Any], None]
+    ) -> list[tuple[str, Any]]:
+        """The events of a run whose stream waits after its first chunk until `end` has ended it."""
+        api.fake.faults[0] = CUT
+        begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        has_ended = threading.Event()
+
+        def waits(events: Iterator[Any]) -> Iterator[Any]:
+            yield next(events)
+            assert has_ended.wait(60)
+            yield from events
+
+        publish = Streams.publish
+
+        def published(streams: Streams, run: str, event: str, value: Any) -> None:
+            publish(streams, run, event, value)
+            if event == "thread.run.in_progress":
+                begun.put(value)
+            if event == "thread.message.delta":
+                has_shown.set()
+
+        has_shown = threading.Event()
+        monkeypatch.setattr("genai_host_testing.fake_model._cut", waits)
+        monkeypatch.setattr(Streams, "publish", published)
+
+        def ends() -> None:
+            run = begun.get(timeout=60)
+            assert has_shown.wait(60)
+            end(run)
+            has_ended.set()
+
+        ending = threading.Thread(target=ends)
+        ending.start()
+        thread = api.thread("hi")
+        try:
+            return api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+        finally:
+            ending.join()
+
+    def test_item_11_it_is_cancelled(
+        self, make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api = make_api(lambda prompt: "many words, in several pieces")
+        events = self.events(api, monkeypatch, lambda run: api.post(f"{path_of(run)}/cancel"))
+        names = [name for name in names_of(events) if name != "thread.run.cancelling"]
+        assert names == [
+            *BEGUN, *MESSAGE[:-2], "thread.message.incomplete", "thread.run.step.cancelled",
+            "thread.run.cancelled", "done",
+        ]  # fmt: skip
+        run = dict(events)["thread.run.cancelled"]
+        message = dict(events)["thread.message.incomplete"]
+        assert (message["status"], message["completed_at"]) == ("incomplete", None)
+        assert message["incomplete_details"] == {"reason": "run_cancelled"}
+        assert message["incomplete_at"] is not None
+        assert message["content"][0]["text"]["value"] == text_of(events) == "many wor"
+        path = f"/threads/{run['thread_id']}/messages"
+        assert api.get(path, run_id=run["id"])["data"] == [message]
+        [step] = api.steps(run)
+        assert step == dict(events)["thread.run.step.cancelled"]
+        assert step["cancelled_at"] is not None
+        assert step["step_details"]["message_creation"] == {"message_id": message["id"]}
+        assert run["usage"]["total_tokens"] == 0
+        api.run(run["thread_id"], run["assistant_id"])
+        assert [each.text for each in api.fake.prompts[-1].messages] == ["hi", "many wor", "Go on."]
+
+    def test_item_11_it_fails(self, make_api: MakeApi) -> None:
+        api = make_api(lambda prompt: "many words, in several pieces")
+        api.fake.faults = dict.fromkeys(range(9), CUT)
+        events = api.events(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
+        message = dict(events)["thread.message.incomplete"]
+        assert message["incomplete_details"] == {"reason": "run_failed"}
+        assert message["content"][0]["text"]["value"] == "many wor"
+        assert dict(events)["thread.run.step.failed"]["last_error"]["code"] == "server_error"
+        assert names_of(events)[-2:] == ["thread.run.failed", "done"]
 
 
 def test_what_cannot_begin_has_a_status_of_its_own(make_api: MakeApi) -> None:

@@ -31,6 +31,7 @@ from genai_feature_assistants.service.run_tools import (
 )
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
+_CUT = ("cancelled", "expired", "failed")  # states of a run that leave its last message incomplete
 
 
 class RunProgress:
@@ -52,6 +53,7 @@ class RunProgress:
         self._messages = messages
         self._to = to
         self._streamed_round = -1  # round of the message that was streamed
+        self._streamed: list[str] = []  # texts of that, until it is added
         self._pieces = AnnotatedPieces({}, {})  # of that
 
     def begin(self, conversation: str) -> None:
@@ -68,15 +70,19 @@ class RunProgress:
 
     def publish_text(self, round: int, text: str) -> None:
         """Pass a streamed piece of an answer to the listeners."""
-        if not self._to.has_listeners(self.run["id"]):
-            return
         message = self._message(round)
         if self._streamed_round != round:
             self._streamed_round = round
+            self._streamed = []
             self._pieces = AnnotatedPieces(*self._sources())
             self._begin_message(round, message)
+        self._streamed.append(text)
         for piece in self._pieces.add(text):
             self._publish_piece(message["id"], piece)
+
+    def discard_text(self) -> None:
+        """Discard the streamed text of the current round: its prompt is sent again."""
+        self._streamed = []
 
     def add_message(
         self, round: int, text: str, usage: Mapping[str, int] | None = None, *, cut: bool = False
@@ -89,25 +95,17 @@ class RunProgress:
             usage: Tokens of the answer; None if they count for its tool calls.
             cut: Whether the message ends at a limit.
         """
+        self._streamed = []
         message = self._message(round)
         step = self._step(round, "message_creation", {"message_id": message["id"]})
         if self._steps.find(step["id"]) is not None:  # before its client was asked, or by others
             return
-        sources = self._sources()
         if self._streamed_round != round:
-            self._pieces = AnnotatedPieces(*sources)
+            self._pieces = AnnotatedPieces(*self._sources())
             self._begin_message(round, message)
             for piece in self._pieces.add(text):
                 self._publish_piece(message["id"], piece)
-        for piece in self._pieces.rest():
-            self._publish_piece(message["id"], piece)
-        message["content"] = [text_content(text, annotations_of(text, *sources))]
-        if cut:
-            now = self._messages.now()
-            message.update(status="incomplete", completed_at=None, incomplete_at=now)
-            message["incomplete_details"] = {"reason": "max_tokens"}
-        kept = self._messages.add_once(message)
-        self._publish(f"thread.message.{kept['status']}", shown(kept))
+        self._keep_message(message, text, "max_tokens" if cut else "")
         step.update(status="completed", completed_at=self._steps.now())
         step["usage"] = dict(usage or dict.fromkeys(_USED, 0))
         self._publish_step("completed", self._steps.add_once(step))
@@ -197,7 +195,9 @@ class RunProgress:
         return given
 
     def end(self, status: str, **fields: Any) -> None:
-        """End the run and its steps."""
+        """End the run and its steps. What was streamed of a message is kept."""
+        if status in _CUT:
+            self._cut_message(f"run_{status}")
         error = {"last_error": fields["last_error"]} if "last_error" in fields else {}
         for step in end_steps(self._steps, status, **error):
             self._publish_step(step["status"], step)
@@ -205,6 +205,28 @@ class RunProgress:
         self.run, has_ended = self._states.move(self._user, self.run, status, usage=usage, **fields)
         if has_ended:
             self._publish(f"thread.run.{status}", shown(self.run))
+
+    def _cut_message(self, reason: str) -> None:
+        """Keep an incomplete message, if one was streamed, and its step, which is in progress."""
+        text = "".join(self._streamed)
+        if not text.strip() or not self._states.is_active(self._user, self.run):
+            return
+        message = self._message(self._streamed_round)
+        self._keep_message(message, text, reason)
+        details = {"message_id": message["id"]}
+        self._steps.add_once(self._step(self._streamed_round, "message_creation", details))
+
+    def _keep_message(self, message: dict[str, Any], text: str, incomplete: str) -> None:
+        """Add a message that was streamed. `incomplete` is the reason why it is incomplete."""
+        for piece in self._pieces.rest():
+            self._publish_piece(message["id"], piece)
+        message["content"] = [text_content(text, annotations_of(text, *self._sources()))]
+        if incomplete:
+            now = self._messages.now()
+            message.update(status="incomplete", completed_at=None, incomplete_at=now)
+            message["incomplete_details"] = {"reason": incomplete}
+        kept = self._messages.add_once(message)
+        self._publish(f"thread.message.{kept['status']}", shown(kept))
 
     def _sources(self) -> tuple[dict[int, Sequence[str]], dict[str, str]]:
         """Return the ids of the files of passages by round, and of created files by name."""

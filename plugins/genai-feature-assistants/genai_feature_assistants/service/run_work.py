@@ -211,6 +211,8 @@ class _Run:
         answer = None
         for event in events:
             answer = event.answer
+            if event.kind == "reset":
+                self._progress.discard_text()
             if event.text:
                 self._progress.publish_text(round, event.text)
         return answer
