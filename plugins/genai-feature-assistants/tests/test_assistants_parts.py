@@ -9,14 +9,13 @@ from typing import Any
 
 import genai_feature_assistants
 import pytest
+from genai_feature_assistants.file_text import UnreadableFile, text_of
 from genai_feature_assistants.service.fields import matches, must_be_filter
 from genai_feature_assistants.service.indexing import (
     Held,
     Passages,
-    UnreadableFile,
     nearest,
     passages,
-    text_of,
     unit_rows,
 )
 from genai_feature_assistants.service.run_tools import AnnotatedPieces, annotations_of, mark
@@ -98,14 +97,14 @@ def test_passages_have_every_word_of_a_text_whole_and_are_bounded(
     ],
 )
 def test_the_text_of_a_file(data: bytes, name: str, text: str) -> None:
-    assert text_of(data, name).strip() == text
+    assert text_of(name, data).strip() == text
 
 
 @given(st.binary(max_size=300), st.sampled_from(["a.pdf", "a.html", "a.txt", "a"]))
 @settings(deadline=None)
 def test_whatever_bytes_have_a_text_or_a_reason(data: bytes, name: str) -> None:
     try:
-        assert text_of(data, name).strip()
+        assert text_of(name, data).strip()
     except UnreadableFile as error:
         assert error.code in ("unsupported_file", "invalid_file")
 

@@ -210,8 +210,8 @@ def test_equal_files_are_deleted_one_by_one(make_api: MakeApi) -> None:
     [
         ("a.bin", b"a\0b", "unsupported_file"),
         ("a.txt", b"  ", "invalid_file"),
-        ("a.pdf", b"%PDF-1.4 nonsense", "invalid_file"),
-        ("a.html", b"<div>" * 10_000, "invalid_file"),
+        pytest.param("a.pdf", b"%PDF-1.4 nonsense", "invalid_file", marks=pytest.mark.process),
+        pytest.param("a.html", b"<div>" * 10_000, "invalid_file", marks=pytest.mark.process),
     ],
 )
 def test_files_without_a_text_fail(make_api: MakeApi, name: str, data: bytes, code: str) -> None:

@@ -1,9 +1,8 @@
 """Texts of files, split into passages and indexed for search.
 
-    Indexing.do → _index → text_of → passages → Host.embed → Passages.to_bytes → a blob
+    Indexing.do → _index → read_text → passages → Host.embed → Passages.to_bytes → a blob
 
-Indexing a file is a job: if the process is killed, another one does it. Files are untrusted:
-`text_of` has limits, and any exception of a library is a reason why the file is unreadable.
+Indexing a file is a job: if the process is killed, another one does it.
 
 The passages of a file and their vectors are one blob: the length of its head in 8 bytes, the head
 in JSON, then for each passage a row of 32-bit floats of length 1; all numbers are little-endian.
@@ -12,10 +11,6 @@ in JSON, then for each passage a row of 32-bit floats of length 1; all numbers a
 
 from __future__ import annotations
 
-import io
-import logging
-import os
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,16 +20,8 @@ from attrs import field, frozen
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore
 
-from genai_host.api import (
-    CancelToken,
-    Job,
-    charset_in_html,
-    decode_text,
-    is_text,
-    read_json,
-    well_formed,
-    write_json,
-)
+from genai_feature_assistants.file_text import UnreadableFile, read_text
+from genai_host.api import CancelToken, Job, read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:
@@ -49,51 +36,8 @@ if TYPE_CHECKING:
 MOST_PASSAGES = 20_000
 """Limit for one file."""
 
-_MOST_PDF_PAGES = 2000
-_MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
 _CHARACTERS = 4  # characters per token, on average; tokenizers differ between models
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_UNCLOSED = frozenset(
-    (
-        *("br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "option"),
-        *("p", "source", "td", "th", "tr"),
-    )
-)
-_INLINE = ["a", "abbr", "b", "cite", "code", "em", "font", "i", "mark", "q", "s", "small"]
-_INLINE += ["span", "strong", "sub", "sup", "time", "u", "wbr"]
 _BREAKS = ("\n\n", "\n", ". ", " ")
-
-
-class UnreadableFile(Exception):
-    """A file has no readable text.
-
-    Args:
-        message: The reason.
-        code: `unsupported_file` or `invalid_file`, as in the API.
-    """
-
-    def __init__(self, message: str, code: str = "invalid_file") -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def text_of(data: bytes, name: str) -> str:
-    """Return the text of a file, read as PDF, HTML, or plain text in UTF-8 or UTF-16 by its name.
-
-    Raises:
-        Unreadable: The file has no readable text.
-    """
-    kind = os.path.splitext(name)[1].lower()
-    if kind == ".pdf" or data.startswith(b"%PDF-"):
-        found = _of_pdf(data)
-    elif kind in (".html", ".htm"):
-        found = _of_html(_decoded(data, charset_in_html(data)))
-    else:
-        found = _decoded(data)
-    found = well_formed(found)
-    if not found.strip():
-        raise UnreadableFile("the file contains no text")
-    return found
 
 
 def passages(text: str, tokens: int, overlap: int) -> list[str]:
@@ -132,50 +76,6 @@ def _break_before(text: str, least: int, most: int) -> int:
         if at != -1:
             return at + len(mark)
     return most
-
-
-def _decoded(data: bytes, declared: str = "") -> str:
-    if not is_text(data):
-        raise UnreadableFile("the file is neither text nor of a supported type", _UNSUPPORTED)
-    return decode_text(data, declared or "utf-8")
-
-
-def _of_html(text: str) -> str:
-    from selectolax.lexbor import LexborHTMLParser
-
-    depth = 0
-    for closes, name in _TAG.findall(text):
-        if name.lower() not in _UNCLOSED:
-            depth = max(0, depth - 1) if closes else depth + 1
-        if depth > _MOST_DEPTH:
-            raise UnreadableFile(f"the file is nested deeper than {_MOST_DEPTH} levels")
-    tree = LexborHTMLParser(text)
-    for node in tree.css("script, style, noscript, template, svg, iframe"):
-        node.decompose()
-    tree.unwrap_tags(_INLINE)
-    body = tree.body
-    if body is None:
-        return ""
-    body.merge_text_nodes()
-    return body.text(separator="\n", strip=True)
-
-
-def _of_pdf(data: bytes) -> str:
-    import pypdf
-
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs each fault of a file
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadableFile("the file is encrypted")
-        return "\n\n".join(page.extract_text() for page in reader.pages[:_MOST_PDF_PAGES])
-    except UnreadableFile:
-        raise
-    except Exception as error:
-        raise UnreadableFile(f"not a readable PDF: {type(error).__name__}") from error
-
-
-_UNSUPPORTED = "unsupported_file"
 
 
 _LENGTH = 8
@@ -342,9 +242,7 @@ class Indexing:
             if not _is_of(job, found):
                 return
             if job.is_exhausted:
-                raise UnreadableFile(
-                    "reading it ended the worker process repeatedly", "invalid_file"
-                )
+                raise UnreadableFile("reading it ended the worker process repeatedly")
             self._end(shelf, job, self._index(user, found, limits))
         except UnreadableFile as error:
             self._end(shelf, job, _failed(error.code, str(error)))
@@ -361,7 +259,7 @@ class Indexing:
         file = self._files.get(user, found["id"])
         static = found["chunking_strategy"]["static"]
         texts = passages(
-            text_of(self._files.data(user, found["id"]), file["filename"]),
+            read_text(self._files.data(user, found["id"]), file["filename"], limits),
             static["max_chunk_size_tokens"],
             static["chunk_overlap_tokens"],
         )
