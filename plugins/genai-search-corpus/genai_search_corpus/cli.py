@@ -6,7 +6,7 @@ import click
 from attrs import evolve
 
 from genai_host import commands
-from genai_host.api import CommandState
+from genai_host.api import Cancellation, CommandState
 from genai_search_corpus import Settings
 from genai_search_corpus.corpus import Corpus, CorpusState
 
@@ -39,7 +39,7 @@ def index_command(state: CommandState, folder: str | None, as_json: bool, quiet:
         line.show(f"{made.documents} documents, {done}")
 
     with commands.ProgressLine(quiet=quiet) as line:
-        made = Corpus(given).make(lambda: None, show_progress)
+        made = Corpus(given).make(Cancellation(), show_progress)
     if as_json:
         counts = {"documents": made.documents, "passages": made.passages}
         left_out = [{"path": path, "why": why} for path, why in made.left_out]
@@ -62,7 +62,7 @@ def search_command(
     state: CommandState, query: tuple[str, ...], folder: str | None, limit: int, as_json: bool
 ) -> None:
     """Search the documents, by words and by meaning."""
-    found = Corpus(_settings(state, folder)).search(" ".join(query), limit, lambda: None)
+    found = Corpus(_settings(state, folder)).search(" ".join(query), limit, Cancellation())
     rows = [{"title": each.title, "link": link, "text": each.text} for link, each in found]
     if as_json:
         commands.echo_json(rows)

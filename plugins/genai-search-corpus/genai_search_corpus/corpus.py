@@ -19,13 +19,11 @@ from typing import Annotated, Any
 from attrs import evolve, frozen
 
 from genai_host import paths
-from genai_host.api import Tool, ToolContext, tool, well_formed
+from genai_host.api import CancelToken, Tool, ToolContext, tool, well_formed
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_search_corpus import Settings
-from genai_search_corpus.documents import UnreadableDocument, files_in, read
+from genai_search_corpus.documents import files_in, read_all
 from genai_search_corpus.index import Index, OpenIndex, PassageMatch
-
-StateCheck = Callable[[], None]
 
 PATIENCE = 10.0
 """Seconds per search for computing missing vectors."""
@@ -66,13 +64,13 @@ class Corpus:
     def is_named(self) -> bool:
         return bool(self._folder)
 
-    def search(self, query: str, most: int, check: StateCheck) -> list[tuple[str, PassageMatch]]:
+    def search(self, query: str, most: int, cancel: CancelToken) -> list[tuple[str, PassageMatch]]:
         """Return links and passages, best first.
 
         Args:
             query: The query.
             most: Maximum number.
-            check: Raises an error to end the search; data indexed until then is stored.
+            cancel: Ends the search; data indexed until then is stored.
 
         Raises:
             ConfigurationError: The directory does not exist.
@@ -82,10 +80,10 @@ class Corpus:
         for is_last in (False, True):
             try:
                 with self._index.opened() as session:
-                    _update(session, root, check)
-                    self._embed(session, check, until=time.monotonic() + PATIENCE)
+                    _update(session, root, cancel)
+                    self._embed(session, cancel, until=time.monotonic() + PATIENCE)
                     with session.reading():
-                        ids = self._ranked(session, query, check)[:most]
+                        ids = self._ranked(session, query, cancel)[:most]
                         found = session.passages(ids)
                 break
             except Exception as error:
@@ -93,18 +91,18 @@ class Corpus:
                     raise
         return [(Path(root, each.path).as_uri(), each) for each in found]
 
-    def make(self, check: StateCheck, on_progress: Callable[[CorpusState], None]) -> CorpusState:
+    def make(self, cancel: CancelToken, on_progress: Callable[[CorpusState], None]) -> CorpusState:
         """Index all documents.
 
         Args:
-            check: As for `search`.
+            cancel: As for `search`.
             on_progress: Receives the state repeatedly.
         """
         root = self._root()
         with self._index.opened() as session:
-            _update(session, root, check)
+            _update(session, root, cancel)
             on_progress(_state(session))
-            while self._embed_some(session, check):
+            while self._embed_some(session, cancel):
                 on_progress(_state(session))
             return _state(session)
 
@@ -117,21 +115,21 @@ class Corpus:
             raise ConfigurationError(f"no such directory: {self._folder!r}", setting="folder")
         return root
 
-    def _embed(self, session: OpenIndex, check: StateCheck, until: float) -> None:
-        while time.monotonic() < until and self._embed_some(session, check):
+    def _embed(self, session: OpenIndex, cancel: CancelToken, until: float) -> None:
+        while time.monotonic() < until and self._embed_some(session, cancel):
             pass
 
-    def _embed_some(self, session: OpenIndex, check: StateCheck) -> bool:
+    def _embed_some(self, session: OpenIndex, cancel: CancelToken) -> bool:
         """Compute some missing vectors; return whether any were missing."""
         missing = session.without_vector(8)
         for id, text in missing:
-            check()
+            cancel.check()
             session.put_vector(id, self._model.passage(text))
         return bool(missing)
 
-    def _ranked(self, session: OpenIndex, query: str, check: StateCheck) -> list[int]:
+    def _ranked(self, session: OpenIndex, query: str, cancel: CancelToken) -> list[int]:
         by_words = session.with_words(query, _CANDIDATES)
-        check()
+        cancel.check()
         by_meaning = session.like(self._model.query(query), _CANDIDATES, FURTHEST)
         scores: dict[int, float] = {}
         for ids in (by_words, by_meaning):
@@ -164,7 +162,7 @@ class _Model:
         return found
 
 
-def _update(session: OpenIndex, root: str, check: StateCheck) -> None:
+def _update(session: OpenIndex, root: str, cancel: CancelToken) -> None:
     """Index new and changed documents, and remove deleted ones."""
     known = session.files()
     try:
@@ -172,16 +170,13 @@ def _update(session: OpenIndex, root: str, check: StateCheck) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot read the directory: {error.strerror}") from error
     for path in known.keys() - there.keys():
-        check()
+        cancel.check()
         session.remove(path)
-    for path, file in there.items():
-        if known.get(path) == file:
-            continue
-        check()
-        try:
-            session.put(file, read(root, file))
-        except UnreadableDocument as why:
-            session.put(file if why.is_lasting else evolve(file, modified=-1), (), str(why))
+    changed = (file for path, file in there.items() if known.get(path) != file)
+    for file, found in read_all(root, changed, cancel):
+        cancel.check()
+        kept = file if found.is_lasting else evolve(file, modified=-1)
+        session.put(kept, found.passages, found.why)
 
 
 def _state(session: OpenIndex) -> CorpusState:
@@ -219,7 +214,7 @@ class CorpusTools:
             raise ValidationError(f"a query must have 1 to {_LONGEST_QUERY} characters")
         if not 1 <= limit <= _MOST:
             raise ValidationError(f"limit must be a number from 1 to {_MOST}")
-        found = self._corpus.search(query, limit, run.limits.check)
+        found = self._corpus.search(query, limit, run.limits)
         return json.dumps(
             [{"title": each.title, "link": link, "text": each.text} for link, each in found],
             ensure_ascii=False,

@@ -7,16 +7,25 @@ names. Unreadable documents are skipped, with a reason.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import charset_in_html, decode_text, is_text
+from genai_host.api import (
+    CancelToken,
+    ChildLimits,
+    charset_in_html,
+    decode_text,
+    is_text,
+    run_in_child,
+)
+from genai_host.errors import ValidationError
 
 SIZE = 1000
 """Approximate number of characters of a passage."""
@@ -171,7 +180,7 @@ class CorpusFile:
     modified: int
 
 
-class UnreadableDocument(Exception):
+class UnreadableDocument(ValidationError):
     """A document is skipped; the message is the reason."""
 
     is_lasting = True  # until the document changes
@@ -208,11 +217,92 @@ def files_in(root: str) -> Iterator[CorpusFile]:
                 yield CorpusFile(path, found.st_size, min(found.st_mtime_ns, _LATEST))
 
 
-def read(root: str, file: CorpusFile) -> list[Passage]:
-    """Return the passages of a document. Raises `UnreadableDocument`."""
-    kind = _kind_of(file.path)
-    most = MOST_BYTES * 4 if kind == "pdf" else MOST_BYTES
-    name = os.path.basename(file.path)
+LIMITS = ChildLimits(memory=2**30, cpu_seconds=60, seconds=300.0, output=64 * 2**20)
+"""Limits of a process that reads PDF or HTML."""
+
+_BATCH_FILES = 32
+_BATCH_BYTES = 4 * 2**20
+
+
+@frozen
+class ReadDocument:
+    """The passages of a document, or the reason why there are none."""
+
+    passages: Sequence[Passage] = ()
+    why: str = ""
+    is_lasting: bool = True
+
+
+def read_all(
+    root: str, files: Iterable[CorpusFile], cancel: CancelToken
+) -> Iterator[tuple[CorpusFile, ReadDocument]]:
+    """Read documents. PDF and HTML are read in another process with limits: there are small files
+    for which their parsers take hours or all memory. A process reads several files, since its start
+    takes longer than most of them. If it exceeds a limit, each is read alone.
+
+    Raises:
+        ConfigurationError: There is no Python interpreter for the other process.
+    """
+    batch: list[tuple[CorpusFile, bytes]] = []
+    for file in files:
+        try:
+            data = load(root, file)
+        except UnreadableDocument as error:
+            yield file, ReadDocument(why=str(error), is_lasting=error.is_lasting)
+            continue
+        if _kind_of(file.path) not in ("html", "pdf"):
+            yield file, read_one(os.path.basename(file.path), data)
+            continue
+        batch.append((file, data))
+        if len(batch) == _BATCH_FILES or sum(len(data) for _, data in batch) > _BATCH_BYTES:
+            yield from _read_apart(batch, cancel)
+            batch = []
+    yield from _read_apart(batch, cancel)
+
+
+def _read_apart(
+    batch: Sequence[tuple[CorpusFile, bytes]], cancel: CancelToken
+) -> Iterator[tuple[CorpusFile, ReadDocument]]:
+    if not batch:
+        return
+    exceeded = UnreadableDocument("reading it exceeds the memory or time limit")
+    try:
+        found: list[ReadDocument] = run_in_child(
+            f"{__name__}:read_several",
+            [os.path.basename(file.path) for file, _ in batch],
+            [len(data) for _, data in batch],
+            returns=list[ReadDocument],
+            cancel=cancel,
+            limits=LIMITS,
+            exceeded=exceeded,
+            data=b"".join(data for _, data in batch),
+        )
+    except UnreadableDocument as error:
+        if len(batch) > 1:
+            for each in batch:
+                yield from _read_apart([each], cancel)
+            return
+        found = [ReadDocument(why=str(error))]
+    yield from zip([file for file, _ in batch], found, strict=True)
+
+
+def read_several(names: Sequence[str], sizes: Sequence[int], data: bytes) -> list[ReadDocument]:
+    """Read documents with these names, whose contents follow each other."""
+    stream = io.BytesIO(data)
+    return [read_one(name, stream.read(size)) for name, size in zip(names, sizes, strict=True)]
+
+
+def read_one(name: str, data: bytes) -> ReadDocument:
+    """Read a document with this name."""
+    try:
+        return ReadDocument(passages_in(name, data))
+    except UnreadableDocument as error:
+        return ReadDocument(why=str(error))
+
+
+def load(root: str, file: CorpusFile) -> bytes:
+    """Return the content of a document. Raises `UnreadableDocument`."""
+    most = MOST_BYTES * 4 if _kind_of(file.path) == "pdf" else MOST_BYTES
     if file.size > most:
         raise UnreadableDocument(f"larger than {most >> 20} MiB")
     try:
@@ -225,11 +315,16 @@ def read(root: str, file: CorpusFile) -> list[Passage]:
             | getattr(os, "O_BINARY", 0),
         )
         with open(descriptor, "rb") as stream:
-            data = stream.read(most)
+            return stream.read(most)
     except OSError as error:
         unreadable = UnreadableDocument(error.strerror or "cannot be opened")
         unreadable.is_lasting = False  # permissions change, and too many files can be open
         raise unreadable from error
+
+
+def passages_in(name: str, data: bytes) -> list[Passage]:
+    """Return the passages of a document with this name. Raises `UnreadableDocument`."""
+    kind = _kind_of(name)
     if kind == "pdf":
         return of_pages(_pdf_pages(data), name)
     text = _text(data, charset_in_html(data) if kind == "html" else "")
@@ -321,7 +416,6 @@ def _is_in_heading(node: Any) -> bool:
 
 def _pdf_pages(data: bytes) -> list[str]:
     """Return the text of each page. Any exception of the library becomes a reason."""
-    import io
     import logging
 
     import pypdf
@@ -333,7 +427,7 @@ def _pdf_pages(data: bytes) -> list[str]:
             raise UnreadableDocument("encrypted")
         pages = reader.pages[:MOST_PDF_PAGES]
         return [page.extract_text() for page in pages]
-    except UnreadableDocument:
+    except (UnreadableDocument, MemoryError):
         raise
     except Exception as error:
         raise UnreadableDocument(f"not a readable PDF: {type(error).__name__}") from error

@@ -12,11 +12,13 @@ from genai_search_corpus import documents
 from genai_search_corpus.documents import (
     SIZE,
     CorpusFile,
+    Passage,
     UnreadableDocument,
     files_in,
+    load,
     of_markdown,
     of_text,
-    read,
+    passages_in,
 )
 from hypothesis import example, given, strategies as st
 from pypdf import PdfReader, PdfWriter
@@ -29,6 +31,11 @@ def put(folder: Path, name: str, data: bytes | str) -> CorpusFile:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data.encode() if isinstance(data, str) else data)
     return CorpusFile(name, file.stat().st_size, file.stat().st_mtime_ns)
+
+
+def read(root: str, file: CorpusFile) -> list[Passage]:
+    """The passages of a document, read in this process."""
+    return passages_in(file.path, load(root, file))
 
 
 def listed(folder: Path) -> list[str]:

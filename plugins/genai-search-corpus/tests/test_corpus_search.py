@@ -6,18 +6,22 @@ import json
 import os
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from genai_search_corpus import Settings, corpus as module, documents
 from genai_search_corpus.corpus import Corpus, CorpusState
 from genai_search_corpus.index import Index
 from hypothesis import given, strategies as st
 
+from genai_host.api import Cancellation
 from genai_host.cli.main import run
 from genai_host.errors import Cancelled, ConfigurationError
+from genai_host_testing.internal.samples import pdf
 
 Search = Callable[..., list[str]]
 
@@ -29,8 +33,8 @@ TEXTS = {
 }
 
 
-def nothing() -> None:
-    """What keeps nobody from going on."""
+NOTHING = Cancellation()
+"""What keeps nobody from going on."""
 
 
 def make_notes(within: Path) -> Path:
@@ -80,7 +84,7 @@ def corpus(folder: Path, index: Path) -> Corpus:
 
 
 def names(corpus: Corpus, query: str, most: int = 10) -> list[str]:
-    return [each.path for _, each in corpus.search(query, most, nothing)]
+    return [each.path for _, each in corpus.search(query, most, NOTHING)]
 
 
 @pytest.mark.part
@@ -99,7 +103,7 @@ def test_the_best_come_first_and_not_more_than_asked(shared: Corpus) -> None:
 
 
 def test_a_link_leads_to_the_document(corpus: Corpus, folder: Path) -> None:
-    ((link, passage),) = corpus.search("QX-7714-B", 1, nothing)
+    ((link, passage),) = corpus.search("QX-7714-B", 1, NOTHING)
     assert link == (folder / "codes.txt").as_uri()
     assert passage.text == "The part number is QX-7714-B."
 
@@ -112,7 +116,7 @@ def test_what_changes_is_found_and_what_is_gone_is_not(corpus: Corpus, folder: P
     assert names(corpus, "tulips")[0] == "new.md"
     (folder / "new.md").unlink()
     assert "new.md" not in names(corpus, "tulips")
-    assert all("7714" not in passage.text for _, passage in corpus.search("7714", 10, nothing))
+    assert all("7714" not in passage.text for _, passage in corpus.search("7714", 10, NOTHING))
 
 
 def test_an_index_is_there_for_the_next_who_asks(
@@ -123,7 +127,7 @@ def test_an_index_is_there_for_the_next_who_asks(
     def unread(*args: object) -> None:
         raise AssertionError("it was read again")
 
-    monkeypatch.setattr(module, "read", unread)
+    monkeypatch.setattr(documents, "load", unread)
     assert names(Corpus(Settings(str(folder), str(index))), "rivers")[0] == "rivers.md"
 
 
@@ -155,22 +159,22 @@ def test_without_time_for_vectors_words_are_found(
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.0)
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
-    assert corpus.make(nothing, lambda state: None).embedded == 4
+    assert corpus.make(NOTHING, lambda state: None).embedded == 4
 
 
 def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
-    calls = 0
+    class Enough(Cancellation):
+        calls = 0
 
-    def check() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 7:  # four documents are read, and then each passage is embedded
-            raise Cancelled("enough")
+        def check(self) -> None:
+            self.calls += 1
+            if self.calls == 7:  # four documents are read, and then each passage is embedded
+                raise Cancelled("enough")
 
     with pytest.raises(Cancelled):
-        corpus.search("rivers", 1, check)
+        corpus.search("rivers", 1, Enough())
     states: list[CorpusState] = []
-    corpus.make(nothing, states.append)
+    corpus.make(NOTHING, states.append)
     assert (states[0].documents, states[0].embedded) == (4, 2)
     assert (states[-1].passages, states[-1].embedded) == (4, 4)
 
@@ -190,7 +194,7 @@ def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     for thread in threads:
         thread.join()
     assert links == ["codes.txt"] * 4
-    state = Corpus(Settings(str(folder), str(index))).make(nothing, lambda state: None)
+    state = Corpus(Settings(str(folder), str(index))).make(NOTHING, lambda state: None)
     assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
 
 
@@ -204,17 +208,37 @@ def test_a_search_finds_what_another_process_indexes_again(
         with monkeypatch.context() as patch, Index(str(index)).opened() as other:
             # it has listed the files before they were indexed
             patch.setattr(other, "files", dict)
-            module._update(other, str(folder), nothing)
+            module._update(other, str(folder), NOTHING)
         return ranks
 
     monkeypatch.setattr(Corpus, "_ranked", after_another)
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
 
+@pytest.mark.process
+def test_what_is_made_to_break_its_reader_is_left_out(
+    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "LIMITS", evolve(documents.LIMITS, cpu_seconds=2))
+    names_of_attributes = " ".join(f"a{number}" for number in range(500_000))
+    (folder / "endless.html").write_text(f"<p {names_of_attributes}>x")
+    bomb = zlib.compress(b"BT " + b"(x) Tj " * 10_000_000 + b"ET", 9)
+    (folder / "bomb.pdf").write_bytes(pdf([bomb], filter="/FlateDecode"))
+    deep = b"%PDF-1.7\n1 0 obj\n" + b"<< /A " * 50_000 + b"\nendobj\nstartxref\n9\n%%EOF"
+    (folder / "deep.pdf").write_bytes(deep)
+    (folder / "page.html").write_text("<p>Deserts are dry.")
+    state = corpus.make(NOTHING, lambda state: None)
+    reasons = dict(state.left_out)
+    assert reasons.keys() == {"endless.html", "bomb.pdf", "deep.pdf"}
+    assert reasons["endless.html"] == "reading it exceeds the memory or time limit"
+    assert names(corpus, "deserts")[0] == "page.html"
+
+
+@pytest.mark.process
 def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 no")
     (folder / "binary.md").write_bytes(b"\0\1")
-    state = corpus.make(nothing, lambda state: None)
+    state = corpus.make(NOTHING, lambda state: None)
     assert [path for path, _ in state.left_out] == ["binary.md", "broken.pdf"]
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
@@ -228,7 +252,7 @@ def test_what_could_not_be_opened_is_tried_again(
     with corpus._index.opened() as session, monkeypatch.context() as patch:
         patch.setattr(os, "open", lambda *given: os.read(-1, 1))
         for _ in range(2):
-            module._update(session, str(folder), nothing)
+            module._update(session, str(folder), NOTHING)
             assert dict(session.left_out())["codes.txt"] == "Bad file descriptor"
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
@@ -252,9 +276,9 @@ def test_no_query_raises(shared: Corpus, query: str) -> None:
 
 def test_a_folder_has_to_be_named_and_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="folder is not set"):
-        Corpus(Settings()).search("a", 1, nothing)
+        Corpus(Settings()).search("a", 1, NOTHING)
     with pytest.raises(ConfigurationError, match="no such directory"):
-        Corpus(Settings(str(tmp_path / "nowhere"))).search("a", 1, nothing)
+        Corpus(Settings(str(tmp_path / "nowhere"))).search("a", 1, NOTHING)
 
 
 def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
@@ -264,7 +288,8 @@ def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
 
 
 class TestCommand:
-    @pytest.mark.part
+    @pytest.mark.smoke
+    @pytest.mark.process
     def test_a_folder_is_indexed_and_searched(
         self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
@@ -309,25 +334,25 @@ def test_a_document_whose_name_is_no_utf_8_is_found_and_forgotten(
     odd = os.fsencode(folder) + b"/lakes\xff.md"
     with open(odd, "w") as stream:
         stream.write("# Lakes\n\nThey stand still.\n")
-    hits = corpus.search("lakes", 1, nothing)
+    hits = corpus.search("lakes", 1, NOTHING)
     assert [(each.title, link.rpartition("/")[2]) for link, each in hits] == [
         ("Lakes", "lakes%FF.md")
     ]
     os.unlink(odd)
-    assert all(each.title != "Lakes" for _, each in corpus.search("lakes", 5, nothing))
+    assert all(each.title != "Lakes" for _, each in corpus.search("lakes", 5, NOTHING))
 
 
 def test_halves_of_characters_in_a_document_are_replaced(
     folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "_pdf_pages", lambda data: ["Deserts \ud835 are dry."])
-    (folder / "deserts.pdf").write_bytes(b"%PDF")
-    ((_, passage),) = corpus.search("deserts", 1, nothing)
+    monkeypatch.setattr(documents, "_text", lambda *given: "Deserts \ud835 are dry.")
+    (folder / "deserts.txt").write_bytes(b"-")
+    ((_, passage),) = corpus.search("deserts", 1, NOTHING)
     assert passage.text == "Deserts \ufffd are dry."
 
 
 def test_halves_of_characters_in_a_query_are_no_error(shared: Corpus) -> None:
-    ((_, passage),) = shared.search("rivers \ud800", 1, nothing)
+    ((_, passage),) = shared.search("rivers \ud800", 1, NOTHING)
     assert passage.title == "Rivers"
 
 
