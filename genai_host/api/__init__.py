@@ -267,6 +267,7 @@ from genai_host.util.text import (
     decode_base64 as decode_base64,
     decode_text as decode_text,
     encoding_of as encoding_of,
+    is_single_byte as is_single_byte,
     is_text as is_text,
 )
 

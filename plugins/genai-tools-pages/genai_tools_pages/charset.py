@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from genai_host.api import charset_in_html, charset_of
+from genai_host.api import charset_in_html, charset_of, is_single_byte
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -32,14 +32,15 @@ def decoded(data: bytes, given: str, *, is_page: bool) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
     declared = name_in(given) or (charset_in_html(data) if is_page else "")
-    if declared:
+    if declared and not is_single_byte(declared):
         return data.decode(declared, "replace")
     try:
-        return data.decode()
+        return data.decode()  # servers and pages name a default also for UTF-8
     except UnicodeDecodeError as error:
-        if error.end >= len(data):  # truncated within a character
+        is_known = bool(declared) and data[: error.start].isascii()
+        if error.end >= len(data) and not is_known:  # truncated within a character
             return data.decode(errors="replace")
-        return data.decode(_guessed(data), "replace")
+        return data.decode(declared or _guessed(data), "replace")
 
 
 def name_in(given: str) -> str:

@@ -207,11 +207,26 @@ class TestCharset:
             ),
             ("utf-8", "text/html", "<meta charset=utf-16>"),
             ("iso8859-15", "text/html; charset=iso-8859-15", ""),
+            ("utf-8", "text/html; charset=ISO-8859-1", ""),
+            ("utf-8", "text/html", "<meta charset=windows-1251>"),
         ],
     )
     def test_it_is_found(self, site: PageSite, charset: str, type: str, meta: str) -> None:
         body = f"<html><head>{meta}</head><body><p>{self.UMLAUTS}</p></body></html>"
         assert page(site, body.encode(charset), type).text == self.UMLAUTS
+
+    @pytest.mark.parametrize(
+        ("data", "text"),
+        [
+            (b"caf\xe9", "café"),
+            ("für café".encode()[:-1], "für caf\ufffd"),  # it breaks off
+            ("für café".encode() + b" \xe9t\xe9", "fÃ¼r cafÃ© été"),
+        ],
+    )
+    def test_utf_8_comes_before_a_declared_old_one(
+        self, site: PageSite, data: bytes, text: str
+    ) -> None:
+        assert page(site, data, "text/plain; charset=latin-1").text == text
 
     @pytest.mark.parametrize("charset", ["cp1251", "koi8-r"])
     def test_or_guessed(self, site: PageSite, charset: str) -> None:
