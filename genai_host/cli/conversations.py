@@ -393,7 +393,11 @@ def export(app: App, id: str, form: str | None, output: str | None, overwrite: b
     if form == "markdown":
         text = app.store.markdown(summary.id, app.host.codec).rstrip()
     else:
-        text = json.dumps(app.store.export(summary.id), indent=2)
+        exported = app.store.export(summary.id)
+        text = json.dumps(exported, indent=2)
+        missing = [id for id, data in exported["attachments"].items() if data is None]
+        if missing:
+            note(f"missing images and files: {len(missing)}; restore them from a backup")
     if output is None:
         echo(text)
         return

@@ -124,13 +124,16 @@ class ConversationQueries:
         with self._database.reading() as connection:
             rows = connection.execute(_RECORD, {"of_id": id}).all()
         bodies = [body for body, _ in rows]
-        return id, rows[-1][1] + 1 if rows else 0, self._read(bodies, codec)
+        attached = self._attached()
+        read_bodies = read(bodies, codec, attached, attached.find)
+        return id, rows[-1][1] + 1 if rows else 0, read_bodies
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         id = self.find(id)
         with self._database.reading() as connection:
             bodies = list(connection.execute(_ENTRIES, {"of_id": id}).scalars())
-        return self._read(bodies, codec)
+        attached = self._attached()
+        return read(bodies, codec, attached, attached.find_or_none)
 
     def times(self, id: str) -> dict[int, float]:
         id = self.find(id)
@@ -299,9 +302,6 @@ class ConversationQueries:
     def _name(self, id: str) -> str | None:
         with self._database.reading() as connection:
             return connection.execute(_NAME, {"of_id": id}).scalar()
-
-    def _read(self, bodies: list[str], codec: Codec) -> tuple[Entry, ...]:
-        return read(bodies, codec, self._database.location, self._attached())
 
     def _attached(self) -> Attached:
         return Attached(self.blobs, self._database.location)

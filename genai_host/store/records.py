@@ -184,8 +184,12 @@ def kept(body: str, blobs: Blobs, conversation: str) -> str:
     return json_as_text({**form, _PLACES: found}) if found else body
 
 
+class _Lost(StoreError):
+    """A blob is missing or damaged."""
+
+
 class Attached:
-    """Restores bytes in entries. Reads each blob once.
+    """Reads the bytes of images and files, each blob once.
 
     Args:
         blobs: Returns the blobs of the store; called when needed.
@@ -194,42 +198,97 @@ class Attached:
 
     def __init__(self, blobs: Callable[[], Blobs], file: str) -> None:
         self._blobs = blobs
-        self._file = file
         self._found: dict[str, str] = {}
+        self.file = file
 
-    def put_back(self, form: Any) -> Any:
-        """Restore the original form of an entry. Raises `StoreError` if the entry is damaged, or a
-        blob is missing or damaged."""
-        if not isinstance(form, dict) or _PLACES not in form:
-            return form
-        try:
-            for place in form.pop(_PLACES):
-                owner, key = _at(form, place)
-                owner[key] = self._base64(owner[key]["sha256"])
-        except _DAMAGED as error:
-            raise StoreError(
-                f"{self._file} contains an entry with a damaged list of attachments",
-                file=self._file,
-            ) from error
-        return form
-
-    def _base64(self, id: str) -> str:
+    def find(self, id: str) -> str:
+        """Return a blob as base64. Raises `StoreError` if it is missing or damaged."""
         if id not in self._found:
             try:
                 data = b"".join(self._blobs().get(id))
-            except (NotFound, StoreError) as error:
+            except NotFound as error:
                 raise self._lost(id, "is missing") from error
+            except StoreError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise self._lost(id, "is missing") from error
+                raise
             if hashlib.sha256(data).hexdigest() != id:
                 raise self._lost(id, "is damaged")
             self._found[id] = base64.b64encode(data).decode()
         return self._found[id]
 
-    def _lost(self, id: str, how: str) -> StoreError:
+    def find_or_none(self, id: str) -> str | None:
+        """Return a blob as base64; None if it is missing or damaged. Raises `StoreError` if it
+        cannot be read now."""
+        with contextlib.suppress(_Lost):
+            return self.find(id)
+        return None
+
+    def put_back(self, form: Any, find: Callable[[str], str | None]) -> Any:
+        """As `_put_back`. Raises `StoreError` if the entry is damaged."""
+        try:
+            return _put_back(form, find)
+        except _DAMAGED as error:
+            raise self._damaged() from error
+
+    def all_of(self, forms: Iterable[Any]) -> dict[str, str | None]:
+        """Return all blobs that entries refer to, as base64 by id; None for one that is missing or
+        damaged. Raises `StoreError` if an entry is damaged."""
+        found = {}
+        try:
+            for form in forms:
+                for place in form.get(_PLACES, ()):
+                    owner, key = _at(form, place)
+                    id = owner[key]["sha256"]
+                    found[id] = self.find_or_none(id)
+        except _DAMAGED as error:
+            raise self._damaged() from error
+        return found
+
+    def _damaged(self) -> StoreError:
         return StoreError(
-            f"{self._file}: an image or a file of the conversation {how}: blob {id}",
-            file=self._file,
+            f"{self.file} contains an entry with a damaged list of attachments", file=self.file
+        )
+
+    def _lost(self, id: str, how: str) -> _Lost:
+        return _Lost(
+            f"{self.file}: an image or a file of the conversation {how}: blob {id}",
+            file=self.file,
             hint="restore it from a backup, or attach the same file in any conversation",
         )
+
+
+def _put_back(form: Any, find: Callable[[str], str | None]) -> Any:
+    """Restore the original form of an entry.
+
+    Args:
+        form: The stored form.
+        find: Returns a blob as base64, or None. A note takes the place of an image or a file whose
+            blob is None.
+
+    Raises:
+        LookupError, TypeError, ValueError: The entry is damaged.
+    """
+    if not isinstance(form, dict) or _PLACES not in form:
+        return form
+    missing = []
+    for place in form.pop(_PLACES):
+        owner, key = _at(form, place)
+        id = owner[key]["sha256"]
+        data = find(id)
+        if data is None:
+            missing.append((place, owner, id))
+        else:
+            owner[key] = data
+    for _, part, id in missing:
+        named = " ".join(filter(None, [str(part["type"]), str(part.get("name", ""))]))
+        part.clear()
+        part.update(type="text", text=f"[missing {named}: blob {id}]")
+    for place, part, _ in missing:
+        if place[-3:-2] == ["images"]:  # a list of images only, which are in messages as well
+            images, _ = _at(form, place[:-1])
+            images[:] = [each for each in images if each is not part]
+    return form
 
 
 def _large(form: Any) -> Iterator[list[str | int]]:
@@ -285,11 +344,14 @@ def written(entry: Entry, codec: Codec, at: float) -> Written:
     return Written(form.get("turn"), form["entry"], at, body)
 
 
-def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tuple[Entry, ...]:
-    """Decode stored entries and restore their bytes. Raises `StoreError` for invalid entries and
-    missing bytes."""
+def read(
+    bodies: list[str], codec: Codec, attached: Attached, find: Callable[[str], str | None]
+) -> tuple[Entry, ...]:
+    """Decode stored entries and restore their bytes with `find` of `attached`. Raises `StoreError`
+    for invalid entries."""
+    place = attached.file
     try:
-        forms: list[Any] = [attached.put_back(read_json(body)) for body in bodies]
+        forms: list[Any] = [attached.put_back(read_json(body), find) for body in bodies]
         return InMemoryRecord.from_json(forms, codec).entries
     except StoreError:
         raise
@@ -301,36 +363,47 @@ def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tup
         ) from error
 
 
-FORM = 1
+FORM = 2
+"""Form of exports. In form 1, each entry has its attachments."""
 
 
 def exported(
     id: str, name: str | None, rows: Iterable[Written], attached: Attached
 ) -> dict[str, Any]:
-    """Export a conversation as JSON: all entries with their bytes and times. Raises `StoreError`
-    for missing bytes."""
-    entries = [{"at": row.at, **attached.put_back(read_json(row.body))} for row in rows]
-    return {"form": FORM, "id": id, "name": name, "entries": entries}
+    """Export a conversation as JSON: all entries with their times in stored form, and the
+    attachments that they refer to; None for those that are missing."""
+    entries = [{"at": row.at, **read_json(row.body)} for row in rows]
+    attachments = attached.all_of(entries)
+    return {"form": FORM, "id": id, "name": name, "attachments": attachments, "entries": entries}
 
 
 def imported(data: Any) -> tuple[str | None, list[Written]]:
     """Name and entries of an exported conversation. Raises `ValidationError`. The caller validates
     the entries with its codec."""
-    if not isinstance(data, Mapping) or data.get("form") != FORM:
+    if not isinstance(data, Mapping) or data.get("form") not in (1, FORM):
         raise ValidationError(f"not an exported conversation of form {FORM}")
     name, entries = data.get("name"), data.get("entries")
     if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
         raise ValidationError("a conversation must have a name and a list of entries")
-    return name and storable(name), [_written(each) for each in entries]
+    attachments = None
+    if data["form"] != 1:
+        attachments = data.get("attachments")
+        if not isinstance(attachments, Mapping) or not all(
+            isinstance(each, (str, type(None))) for each in attachments.values()
+        ):
+            raise ValidationError("attachments must be an object of strings in base64, or null")
+    return name and storable(name), [_written(each, attachments) for each in entries]
 
 
-def _written(entry: Any) -> Written:
+def _written(entry: Any, attachments: Mapping[str, str | None] | None) -> Written:
     at = entry.get("at") if isinstance(entry, Mapping) else None
     if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= LATEST:
         raise ValidationError("an entry must be an object with its time in `at`")
     form = {key: value for key, value in entry.items() if key != "at"}
     try:
         body = json_as_text(form)
-    except (TypeError, ValueError, RecursionError) as error:
+        if _PLACES in form and attachments is not None:
+            body = json_as_text(_put_back(read_json(body), attachments.get))
+    except (*_DAMAGED, RecursionError) as error:
         raise ValidationError(f"an entry is not valid JSON: {describe_exception(error)}") from error
     return Written(form.get("turn"), str(form.get("entry")), float(at), body)

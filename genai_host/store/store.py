@@ -197,7 +197,8 @@ class Store:
         return self._record(id, number, codec), entries
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
-        """All entries of a conversation. Raises `NotFound`."""
+        """All entries of a conversation, for display: a note takes the place of an image or a file
+        that is missing in the store. Raises `NotFound`."""
         return self._library.entries(id, codec)
 
     def times(self, id: str) -> dict[int, float]:
@@ -287,8 +288,8 @@ class Store:
         return self._library.fork(id, turn=turn)
 
     def export(self, id: str) -> dict[str, Any]:
-        """Export a conversation with its attachments as JSON, for `import_conversation`. Raises
-        `NotFound`."""
+        """Export a conversation as JSON, for `import_conversation`. `attachments` has its images
+        and files by id, and None for those that are missing. Raises `NotFound`."""
         return self._library.export(id)
 
     def import_conversation(self, data: Mapping[str, Any], codec: Codec) -> str:

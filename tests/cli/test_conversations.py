@@ -14,7 +14,7 @@ from cli_conversations import interrupt, texts, waiting
 from support import Terminal
 
 from genai_host import InMemoryRecord, Message
-from genai_host.api import Answer
+from genai_host.api import Answer, File
 from genai_host.cli.terminal import local
 from genai_host.conversations.record import (
     Entry,
@@ -312,10 +312,22 @@ class TestExport:
         id = create(*turn(0, "é", HOSTILE))
         code, out, _ = terminal("conversations export last")
         data = json.loads(out)
-        assert (code, data["form"], data["id"]) == (0, 1, id)
+        assert (code, data["form"], data["id"]) == (0, 2, id)
         assert all(entry.pop("at") > 0 for entry in data["entries"])
         with Store() as store:
             assert InMemoryRecord.from_json(data["entries"]).entries == store.entries(id, CODEC)
+
+    def test_a_missing_file_is_noted(self, terminal: Terminal) -> None:
+        paper = File(data=b"%PDF" * 5000, media_type="application/pdf", name="paper.pdf")
+        message = Message("user", ["read", paper])
+        create(TurnStarted(0, message, "1", 0), TurnEnded(0, Answer("a")))
+        with Store() as store:
+            for file in Path(f"{store.location}.blobs").glob("*/*"):
+                file.unlink()
+        code, out, err = terminal("conversations export last")
+        assert (code, list(json.loads(out)["attachments"].values())) == (0, [None])
+        assert "missing images and files: 1" in err
+        assert "[missing file paper.pdf: blob" in terminal("conversations show last")[1]
 
     def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
         turns = (*turn(0, "one", "first"), *turn(1, "two", "second"))

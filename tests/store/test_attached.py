@@ -4,7 +4,9 @@ read."""
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -122,27 +124,112 @@ def test_a_copy_keeps_what_it_uses(store: Store) -> None:
 def test_an_export_is_whole_and_can_be_loaded(store: Store, tmp_path: Path) -> None:
     id = converse(store, history=(Message("user", [PAPER]),))
     data = json.loads(json.dumps(store.export(id)))
-    entries = [{k: v for k, v in each.items() if k != "at"} for each in data["entries"]]
-    assert tuple(InMemoryRecord.from_json(entries, CODEC).entries) == store.entries(id, CODEC)
+    assert data["form"] == 2
+    assert len(data["attachments"]) == 2
     with Store(tmp_path / "other.db") as other:
         loaded = other.import_conversation(data, CODEC)
         assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
         assert blobs(other) == blobs(store)
-        assert other.export(loaded)["entries"] == data["entries"]
+        assert other.export(loaded) == {**data, "id": loaded}
 
 
-def test_what_is_missing_is_said_and_the_conversation_is_listed(store: Store) -> None:
+def test_an_export_has_each_attachment_once(store: Store) -> None:
+    text = json.dumps(store.export(converse(store)))
+    for each in (PICTURE, PAPER):
+        assert text.count(base64.b64encode(each.data).decode()) == 1
+
+
+def test_an_export_of_an_earlier_version_is_loaded(store: Store) -> None:
+    """Each entry has its attachments in place."""
+    id = converse(store)
+    entries = InMemoryRecord(store.entries(id, CODEC)).to_json(CODEC)
+    data = {"form": 1, "id": id, "name": None, "entries": [{"at": 1, **each} for each in entries]}
+    loaded = store.import_conversation(data, CODEC)
+    assert store.entries(loaded, CODEC) == store.entries(id, CODEC)
+
+
+def texts_of(content: Any) -> list[str]:
+    return [part.text if isinstance(part, Text) else part.type for part in content]
+
+
+MISSING = [
+    "look", f"[missing image: blob {hashlib.sha256(PICTURE.data).hexdigest()}]",
+    f"[missing file paper.pdf: blob {hashlib.sha256(PAPER.data).hexdigest()}]",
+]  # fmt: skip
+
+
+def test_what_is_missing_is_noted_where_it_was(store: Store) -> None:
+    id = converse(store)
+    made = Answer("b", new_messages=(Message("assistant", ["b", PICTURE]),), images=[PICTURE])
+    record, _ = store.record(id, CODEC)
+    append(record, TurnStarted(1, Message("user", "draw"), "1", 2), TurnEnded(1, made))
+    lose_blobs(store)
+    entries: Any = store.entries(id, CODEC)
+    _, started, _, _, ended, _, drawn = entries
+    assert texts_of(started.message.content) == MISSING
+    asked, reply = ended.answer.new_messages
+    assert texts_of(asked.content) == MISSING
+    assert texts_of(reply.content) == ["a", "image"]  # a small one is in the entry
+    assert drawn.answer.images == ()
+    [shown] = drawn.answer.new_messages
+    assert texts_of(shown.content) == ["b", MISSING[1]]
+    markdown = store.markdown(id, CODEC)
+    assert MISSING[1] in markdown
+    assert MISSING[2] in markdown
+    exported = store.export(id)
+    assert list(exported["attachments"].values()) == [None, None]
+    loaded = store.import_conversation(exported, CODEC)
+    assert store.entries(loaded, CODEC)[1:] == store.entries(id, CODEC)[1:]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other errors there")
+def test_what_cannot_be_read_now_is_not_missing(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        id = converse(store)
+        for file in Path(f"{store.location}.blobs").glob("*/*"):
+            file.unlink()
+            file.mkdir()  # an error that is none of a missing file
+        for read in (store.export, lambda id: store.entries(id, CODEC)):
+            with pytest.raises(StoreError, match="directory"):
+                read(id)
+
+
+def test_without_what_is_missing_no_conversation_goes_on(store: Store) -> None:
     id = converse(store)
     lose_blobs(store)
-    for read in (store.entries, store.record, store.markdown):
-        with pytest.raises(StoreError, match=r"blob [0-9a-f]{64}") as caught:
-            read(id, CODEC)
-        assert "backup" in caught.value.hint
-    with pytest.raises(StoreError):
-        store.export(id)
+    with pytest.raises(StoreError, match=r"blob [0-9a-f]{64}") as caught:
+        store.record(id, CODEC)
+    assert "backup" in caught.value.hint
     assert [each.id for each in store.conversations()] == [id]
     store.delete(id)
     assert store.conversations() == []
+
+
+ODD: list[Any] = [1, [1], [[]], [["x", "data"]], [["entry", "data"]], [["attached", 0]]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attachments": None},
+        {"attachments": []},
+        {"attachments": {"a": 1}},
+        {"form": 3},
+        *[{"entries": [{"at": 1, "entry": "opened", "attached": attached}]} for attached in ODD],
+    ],
+    ids=repr,
+)
+def test_what_is_no_export_is_refused(store: Store, change: Any) -> None:
+    data = {**store.export(converse(store)), **change}
+    with pytest.raises(ValidationError):
+        store.import_conversation(data, CODEC)
+
+
+def test_an_export_refers_to_its_own_attachments_only(store: Store) -> None:
+    data = store.export(converse(store))
+    loaded = store.import_conversation({**data, "attachments": {}}, CODEC)
+    started: Any = store.entries(loaded, CODEC)[1]
+    assert texts_of(started.message.content) == MISSING
 
 
 def test_what_was_lost_comes_back_with_the_same_file(tmp_path: Path) -> None:
@@ -159,7 +246,8 @@ def test_bytes_that_have_changed_are_not_taken(tmp_path: Path) -> None:
         for file in Path(f"{store.location}.blobs").glob("*/*"):
             file.write_bytes(b"something else")
         with pytest.raises(StoreError, match="damaged"):
-            store.entries(id, CODEC)
+            store.record(id, CODEC)
+        assert "[missing image: blob" in store.markdown(id, CODEC)
 
 
 def test_what_a_model_says_is_no_reference(store: Store) -> None:
@@ -177,7 +265,9 @@ def test_what_a_model_says_is_no_reference(store: Store) -> None:
 
 def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
     id = converse(store)
-    data = store.export(id)
+    entries = InMemoryRecord(store.entries(id, CODEC)).to_json(CODEC)
+    data: Any = {"form": 1, "name": None, "entries": [{"at": 1, **each} for each in entries]}
+    store.import_conversation(data, CODEC)
     data["entries"][1]["attached"] = [["message", "content", 1, "data"]]
     with pytest.raises(ValidationError, match="attached"):
         store.import_conversation(data, CODEC)
