@@ -122,7 +122,7 @@ def test_with_the_id_of_another_user_every_route_is_404(here: Place, user: str) 
         path = hers.path(route.path)
         reply = send(here, user, route.method, path, body)
         assert reply.status_code == 404, (route.key, reply.text)
-        assert "hers" not in reply.text
+        assert "of hers" not in reply.text  # random ids may have the word alone
         assert "mine" not in reply.text
     # nor in a body
     item = {"type": "item_reference", "id": hers.item}
