@@ -49,7 +49,7 @@ from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
 from genai_host.calls.structured_output import with_schema_in_prompt, with_value
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.errors import GenaiError, NoRoute, UnsupportedPart
+from genai_host.errors import GenaiError, NoRoute, OutputValidationError, UnsupportedPart
 from genai_host.plugins.observers import CallRecord
 
 _NOTHING: frozenset[str] = frozenset()
@@ -122,6 +122,7 @@ class Agent:
         form: Any = None,
         dropped: DroppedFields | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        cut: bool = False,
     ) -> Generator[Delta | RetryWait, None, Completion]:
         """Run a prompt: yield chunks of the answer, then return it.
 
@@ -134,6 +135,8 @@ class Agent:
             form: Class with a schema per dialect, instead of the schema of the prompt.
             dropped: Fields of a request that only some services receive.
             waiting: Context entered while the call waits for `Prompt.rate`.
+            cut: Whether to return an answer that was cut at its length without its value, although
+                the prompt has a schema.
 
         Raises:
             NoRoute: No route has the capabilities that the prompt needs.
@@ -156,7 +159,7 @@ class Agent:
                 with waiting():
                     self._rates.wait(route.info, asked.rate, cancellation)
             completion = yield from route.stream(call, cancellation, report, raw)
-            return self._checked(completion, asked)
+            return self._checked(completion, asked, cut=cut)
 
         try:
             completion = yield from self._with_retries().stream(
@@ -303,11 +306,16 @@ class Agent:
             return result
         return evolve(result, route=evolve(result.route, configuration=asked))
 
-    def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
+    def _checked(self, completion: Completion, prompt: Prompt, *, cut: bool) -> Completion:
         checker = self._checker(prompt.schema)
-        if checker is not None and completion.finish in ("stop", "length"):
+        if checker is None or completion.finish not in ("stop", "length"):
+            return completion
+        try:
             return with_value(completion, checker)
-        return completion
+        except OutputValidationError:
+            if cut and completion.finish == "length":
+                return completion
+            raise
 
     def ask(
         self,

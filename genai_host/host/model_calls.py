@@ -83,6 +83,7 @@ class ModelCalls(HostParts):
         owner: str | None = None,
         persisted: bool = False,
         dropped: DroppedFields | None = None,
+        cut: bool = False,
     ) -> Generator[Delta, None, Completion]:
         """Send a prompt to a model: yield the chunks of the answer, then return the answer.
 
@@ -98,8 +99,11 @@ class ModelCalls(HostParts):
             owner: User whose budget is charged for the call.
             persisted: Whether the caller stores the call, so that its usage is counted there.
             dropped: Fields of the HTTP request that only some services receive.
+            cut: Whether to return an answer that was cut at its length, with `value` None, although
+                the prompt has a schema.
 
         Raises:
+            OutputValidationError: The answer does not match the schema.
             ValidationError: No service may receive the request, because of `dropped`.
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
@@ -108,7 +112,7 @@ class ModelCalls(HostParts):
         with self._until(limits) as until:
             # without a trace, `RetryWait` is not yielded
             pieces: Generator[Any, None, Completion] = agent.stream(
-                prompt, until, stream=stream, dropped=dropped
+                prompt, until, stream=stream, dropped=dropped, cut=cut
             )
             completion = yield from pieces
             if not stream and completion.text:

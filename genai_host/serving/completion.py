@@ -194,7 +194,7 @@ def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
 
 def _without_code_fence(completion: Completion) -> Completion:
     """Remove a Markdown code fence, which a model may put around JSON."""
-    if not completion.text.lstrip().startswith("```"):
+    if completion.value is None or not completion.text.lstrip().startswith("```"):
         return completion
     message = completion.message
     others = [part for part in message.content if not isinstance(part, Text)]
@@ -289,6 +289,7 @@ def _of_model(
         owner=request.user,
         persisted=is_kept,
         dropped=request.dropped,
+        cut=True,  # clients read the finish reason before they parse the answer
     )
     completion = yield from answer_with_tools(host, prompt, ask, request.limits)
     if is_kept:

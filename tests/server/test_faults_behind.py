@@ -24,6 +24,7 @@ from genai_host_testing.fake_service import (
     RESET,
     Reply,
     ReplyStep,
+    json_reply,
     reply as service_reply,
     sse_reply,
 )
@@ -119,6 +120,43 @@ def test_a_whole_answer_that_is_cut_is_an_error(here: Place, front: Front) -> No
     for act in (CUT, RESET):
         here.service.replies = [Reply([body[:-20], act])]
         assert here.ask(front, stream=False).status_code in (502, 503)
+
+
+ENDS = {
+    "length": (b'"length"', b'"max_output_tokens"', b'"max_tokens"', b'"MAX_TOKENS"'),
+    "content_filter": (b'"content_filter"', b'"refusal"', b'"SAFETY"'),
+}
+"""Names of the finish reasons in the APIs; Ollama has none for the second one."""
+
+
+@pytest.mark.parametrize(
+    ("front", "finish"),
+    [
+        (front, finish)
+        for front in FRONTS[:-1]  # a turn of the native one needs the value
+        for finish in ENDS
+        if (front.name, finish) != ("ollama", "content_filter")
+    ],
+    ids=str,
+)
+def test_an_answer_by_a_schema_has_its_finish_reason(
+    here: Place, front: Front, finish: str
+) -> None:
+    """Clients look at it before they parse the text, and SDKs repeat a call with status 502."""
+    end = b'{"choices":[{"index":0,"delta":{},"finish_reason":"%b"}]}' % finish.encode()
+    for stream in BOTH:
+        for text in (WORD, f"```json\n{WORD}"):
+            message = {"role": "assistant", "content": text}
+            whole = json_reply({"choices": [{"message": message, "finish_reason": finish}]})
+            delta = {"choices": [{"index": 0, "delta": {"content": text}}]}
+            here.service.replies = [
+                sse_reply([json.dumps(delta).encode(), end, b"[DONE]"]) if stream else whole
+            ]
+            reply = here.ask(front, stream=stream, **front.shaped({"type": "object"}))
+            assert reply.status_code == 200, reply.text
+            assert WORD.encode() in reply.content
+            assert front.failed not in reply.content
+            assert any(name in reply.content for name in ENDS[finish]), reply.text
 
 
 @pytest.mark.parametrize("front", FRONTS[:-1], ids=str)  # the native one begins with its turn
