@@ -44,6 +44,7 @@ MESSAGE_REPLY = (
     b'"usage":{"input_tokens":3,"output_tokens":5}}'
 )
 
+HI = {"role": "user", "content": "hi"}
 
 PASSING_USERS = ServerConfig(pass_through=True, users={"ann": {"env": "TOKEN"}})
 
@@ -149,6 +150,28 @@ def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert gate.sent() == json.loads(MESSAGE)
     assert b'"tomorrow":1.0' in gate.service.requests[0].body
     assert gate.usage == [Usage(3, 5)]
+
+
+@pytest.mark.parametrize("blank", [b"", b" \n"])
+def test_blocks_that_the_host_wrote_for_other_services_are_left_out(
+    gate: Gate, blank: bytes
+) -> None:
+    """The service would refuse their empty signature and index."""
+    cited = {"type": "web_search_result_location", "url": "https://a.test", "encrypted_index": ""}
+    for block in (
+        {"type": "thinking", "thinking": "hmm", "signature": ""},
+        {"type": "text", "text": "so", "citations": [cited]},
+    ):
+        content = [block, {"type": "text", "text": "then"}]
+        messages = [HI, {"role": "assistant", "content": content}, HI]
+        body = json.dumps({**json.loads(MESSAGE), "messages": messages, "tools": []}).encode()
+        gate.service.replies = [reply(MESSAGE_REPLY)]
+        answer = gate.post("/v1/messages", body.replace(b': ""', b":" + blank + b'""'))
+        assert answer.status_code == 200, answer.text
+        sent = gate.service.requests[-1].body
+        assert b"signature" not in sent
+        assert b"encrypted_index" not in sent
+        assert b"then" in sent
 
 
 CONTENT = (

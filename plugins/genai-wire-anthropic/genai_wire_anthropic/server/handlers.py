@@ -9,6 +9,7 @@ Source: Claude API reference, "Create a Message", "Count tokens in a Message", "
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,12 @@ _PARAMETER_OF = {"adaptive": "reasoning_effort", "enabled": "thinking_budget"}
 _NEUTRAL = frozenset({"bound_thinking", "max_tokens", "no_thinking"})
 """Options of the dialect for what a client writes itself."""
 
+_WRITTEN_HERE = [
+    re.compile(rb'"%b"\s*:\s*""' % name) for name in (b"signature", b"encrypted_index")
+]
+"""What this host wrote for services of other formats, thoughts and citations of web pages, which a
+service of this format refuses."""
+
 
 def create(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer a message, streamed if `stream` is set."""
@@ -86,6 +93,8 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         return None
     if "output_format" in fields or "format" in output:
         return None  # the answer is checked
+    if any(each.search(fields["messages"].data) for each in _WRITTEN_HERE):
+        return None
     kind = str(thinking.get("type", ""))
     used = {name for name in _SAMPLING if name in fields}
     used |= {_PARAMETER_OF.get(kind, kind)} if thinking else set()
