@@ -57,6 +57,7 @@ def result(id: str, **more: Any) -> Any:
     return {"type": "tool_result", "tool_use_id": id, **more}
 
 
+CALL, DONE = ToolCall("1", "look"), tool(ToolResult("1", content="fine"))
 IMAGE = {"type": "image", "source": data("image/png", b"\x89PNG")}
 
 
@@ -163,6 +164,12 @@ class TestRequests(ChatRequests):
                ({"thinking_budget": 2000}, {}, ENABLED, None),
                ({"thinking_budget": 2000, "thinking_display": "omitted"}, {"thinking": "budget"},
                 {**ENABLED, "display": "omitted"}, None),
+               ({"thinking_budget": 2000, "max_tokens": 1500}, {},
+                {"type": "enabled", "budget_tokens": 1499}, None),
+               ({"thinking_budget": 2000, "max_tokens": 2000, "betas": ["interleaved-thinking-x"]},
+                {}, ENABLED, None),
+               ({"thinking_budget": 2000, "thinking_display": "omitted", "max_tokens": 1024},
+                {"thinking": "budget"}, None, None),
                ({}, {"stale_thinking": "drop_block"}, None, None),
                ({}, DROPPED, BOUND, None),
                ({"reasoning_effort": "none"}, DROPPED, DISABLED, None)]},
@@ -181,6 +188,35 @@ class TestRequests(ChatRequests):
              "thinking_display"),
             ({"thinking_display": "omitted"}, "budget", "thinking_display")]
     ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("turn", "thinks"),
+        [
+            ([assistant(CALL), DONE], False),
+            ([assistant(Reasoning("hm"), " ", CALL), DONE], False),
+            (
+                [assistant("so:", VendorPart(NAME, thinking("hm")), CALL), DONE, user("go on")],
+                False,
+            ),
+            ([assistant(VendorPart(NAME, thinking("hm")), CALL), DONE], True),
+            ([assistant(VendorPart(NAME, REDACTED), CALL), DONE, system("x"), user("go on")], True),
+            # without interleaved thinking, only the first of its messages has thoughts
+            (
+                [assistant(VendorPart(NAME, thinking("hm")), CALL), DONE, assistant(CALL), DONE],
+                True,
+            ),
+            ([assistant(CALL), DONE, assistant("done")], True),
+            ([assistant(CALL), DONE, assistant("done"), user("more")], True),
+        ],
+    )
+    def test_a_turn_without_thoughts_cannot_continue_with_a_budget(
+        self, turn: Any, thinks: bool
+    ) -> None:
+        """The service would refuse it; clients of other formats do not return signed thoughts."""
+        body = self.body(system("a"), user("hi"), *turn, parameters={"thinking_budget": 2000})
+        assert body.get("thinking") == (ENABLED if thinks else None)
+        effort = {"reasoning_effort": "high"}
+        assert self.body(user("hi"), *turn, parameters=effort)["thinking"] == ADAPTIVE
 
     def test_what_the_system_says_stands_apart_wherever_it_was_said(self) -> None:
         assert self.body(system("Be brief."), user("hi"))["system"] == "Be brief."

@@ -20,7 +20,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import ne
 from typing import Any, Literal
 
@@ -81,6 +81,7 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
+_LEAST_BUDGET = 1024
 _MOST_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
@@ -292,7 +293,9 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
             enum=["none", "low", "medium", "high", "xhigh", "max"],
         ),
         "thinking_budget": parameter(
-            "integer", "maximum reasoning tokens, unless the model decides itself", minimum=1024
+            "integer",
+            "maximum reasoning tokens, unless the model decides itself",
+            minimum=_LEAST_BUDGET,
         ),
         "thinking_display": parameter(
             "string", "whether to return the model's reasoning", enum=["summarized", "omitted"]
@@ -323,7 +326,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
             tools = [without_unknown(tool) for tool in call.tools] if is_lesser else call.tools
             call = evolve(call, messages=remember_each(call.messages, key, fit), tools=tools)
         given = call.parameters
-        thinking = _thinking(given, variant)
+        thinking = _thinking(call, variant)
         schema = None if call.schema is None else held_form(call.schema)
         most = variant["max_tokens"] + thinking.get("budget_tokens", 0)
         body: dict[str, Any] = {
@@ -380,17 +383,20 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         return message if same else evolve(message, content=content)
 
 
-def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+def _thinking(call: ChatCall, variant: Mapping[str, Any]) -> dict[str, Any]:
     """The field `thinking`. Raises `InvalidParameter` for parameters that it cannot express."""
+    given = call.parameters
     effort = given.get("reasoning_effort")
-    budget, display = given.get("thinking_budget"), given.get("thinking_display")
+    budget, display = _budget(call), given.get("thinking_display")
     thinking: dict[str, Any] = {}
     if effort == "none":
         thinking = {"type": variant["no_thinking"]}
-    elif budget is not None:
+    elif budget:
         thinking = {"type": "enabled", "budget_tokens": budget}
     elif variant["thinking"] == "adaptive" and (effort or display):
         thinking = {"type": "adaptive"}
+    elif budget is not None:
+        return {}
     if effort == "none" or not thinking:
         for name in ("thinking_budget", "thinking_display"):
             if name in given:
@@ -407,6 +413,33 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
         bound = {"prefix_mismatch_behavior": stale}
         return {"type": "adaptive", **thinking, "block_binding": bound}
     return thinking
+
+
+def _budget(call: ChatCall) -> int | None:
+    """The reasoning budget that the service accepts; 0 if it accepts none, None if none is wanted.
+
+    It must be below `max_tokens`, except with interleaved thinking, and a turn that began without
+    signed reasoning cannot continue with it: clients of other formats do not return it."""
+    given = call.parameters
+    budget: int | None = given.get("thinking_budget")
+    if budget is None:
+        return None
+    if not any(name.startswith("interleaved-thinking") for name in given.get("betas", ())):
+        budget = min(budget, given.get("max_tokens", budget + 1) - 1)
+    return 0 if budget < _LEAST_BUDGET or _began_without_thoughts(call.messages) else budget
+
+
+def _began_without_thoughts(messages: Sequence[Message]) -> bool:
+    """Whether the last messages are results of tools, in a turn of the model that does not begin
+    with signed reasoning."""
+    before = [message for message in messages if message.role != "system"]
+    while before and before[-1].role == "user":
+        before.pop()
+    if not before or before[-1].role == "assistant":
+        return False
+    turn = [*takewhile(lambda message: message.role != "user", reversed(before))]
+    blocks = (block for message in reversed(turn) for block in _blocks(message))
+    return next(blocks, {}).get("type") not in ("thinking", "redacted_thinking")
 
 
 def _cacheable_fields(call: ChatCall, is_held: bool, cache: str) -> dict[str, Any]:
