@@ -20,6 +20,11 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.part
 
 HI = user("hi")
+BUDGET = {"thinking_budget": {"minimum": 1024}}
+
+
+def effort(*values: str) -> dict[str, Any]:
+    return {"reasoning_effort": {"enum": list(values)}}
 
 
 @pytest.fixture
@@ -114,6 +119,33 @@ class TestParameters:
             "generationConfig.topK",
             "generationConfig.thinkingConfig.thinkingLevel",
         ]
+
+    @pytest.mark.parametrize(
+        ("thinking", "taken", "parameters"),
+        [
+            # Claude by a budget, by an effort, by both; GPT; Gemini
+            ({"thinkingBudget": 0}, BUDGET, {}),
+            ({"thinkingBudget": -1}, BUDGET, {}),
+            ({"thinkingBudget": 512}, BUDGET, {"thinking_budget": 1024}),
+            ({"thinkingBudget": 4096}, BUDGET, {"thinking_budget": 4096}),
+            ({"thinkingBudget": 0}, effort("none", "low"), {"reasoning_effort": "none"}),
+            ({"thinkingBudget": 0}, effort("low", "max"), {}),
+            ({"thinkingBudget": 512}, effort("none", "low"), {}),
+            ({"thinkingBudget": 0}, BUDGET | effort("none", "low"), {"reasoning_effort": "none"}),
+            ({"thinkingBudget": -1}, BUDGET | effort("none", "low"), {}),
+            ({"thinkingBudget": 0}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": 0}),
+            ({"thinkingBudget": -1}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": -1}),
+            ({"thinkingLevel": "minimal"}, effort("none", "low"), {"reasoning_effort": "low"}),
+            ({"thinkingLevel": "XHIGH"}, effort("high", "max"), {"reasoning_effort": "high"}),
+            ({"thinkingLevel": "LOW"}, effort("medium", "high"), {"reasoning_effort": "medium"}),
+            ({"thinkingLevel": "HIGH"}, {"reasoning_effort": {}}, {"reasoning_effort": "high"}),
+        ],
+    )  # fmt: skip
+    def test_hints_get_the_nearest_value_of_the_model(
+        self, thinking: Any, taken: Any, parameters: Any
+    ) -> None:
+        reader = JsonReader({"thinkingConfig": thinking}, "$.generationConfig")
+        assert configured(reader, taken).parameters == parameters
 
     def test_those_of_thinking_and_safety_reach_a_model_that_takes_them(
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch

@@ -133,7 +133,8 @@ _WHOLE_NUMBERS: Mapping[str, str] = {
 _NAMES = {**_NUMBERS, **_WHOLE_NUMBERS}
 _HINTS = ("temperature", "topP", "topK")
 """Clients send these without being asked to, so a model that does not have them answers without."""
-_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+_LEVELS = tuple(effort.upper() for effort in _EFFORTS[:-1])
 _UNSAID = "THINKING_LEVEL_UNSPECIFIED"
 _NOT_DONE = (
     "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig", "responseFormat",
@@ -262,24 +263,42 @@ def _schema(config: JsonReader) -> Mapping[str, Any] | None:
 
 def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters for reasoning. Reasoning is included as requested even if the model has no
-    parameter for it. A budget and a level are hints: they have no effect on such a model."""
+    parameter for it. A budget and a level are hints: they have no effect on such a model, and the
+    nearest values on one with others."""
     found: dict[str, Any] = {}
     given.dropped.parameters({"include_thoughts": "", "thinking_budget": ""})
     if thoughts and "include_thoughts" in taken:
         found["include_thoughts"] = True
     budget = given.whole("thinkingBudget")
-    if budget is not None and "thinking_budget" in taken:
-        found["thinking_budget"] = budget
+    if budget is not None:
+        found.update(_budgeted(budget, taken))
     level = given.text("thinkingLevel").upper()
     if level not in ("", _UNSAID):
         if level not in _LEVELS:
             raise given.wrong("thinkingLevel", f"not one of {', '.join(_LEVELS)}")
         if "reasoning_effort" in taken:
-            found["reasoning_effort"] = level.lower()
+            found["reasoning_effort"] = _nearest(level.lower(), taken["reasoning_effort"])
             given.dropped.parameters({"reasoning_effort": given.at("thinkingLevel")})
         else:
             given.drop("thinkingLevel")
     return found
+
+
+def _budgeted(budget: int, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters for a budget: 0 for no reasoning, -1 for the default of the model."""
+    least = taken.get("thinking_budget", {}).get("minimum", 0)
+    if budget == 0 and "none" in taken.get("reasoning_effort", {}).get("enum", ()):
+        return {"reasoning_effort": "none"}
+    if "thinking_budget" not in taken or (budget <= 0 and budget < least):
+        return {}
+    return {"thinking_budget": max(budget, least)}
+
+
+def _nearest(level: str, effort: Mapping[str, Any]) -> str:
+    """The effort of a model that is nearest to a level, the lower one of two."""
+    efforts = [each for each in effort.get("enum", (level,)) if each in _EFFORTS]
+    wanted = _EFFORTS.index(level)
+    return min(efforts, key=lambda each: abs(_EFFORTS.index(each) - wanted), default=level)
 
 
 _DECLARATIONS = "functionDeclarations"
