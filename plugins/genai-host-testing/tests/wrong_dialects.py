@@ -94,6 +94,7 @@ class TestADialectThatLeavesPartsOut(PlainSamples):
         "test_images_in_answers_are_written_if_declared",
         "test_each_message_is_written",
         "test_parts_are_written_or_refused",
+        "test_texts_are_separate",
         "test_unknown_part_is_written_or_refused",
         "test_answer_can_be_sent_back",
     }

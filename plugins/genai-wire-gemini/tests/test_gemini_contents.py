@@ -80,7 +80,7 @@ class TestRequests(ChatRequests):
              of("user", response("fc_1", {"output": "x"}))]),
         "a failure with a picture": (
             [tool(ToolResult("fc_1", "look", ["a", Image(b"PNG", "image/png"), "b"], error=True))],
-            [of("user", response("fc_1", {"error": "ab"}, parts=[inline("image/png", "UE5H")]))]),
+            [of("user", response("fc_1", {"error": "a\nb"}, parts=[inline("image/png", "UE5H")]))]),
         "arguments that are no object": (
             [assistant(ToolCall("fc_1", "look", malformed="{at"))],
             [of("model", called("fc_1", {"malformed": "{at"}))]),

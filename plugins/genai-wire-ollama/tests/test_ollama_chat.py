@@ -56,11 +56,11 @@ class TestRequests(ChatRequests):
     dialect = OllamaChat()
     conversations = {
         "texts with a picture": (
-            [user("what ", PNG, "is it?")],
-            [{"role": "user", "content": "what is it?", "images": IMAGES}]),
+            [user("what", PNG, "is it?")],
+            [{"role": "user", "content": "what\nis it?", "images": IMAGES}]),
         "a picture of a tool by its address": (
-            [tool(ToolResult("1", "look", ["taken ", AWAY, PNG]))],
-            [result("1", "look", f"taken {LEFT_OUT}", images=IMAGES)]),
+            [tool(ToolResult("1", "look", ["taken", AWAY, PNG]))],
+            [result("1", "look", f"taken\n{LEFT_OUT}", images=IMAGES)]),
         "calls and results": (
             [assistant("so:", *CALLS), tool(*RESULTS)],
             [called(("a", "look", {"at": "é"}), ("b", "look", {"at": "b"}), content="so:"),

@@ -83,7 +83,7 @@ ANSWERS: list[tuple[Message, list[Any]]] = [
     (assistant(ToolCall("1", "f", malformed='{"a')),
      [reply(None, {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a'}})]),
     (tool(ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)),
-     [result("1", "ab"), result("2", "error: ")]),
+     [result("1", "a\nb"), result("2", "error: ")]),
     (tool(), []),
     (tool(ToolResult("1", "look", ["taken", Image(b"abc", "image/png")]),
           ToolResult("2", content=Image(url="http://x")), ToolResult("3", content="c")),

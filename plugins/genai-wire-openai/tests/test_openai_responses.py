@@ -82,7 +82,7 @@ ANSWERS: list[tuple[Message, list[Any]]] = [
     (assistant(COMMENT, "a", COMMENT, "b"),
      [item("a", phase="commentary"), item("b", phase="commentary")]),
     (tool(ToolResult("1", content=["a", "b"]), ToolResult("2", error=True)),
-     [output("1", "ab"), output("2", "error: ")]),
+     [output("1", "a\nb"), output("2", "error: ")]),
     (tool(ToolResult("1", content=["a", Image(url="http://x")])),
      [output("1", [text("a"), picture("http://x")])]),
     (tool(ToolResult("1", content=Image(url="http://x"))), [output("1", [picture("http://x")])]),

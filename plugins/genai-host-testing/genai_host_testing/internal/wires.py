@@ -22,6 +22,9 @@ def contents_of(messages: Sequence[Message]) -> list[tuple[str, Any]]:
     contents: list[tuple[str, Any]] = []
     for message in messages:
         for part in message.content:
+            # a format with one text for several separates them by line ends
+            if isinstance(part, Text) and message.role != "assistant":
+                part = Text(part.text.replace("\n", ""))
             if isinstance(part, Text) and contents and contents[-1][0] == f"{message.role} text":
                 contents[-1] = (contents[-1][0], contents[-1][1] + part.text)
             elif isinstance(part, Text):
@@ -33,7 +36,8 @@ def contents_of(messages: Sequence[Message]) -> list[tuple[str, Any]]:
             elif isinstance(part, ToolResult):
                 shown = [each.data for each in part.content if isinstance(each, Image)]
                 words = "".join(each.text for each in part.content if isinstance(each, Text))
-                contents.append(("result", (part.id, f"{'error: ' * part.error}{words}", shown)))
+                words = f"{'error: ' * part.error}{words}".replace("\n", "")
+                contents.append(("result", (part.id, words, shown)))
     return contents
 
 

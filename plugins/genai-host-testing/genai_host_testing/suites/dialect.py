@@ -98,6 +98,21 @@ class DialectSuite(CodecSuite):
             left = evolve(whole, messages=others)
             assert self.data(left) != self.data(whole), f"{whole.messages[at]} is left out"
 
+    def test_texts_are_separate(self) -> None:
+        """`1` and `2` of a tool are not `12`. The texts of a model are one text."""
+        able = "tools" in self.dialect.capabilities
+        asked = [Message("user", "hi"), Message("assistant", ToolCall("call_1", "weather", {}))]
+        for role in ("system", "user", *(("tool",) if able else ())):
+            sent = []
+            for texts in (["1", "2"], ["12"]):
+                result = ToolResult("call_1", "weather", texts)
+                said = (
+                    [*asked, Message("tool", result)] if role == "tool" else [Message(role, texts)]
+                )
+                call = ChatCall(model_id="m-1", messages=[*said, Message("user", "so?")])
+                sent.append(self.data(call))
+            assert sent[0] != sent[1], f"texts of the role {role} are joined"
+
     def test_declared_capabilities_are_written(self) -> None:
         call = self.call()
         plain = self.data(evolve(call, tools=()))

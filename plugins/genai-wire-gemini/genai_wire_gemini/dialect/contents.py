@@ -205,7 +205,7 @@ def _wire_result(result: ToolResult) -> dict[str, Any]:
     wire: dict[str, Any] = {
         **_wire_id(result.id),
         "name": result.name,
-        "response": {"error" if result.error else "output": "".join(texts)},
+        "response": {"error" if result.error else "output": "\n".join(texts)},
     }
     if pictures:
         wire["parts"] = [with_extra(_wire_data(part, "image/png"), part, NAME) for part in pictures]

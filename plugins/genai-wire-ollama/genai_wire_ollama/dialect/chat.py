@@ -2,8 +2,9 @@
 
 Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
 
-Opaque parts of other dialects are not sent. The texts of a message are joined, and its images are a
-separate list, because the format has one text and one list of images per message.
+Opaque parts of other dialects are not sent. The texts of a message are joined, by line ends except
+those of the model, and its images are a separate list, because the format has one text and one list
+of images per message.
 
 A stream of a reply consists of the same objects, each with a chunk of the answer, up to one with
 `"done": true`. A complete reply is read as a stream of one object.
@@ -277,7 +278,7 @@ class _Form(NamedTuple):
             picture_in_words(part) if isinstance(part, Image) and not part.data else part
             for part in result.content
         ]
-        text = "".join(part.text for part in content if isinstance(part, Text))
+        text = "\n".join(part.text for part in content if isinstance(part, Text))
         wire: dict[str, Any] = {
             "role": "tool",
             "content": f"error: {text}" if result.error else text,
@@ -317,7 +318,8 @@ def _wire_message(message: Message) -> dict[str, Any]:
             thoughts.append(part.text)
         elif not isinstance(part, VendorPart):
             raise unsupported(part, f"in a message of role {message.role}", _NAME)
-    wire: dict[str, Any] = {"role": message.role, "content": "".join(texts)}
+    between = "" if message.role == "assistant" else "\n"  # a model writes one text
+    wire: dict[str, Any] = {"role": message.role, "content": between.join(texts)}
     if thoughts and message.role == "assistant":
         wire["thinking"] = "".join(thoughts)
     if images:

@@ -263,7 +263,7 @@ class _Form(NamedTuple):
         texts = [part for part in result.content if isinstance(part, Text)]
         failed = "error: " if result.error else ""
         if all(text.extra is None for text in texts):
-            return failed + "".join(text.text for text in texts)
+            return failed + "\n".join(text.text for text in texts)
         parts = [with_extra({"type": "text", "text": each.text}, each, NAME) for each in texts]
         return [{"type": "text", "text": failed}, *parts] if failed else parts
 

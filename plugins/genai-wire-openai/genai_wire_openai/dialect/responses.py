@@ -206,7 +206,7 @@ class _Form(NamedTuple):
     def _tool_output(self, result: ToolResult) -> dict[str, Any]:
         texts = [part for part in result.content if isinstance(part, Text)]
         if all(part.extra is None for part in texts):
-            texts = [Text("".join(part.text for part in texts))]
+            texts = [Text("\n".join(part.text for part in texts))]
         if result.error:
             texts = [Text(f"error: {texts[0].text}", extra=texts[0].extra), *texts[1:]]
         pictures = [part for part in result.content if not isinstance(part, Text)]
