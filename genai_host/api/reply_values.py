@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from re import Pattern
 from typing import Any
 
+from attrs import evolve
+
+from genai_host.api.calls import ChatCall
 from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import (
@@ -241,6 +244,20 @@ def picture_in_words(image: Image) -> Text:
     """Text in place of an image, for formats and models that allow no images there."""
     kind = one_line(image.media_type or image.url)
     return Text(f"(image omitted{f' ({kind})' if kind else ''}: not supported here)")
+
+
+def is_blank(message: Message) -> bool:
+    """Whether a message has nothing but texts without a visible character."""
+    return all(isinstance(part, Text) and not part.text.strip() for part in message.content)
+
+
+def system_as_user(call: ChatCall, dialect: str) -> ChatCall:
+    """The call with its system texts in a message of the user if there is none but blank ones, for
+    formats that send them separately and require a message. Raises `UnsupportedPart`."""
+    if not all(each.role == "system" or is_blank(each) for each in call.messages):
+        return call
+    texts = [part for part in system_parts(call.messages, dialect) if part.text.strip()]
+    return evolve(call, messages=[Message("user", texts)]) if texts else call
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:

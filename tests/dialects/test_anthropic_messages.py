@@ -109,6 +109,8 @@ class TestRequests(ChatRequests):
         "arguments that are no object": (
             [assistant(ToolCall("1", "look", malformed='{"a"'))],
             [message("assistant", tool_use("1", "look", {"INVALID_JSON": '{"a"'}))]),
+        "nothing but a system message": (
+            [system("Write a haiku.", " "), user("")], [{**HI, "content": "Write a haiku."}]),
         "thoughts": (
             [assistant(Reasoning("hm"), VendorPart(NAME, thinking("hm")),
                        VendorPart(NAME, REDACTED), VendorPart("another", {}), "so"), user("hi")],
@@ -238,8 +240,8 @@ class TestRequests(ChatRequests):
 
     def test_one_text_of_the_system_is_marked_as_well(self) -> None:
         cached = {"parameters": {"prompt_cache": "1h"}, "variant": {"cache": "blocks"}}
-        body = self.body(system("a"), **cached)
-        assert (body["system"], body["messages"]) == ([text("a", cache_control=CACHED)], [])
+        body = self.body(system("a"), user("hi"), **cached)
+        assert body["system"] == [text("a", cache_control=CACHED)]
 
     @pytest.mark.parametrize(
         ("marks", "lifetime", "cache", "is_added"),
@@ -264,7 +266,7 @@ class TestRequests(ChatRequests):
 
     def test_a_schema_that_none_is_held_to_is_asked_for_in_words(self) -> None:
         schema = {"type": "object", "additionalProperties": {"type": "integer"}}
-        body = self.body(system("Be brief."), schema=schema)
+        body = self.body(system("Be brief."), user("hi"), schema=schema)
         assert "output_config" not in body
         assert body["system"][0]["text"] == "Be brief."
         words = '{"type":"object","additionalProperties":{"type":"integer"}}'

@@ -31,6 +31,7 @@ from genai_host.api import (
     parameter,
     read_reply,
     standard_parameters,
+    system_as_user,
     write_json,
 )
 from genai_host.errors import GenaiError, InvalidParameter
@@ -108,6 +109,7 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        call = system_as_user(call, self.name)
         variant = {**self.variant, **call.variant}
         given = call.parameters
         system = wire_system(call.messages)

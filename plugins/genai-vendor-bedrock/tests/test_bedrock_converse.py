@@ -92,6 +92,7 @@ class TestRequests(ChatRequests):
         **{f"a blank text {blank!r}": ([user(blank, "a"), assistant(blank), user("b")],
                                        [of("user", "a", "b")])
            for blank in ("", " ", "\n\t", "\u2003")},
+        "nothing but a system message": ([system("a"), user(" ")], [of("user", "a")]),
         "messages of one role": (
             [user("a"), user("b"), CALLED, RESULT, user("c")],
             [of("user", "a", "b"), of("assistant", use({"at": "é"})),

@@ -78,6 +78,9 @@ class TestRequests(ChatRequests):
             [assistant(CALL), tool(ToolResult("fc_1", content="x"))],
             [of("model", called("fc_1", {"at": "é"})),
              of("user", response("fc_1", {"output": "x"}))]),
+        "nothing but system messages": (
+            [system("Be brief."), system("Write a haiku."), user("")],
+            [of("user", {"text": "Be brief."}, {"text": "Write a haiku."})]),
         "a failure with a picture": (
             [tool(ToolResult("fc_1", "look", ["a", Image(b"PNG", "image/png"), "b"], error=True))],
             [of("user", response("fc_1", {"error": "a\nb"}, parts=[inline("image/png", "UE5H")]))]),

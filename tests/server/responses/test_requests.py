@@ -64,6 +64,8 @@ def in_namespace(tool: dict[str, Any]) -> dict[str, Any]:
         ([{"type": "image_generation_call", "result": "%"}], "input[0].result"),
         (None, "input"),
         ([], "input"),
+        ("", "input"),
+        ([{"role": "user", "content": " \n"}], "input"),
         ([{"type": "reasoning", "summary": []}], "input"),
     ],
 )  # fmt: skip

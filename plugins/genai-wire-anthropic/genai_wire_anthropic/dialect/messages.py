@@ -53,6 +53,7 @@ from genai_host.api import (
     parameter,
     remember_each,
     standard_parameters,
+    system_as_user,
     system_parts,
     unsupported,
     with_extra,
@@ -319,6 +320,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        call = system_as_user(call, self.name)
         variant = {**self.variant, **call.variant}
         is_lesser, types = not variant["unknown_fields"], variant["vendor_tools"]
         if is_lesser or types != self.variant["vendor_tools"]:

@@ -34,6 +34,7 @@ from genai_host.api import (
     parameter,
     read_vector,
     standard_parameters,
+    system_as_user,
     with_extra,
 )
 from genai_host.errors import GenaiError
@@ -111,6 +112,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     variant = {"unsigned_calls": ""}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        call = system_as_user(call, self.name)
         variant = {**self.variant, **call.variant}
         body: dict[str, Any] = {
             "contents": wire_contents(call, ServiceVariant(variant["unsigned_calls"]))

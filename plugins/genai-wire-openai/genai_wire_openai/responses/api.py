@@ -30,6 +30,7 @@ from genai_host.api import (
     Completion,
     RouteRequest,
     RouteResponse,
+    is_blank,
     json_response,
     number_in,
     read_json,
@@ -85,7 +86,7 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     """Return the chat request of a request and its items. Raises `ValidationError` if it is
     invalid, and `NoRoute` if the model is unknown."""
     messages = messages_of(items, request.instructions)
-    if len(messages) == (request.instructions is not None):
+    if len(messages) == (request.instructions is not None) or all(map(is_blank, messages)):
         raise MissingParameter("input must contain a message", path="$.input")
     model = request.model
     if model is None:
