@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from re import Pattern
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
@@ -129,6 +130,8 @@ class Dialect(ABC, Generic[C, R]):
             them.
         service_tools: Definitions of the tools that services of the format run themselves, by kind;
             see `VendorTool`.
+        tool_names: Names of tools that services of the format accept; the host replaces others.
+            None for any.
         images_in_answers: Whether messages of the model can have images; the host replaces them by
             text otherwise, which it also does for models that accept no images.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
@@ -146,6 +149,7 @@ class Dialect(ABC, Generic[C, R]):
     extensible: ClassVar[frozenset[str]] = frozenset()
     variant: ClassVar[Mapping[str, Any]] = {}
     service_tools: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    tool_names: ClassVar[Pattern[str] | None] = None
     images_in_answers: ClassVar[bool] = False
     accepts_tokens: ClassVar[bool] = False
     most_texts: ClassVar[int] = 0
@@ -220,6 +224,10 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
     @property
     def service_tools(self) -> Mapping[str, Mapping[str, Any]]:  # type: ignore[override]  # of `of`
         return self.of.service_tools
+
+    @property
+    def tool_names(self) -> Pattern[str] | None:  # type: ignore[override]  # of `of`
+        return self.of.tool_names
 
     @cached_property
     def _chat(self) -> Dialect[ChatCall, Completion]:

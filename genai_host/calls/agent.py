@@ -48,6 +48,7 @@ from genai_host.calls.raw_replies import RawReplies
 from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
 from genai_host.calls.structured_output import with_schema_in_prompt, with_value
+from genai_host.calls.tool_names import with_accepted_names, with_own_names
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import GenaiError, NoRoute, OutputValidationError, UnsupportedPart
 from genai_host.plugins.observers import CallRecord
@@ -158,7 +159,9 @@ class Agent:
             if asked.rate is not None and self._rates is not None:
                 with waiting():
                     self._rates.wait(route.info, asked.rate, cancellation)
-            completion = yield from route.stream(call, cancellation, report, raw)
+            call, replaced = with_accepted_names(call, mixed, route.tool_names)
+            pieces = route.stream(call, cancellation, report, raw)
+            completion = yield from with_own_names(pieces, replaced)
             return self._checked(completion, asked, cut=cut)
 
         try:
@@ -370,7 +373,8 @@ class Agent:
                 name: v for name, v in self._parameters_of(step.prompt).items() if name in taken
             }
             mixed = self._with_other_parts(step.prompt.messages)
-            return self._call(step.prompt, route, given, mixed)
+            call = self._call(step.prompt, route, given, mixed)
+            return with_accepted_names(call, mixed, route.tool_names)[0]
         id, parameters = route.candidate.id, route.parameters(self.parameters)
         if isinstance(step, Embed):
             return EmbedCall(

@@ -102,6 +102,7 @@ class Route:
         self._dialect = dialect
         self.accepts_tokens = dialect.accepts_tokens
         self.most_texts = dialect.most_texts
+        self.tool_names = dialect.tool_names
         accepts_images = "images" in self.capabilities
         answer_images = accepts_images and dialect.images_in_answers
         self.roles_with_images = frozenset(

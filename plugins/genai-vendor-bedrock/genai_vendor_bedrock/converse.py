@@ -101,6 +101,7 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     }
     price_parameters = frozenset({"service_tier"})
     reserved = frozenset({"messages", "system", "toolConfig"})
+    tool_names = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     variant = {
         "schema": "format",
         "effort": "output_config",

@@ -111,6 +111,7 @@ class TestOpenAIChat(Wire):
 
 
 class TestOpenAIResponses(Wire):
+    tool_name = "x" * 128  # the longest one
     plugin = genai_wire_openai
     dialect = OpenAIResponses()
     named_if_whole = OF_STREAMS

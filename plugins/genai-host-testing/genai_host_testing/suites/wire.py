@@ -35,6 +35,8 @@ from genai_host.api import (
     Message,
     ProviderRequest,
     StreamEvent,
+    ToolCall,
+    ToolResult,
     Usage,
 )
 from genai_host.api.codec import default_codec
@@ -88,6 +90,7 @@ class WireSuite(PluginSuite):
         lost_in_streams: The same for the events of a stream; if these have a type, it precedes:
             `message_start: message`.
         service_tools: Tools that the service runs or describes itself, as in `tools` of a request.
+        tool_name: Name of a tool that clients may give, but services may refuse.
         options: Further fields of the request, with unknown fields in their objects, that a service
             of the format receives as they are.
         settings: Further fields of the request that set parameters of models.
@@ -113,6 +116,7 @@ class WireSuite(PluginSuite):
     lost: Mapping[str, str] = {}
     lost_in_streams: Mapping[str, str] = {}
     service_tools: Sequence[Json] = ()
+    tool_name: str = f"1.{'x' * 200}:y"
     options: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}
     lesser: DialectEndpoint | None = None
@@ -316,6 +320,27 @@ class WireSuite(PluginSuite):
                 place = f"tools[{len(request['tools']) - 1}]"
                 assert place in (text.decode() if status >= 400 else headers[DROPPED])
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_names_of_tools_fit_the_service(self, stream: bool) -> None:
+        """Clients of other formats may have others, and get them back."""
+        if not self.call().tools:
+            pytest.skip("the format has no tools")
+        usual, accepted = self.call().tools[0].name, self.dialect.tool_names
+        path, request = self._for_stream() if stream else (self.path, self.request)
+        with self.serving() as (service, client):
+            client.post(path, _renamed(request, usual, self.tool_name))
+            call = self.calls[-1]
+            short = call.tools[0].name
+            parts = [part for message in call.messages for part in message.content]
+            named = [each.name for each in parts if isinstance(each, (ToolCall, ToolResult))]
+            assert {*named} - {""} == {short}, "give a request with a call of its tool"
+            assert accepted.fullmatch(short) if accepted else short == self.tool_name
+            service.reply = _renamed(self.reply, usual, short)
+            service.events = [_event(_renamed(each, usual, short)) for each in self.stream]
+            answer = client.post(path, _renamed(request, usual, self.tool_name)).decode()
+        assert json.dumps(self.tool_name) in answer, "give replies with a call of the tool"
+        assert short == self.tool_name or short not in answer
+
     # replies
 
     def test_an_unknown_field_in_a_reply_survives(self) -> None:
@@ -386,6 +411,11 @@ class WireSuite(PluginSuite):
 
     def _for_stream(self) -> tuple[str, Mapping[str, Any]]:
         return self.stream_path or self.path, {**self.request, **self.streaming}
+
+
+def _renamed(value: Json, name: str, new: str) -> Json:
+    """A JSON value with another name of a tool."""
+    return json.loads(json.dumps(value).replace(json.dumps(name), json.dumps(new)))
 
 
 def with_unknown(value: Json) -> Iterator[tuple[Path, Json]]:

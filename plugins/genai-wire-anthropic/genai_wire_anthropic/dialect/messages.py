@@ -280,6 +280,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     price_parameters = frozenset({"service_tier", "speed"})
     reserved = frozenset({"messages", "model", "stream", "system", "tools"})
     extensible = frozenset({"tool_choice"})
+    tool_names = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     service_tools = {"web_search": {"type": "web_search_20250305", "name": "web_search"}}
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {

@@ -10,6 +10,7 @@ Vertex AI; all as of November 2026.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         ),
     }  # fmt: skip
     reserved = frozenset({"contents", "systemInstruction", "tools"})
+    tool_names = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
     images_in_answers = True
     service_tools = {"web_search": {"googleSearch": {}}}
     variant = {"unsigned_calls": ""}

@@ -49,6 +49,7 @@ from genai_wire_openai.dialect.chat_content import NAME
 from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
+    TOOL_NAMES,
     UnwrappingDecoder,
     add_tools,
     answer_format,
@@ -104,6 +105,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         ),
     }
     price_parameters = frozenset({"service_tier"})
+    tool_names = TOOL_NAMES
     reserved = frozenset(
         {"function_call", "functions", "messages", "model", "n", "stream", "tools"}
     )

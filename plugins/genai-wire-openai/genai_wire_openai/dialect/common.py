@@ -281,6 +281,8 @@ PARAMETERS: Mapping[str, Any] = {
 }
 """Parameters of these formats, in addition to the standard ones."""
 
+TOOL_NAMES = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
 USUAL_TIERS = ("auto", "default")
 """Values of `service_tier` at which the list price applies."""
 

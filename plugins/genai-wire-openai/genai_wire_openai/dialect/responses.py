@@ -46,6 +46,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
+    TOOL_NAMES,
     UnwrappingDecoder,
     add_tools,
     answer_format,
@@ -101,6 +102,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         ),
     }
     price_parameters = frozenset({"service_tier"})
+    tool_names = TOOL_NAMES
     reserved = frozenset(
         {
             "background", "conversation", "input", "instructions", "model", "previous_response_id",
