@@ -33,11 +33,13 @@ class Capabilities:
         parameters: JSON Schemas of the accepted parameters by name.
         capabilities: Capabilities; see `CAPABILITIES`.
         dialect: Name of the dialect; empty for a feature.
+        refused: Parameters that the model itself does not have, at any service.
     """
 
     parameters: Mapping[str, Any] = field(factory=dict)
     capabilities: frozenset[str] = frozenset(CAPABILITIES)
     dialect: str = ""
+    refused: frozenset[str] = frozenset()
 
 
 def capabilities(host: Host, model: str | None, operation: Operation = "chat") -> Capabilities:
@@ -60,7 +62,8 @@ def capabilities(host: Host, model: str | None, operation: Operation = "chat") -
         best = host.catalog.resolve(model, None, operation)[0]
     except NoRoute:  # keys or weights may have been added since
         best = host.refresh().resolve(model, None, operation)[0]
-    return Capabilities(best.parameters, best.capabilities, best.dialect)
+    refused = frozenset(name for name, schema in best.model.parameters.items() if schema is False)
+    return Capabilities(best.parameters, best.capabilities, best.dialect, refused)
 
 
 def replaced_kinds(host: Host, model: str | None) -> Mapping[str, str]:

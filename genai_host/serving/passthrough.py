@@ -55,6 +55,7 @@ class PassingFormat:
         dialect: Name of the dialect that has the format of the API.
         parameters: Parameters in the request that a model may not have: it is read for a model
             without them.
+        of_client: Those of them that the service accepts for this client, if the model has them.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
         renamed: See `PassedRequest`.
         reply_parameters: Parameters by which replies are read, for example the number of answers.
@@ -68,6 +69,7 @@ class PassingFormat:
 
     dialect: str
     parameters: frozenset[str] = frozenset()
+    of_client: frozenset[str] = frozenset()
     neutral: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(factory=dict)
     reply_parameters: Mapping[str, Any] = field(factory=dict)
@@ -174,8 +176,10 @@ def pass_through(
         form.reply_parameters,
     )
     try:
-        if form.parameters and form.parameters - capabilities(host, model).parameters.keys():
-            return None
+        if form.parameters:
+            can = capabilities(host, model)
+            if form.parameters - can.parameters.keys() - (form.of_client - can.refused):
+                return None
         answer = host.pass_through(passed, model=model, limits=request.limits, owner=request.user)
     except GenaiError:  # reported with the errors of the request
         return None

@@ -152,6 +152,30 @@ def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert gate.usage == [Usage(3, 5)]
 
 
+@pytest.mark.parametrize(
+    ("version", "model", "fields", "sent"),
+    [
+        ("2023-06-01", "claude-opus-5-5", {}, "2023-06-01"),
+        ("2026-10-21", "claude-opus-5-5", {}, "2026-10-21"),
+        ("2099-01-01", "claude-opus-5-5", {}, "2026-10-21"),
+        ("", "claude-opus-5-5", {}, "2026-10-21"),
+        ("2023-06-01", "claude-haiku-4-5", {"temperature": 0.5, "top_k": 3}, "2023-06-01"),
+        ("2026-10-21", "claude-haiku-4-5", {"temperature": 0.5}, None),
+        ("2023-06-01", "claude-opus-5-5", {"temperature": 0.5}, None),
+    ],
+)
+def test_a_message_passes_by_the_rules_of_the_version_of_the_client(
+    gate: Gate, version: str, model: str, fields: Any, sent: str | None
+) -> None:
+    gate.service.replies = [reply(MESSAGE_REPLY)]
+    body = {**json.loads(MESSAGE), "model": model, **fields}
+    answer = gate.post("/v1/messages", body, **({"anthropic-version": version} if version else {}))
+    assert answer.status_code == (200 if sent else 400), answer.text
+    received = [each.headers["anthropic-version"] for each in gate.service.requests]
+    assert received == ([sent] if sent else [])
+    assert not sent or answer.content == MESSAGE_REPLY
+
+
 @pytest.mark.parametrize("blank", [b"", b" \n"])
 def test_blocks_that_the_host_wrote_for_other_services_are_left_out(
     gate: Gate, blank: bytes

@@ -47,7 +47,12 @@ from genai_wire_anthropic.server.replies import (
 )
 from genai_wire_anthropic.server.requests import MessagesRequest, read
 
-_SAMPLING = ("temperature", "top_k", "top_p")
+_SAMPLING = frozenset({"temperature", "top_k", "top_p"})
+_VERSION = "anthropic-version"
+_OLDER_VERSIONS = ("2023-01-01", "2023-06-01")
+"""Versions of the API in which models may have sampling parameters. Clients get the errors and the
+rules of their own version."""
+_VERSIONS = (*_OLDER_VERSIONS, "2026-10-21")
 _PARAMETER_OF = {"adaptive": "reasoning_effort", "enabled": "thinking_budget"}
 """Parameters of models that accept a kind of thinking."""
 
@@ -95,15 +100,16 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
         return None  # the answer is checked
     if any(each.search(fields["messages"].data) for each in _WRITTEN_HERE):
         return None
-    kind = str(thinking.get("type", ""))
-    used = {name for name in _SAMPLING if name in fields}
+    kind, version = str(thinking.get("type", "")), request.headers.get(_VERSION)
+    used = _SAMPLING & fields.keys()
     used |= {_PARAMETER_OF.get(kind, kind)} if thinking else set()
     used |= {"reasoning_effort"} if "effort" in output else set()
     form = PassingFormat(
         dialect="anthropic-messages",
         parameters=frozenset(used),
+        of_client=_SAMPLING if version in _OLDER_VERSIONS else frozenset(),
         neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
-        headers=(BETA,),
+        headers=(BETA, _VERSION) if version in _VERSIONS else (BETA,),
         write_event=named_sse_of,
         write_error=error_event,
         writer=MessageWriter(model, shows_thoughts=True),
