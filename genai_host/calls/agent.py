@@ -189,7 +189,7 @@ class Agent:
         if self.parameters:
             return []
         passing: dict[str, Route | None] = {}
-        for route in self.routes:
+        for route in self._counters() if request.operation == "count" else self.routes:
             if passing.get(route.info.provider) is None:
                 passing[route.info.provider] = route.passing(request)
         routes = [route for route in passing.values() if route is not None]
@@ -197,7 +197,7 @@ class Agent:
 
     def pass_through(
         self, routes: Sequence[Route], request: PassedRequest, cancellation: Cancellation
-    ) -> Generator[Delta | RetryWait, None, Completion]:
+    ) -> Generator[Delta | RetryWait, None, Any]:
         """Send a request that passes through: yield the chunks of the answer, then return it.
 
         Args:
@@ -218,10 +218,7 @@ class Agent:
                 stream=request.stream,
             )
 
-        completion: Completion = yield from self._stream(
-            routes, make_call, cancellation, parameters=request.fields
-        )
-        return completion
+        return (yield from self._stream(routes, make_call, cancellation, parameters=request.fields))
 
     def complete(
         self,

@@ -19,10 +19,12 @@ from genai_host.api import (
     Delta,
     Dialect,
     EncodedJson,
+    Operation,
     ProviderReply,
     ProviderRequest,
     StreamDecoder,
     StreamEvent,
+    TokenCount,
 )
 from genai_host.api.models import EXTRA_BODY
 from genai_host.catalog.join import Candidate
@@ -43,6 +45,7 @@ class PassedRequest:
         renamed: Fields to rename: the option of the dialect that has the name of a field at the
             service, with its name in the request.
         parameters: Parameters by which the dialect reads replies.
+        operation: `chat`, or `count` to count tokens.
     """
 
     dialect: str
@@ -52,6 +55,7 @@ class PassedRequest:
     neutral: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(factory=dict)
     parameters: Mapping[str, Any] = field(factory=dict)
+    operation: Operation = "chat"
 
     def fits(self, candidate: Candidate, usual: Mapping[str, Any]) -> bool:
         """Whether the service takes the request as it is.
@@ -60,7 +64,9 @@ class PassedRequest:
             candidate: Model, provider and dialect.
             usual: Options of the dialect with their defaults.
         """
-        if candidate.dialect != self.dialect or EXTRA_BODY not in candidate.parameters:
+        if candidate.dialect != self.dialect:
+            return False
+        if self.operation == "chat" and EXTRA_BODY not in candidate.parameters:
             return False  # providers in this process have no further fields
         if self.stream and "stream" not in candidate.capabilities:
             return False
@@ -95,7 +101,18 @@ class PassedCompletion(Completion):
     body: bytes = b""
 
 
-class PassThrough(Dialect[ChatCall, Completion]):
+@frozen
+class PassedCount(TokenCount):
+    """A number of tokens, with the reply of the service.
+
+    Attributes:
+        body: The body.
+    """
+
+    body: bytes = b""
+
+
+class PassThrough(Dialect[ChatCall, Completion | TokenCount]):
     """The dialect of a route, for one request that passes through.
 
     Args:
@@ -103,8 +120,9 @@ class PassThrough(Dialect[ChatCall, Completion]):
         request: The request.
     """
 
-    def __init__(self, dialect: Dialect[ChatCall, Completion], request: PassedRequest) -> None:
+    def __init__(self, dialect: Dialect[ChatCall, Any], request: PassedRequest) -> None:
         self.dialect = dialect
+        self.operation = dialect.operation  # type: ignore[misc]  # of this dialect
         self.price_parameters = dialect.price_parameters  # type: ignore[misc]  # of this dialect
         self.reserved = dialect.reserved  # type: ignore[misc]  # of this dialect
         self.extensible = dialect.extensible  # type: ignore[misc]  # of this dialect
@@ -118,10 +136,13 @@ class PassThrough(Dialect[ChatCall, Completion]):
         for option, name in self._request.renamed.items():
             body[variant[option]] = body.pop(name)
         dialect, headers = self._request.dialect, self._request.headers
-        return ProviderRequest("chat", dialect, call.model_id, body, call.stream, headers)
+        return ProviderRequest(self.operation, dialect, call.model_id, body, call.stream, headers)
 
-    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return _passed(self.dialect.extract_result(self._read_as(call), reply), reply.body)
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion | TokenCount:
+        result = self.dialect.extract_result(self._read_as(call), reply)
+        if isinstance(result, TokenCount):
+            return PassedCount(result.tokens, body=reply.body)
+        return _passed(result, reply.body)
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion] | None:
         decoder = self.dialect.decoder(self._read_as(call))

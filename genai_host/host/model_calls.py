@@ -178,7 +178,7 @@ class ModelCalls(HostParts):
         model: str,
         limits: CancelToken | None = None,
         owner: str | None = None,
-    ) -> Generator[Delta, None, Completion] | None:
+    ) -> Generator[Delta, None, Any] | None:
         """Send a request in the format of the service, with only the name of the model changed.
 
         Args:
@@ -188,13 +188,15 @@ class ModelCalls(HostParts):
             owner: User whose budget is charged for the call.
 
         Returns:
-            As `prompt`; None if the request has to be read and written: a provider of the model has
-            another format or differs from the format's defaults, or parameters are configured.
+            As `prompt`, or a `TokenCount` for the operation `count`; None if the request has to be
+            read and written: a provider of the model has another format or differs from the
+            format's defaults, or parameters are configured.
 
         Raises:
             GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
         """
-        agent = self._routing.agent("main", "chat", model, {}, None, self._middleware(owner))
+        middleware = self._middleware(owner) if request.operation == "chat" else ()
+        agent = self._routing.agent("main", "chat", model, {}, None, middleware)
         routes = agent.passing(request)
         return self._passed(agent, routes, request, limits) if routes else None
 
@@ -204,7 +206,7 @@ class ModelCalls(HostParts):
         routes: Sequence[Route],
         request: PassedRequest,
         limits: CancelToken | None,
-    ) -> Generator[Any, None, Completion]:
+    ) -> Generator[Any, None, Any]:
         with self._until(limits) as until:
             return (yield from agent.pass_through(routes, request, until))
 

@@ -16,6 +16,7 @@ from attrs import evolve, field, frozen
 from genai_host.api import (
     Completion,
     EncodedJson,
+    Operation,
     RouteRequest,
     RouteResponse,
     StreamEvent,
@@ -23,7 +24,7 @@ from genai_host.api import (
     json_response,
 )
 from genai_host.api.http_routes import reported
-from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest
+from genai_host.calls.passthrough import PassedCompletion, PassedCount, PassedDelta, PassedRequest
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
 from genai_host.serving.completion import (
@@ -53,6 +54,7 @@ class PassingFormat:
 
     Attributes:
         dialect: Name of the dialect that has the format of the API.
+        operation: `chat`, or `count` to count tokens.
         parameters: Parameters in the request that a model may not have: it is read for a model
             without them.
         of_client: Those of them that the service accepts for this client, if the model has them.
@@ -68,6 +70,7 @@ class PassingFormat:
     """
 
     dialect: str
+    operation: Operation = "chat"
     parameters: frozenset[str] = frozenset()
     of_client: frozenset[str] = frozenset()
     neutral: frozenset[str] = frozenset()
@@ -174,6 +177,7 @@ def pass_through(
         form.neutral,
         form.renamed,
         form.reply_parameters,
+        form.operation,
     )
     try:
         if form.parameters:
@@ -191,7 +195,7 @@ def pass_through(
     for _ in answering:
         pass
     completion = answering.completion
-    if isinstance(completion, PassedCompletion) and completion.body:
+    if isinstance(completion, (PassedCompletion, PassedCount)) and completion.body:
         body = form.write_body(completion.body)
         return RouteResponse(body, headers={"content-type": "application/json"})
     return json_response(form.writer.whole(completion))

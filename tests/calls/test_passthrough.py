@@ -33,6 +33,7 @@ CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body
         ({}, {}, True),
         ({}, {"dialect": "other"}, False),
         ({}, {"parameters": {}}, False),
+        ({"operation": "count"}, {"parameters": {}}, True),
         ({}, {"defaults": {"seed": 1}}, False),
         ({"stream": True}, {}, False),
         ({"stream": True}, {"capabilities": frozenset({"stream"})}, True),
@@ -59,6 +60,7 @@ def test_requests_that_pass(
 def dialect() -> Any:
     """A dialect for which the test sets the results."""
     return mock.Mock(
+        operation="chat",
         price_parameters=frozenset({"tier"}),
         reserved=frozenset({"model"}),
         extensible=frozenset({"choice"}),

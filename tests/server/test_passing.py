@@ -152,6 +152,41 @@ def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
     assert gate.usage == [Usage(3, 5)]
 
 
+COUNT_REPLY = b'{"input_tokens":5 ,"context_management":{"original_input_tokens":7}}'
+
+
+def test_a_request_to_count_tokens_passes_as_the_message_does(gate: Gate) -> None:
+    found = {"type": "search_result", "title": "a", "source": "b", "content": []}
+    file = {"type": "document", "source": {"type": "file", "file_id": "f_1"}}
+    messages = [{"role": "user", "content": [found, file]}]
+    servers = [{"type": "url", "url": "https://mcp.test", "name": "a"}]
+    body = {"model": "claude-opus-5-5", "messages": messages, "mcp_servers": servers}
+    gate.service.replies = [reply(COUNT_REPLY)]
+    headers = {"anthropic-beta": "new-2026", "anthropic-version": "2023-06-01"}
+    answer = gate.post("/v1/messages/count_tokens", body, **headers)
+    assert (answer.status_code, answer.content) == (200, COUNT_REPLY)
+    (received,) = gate.service.requests
+    assert received.path == "/v1/messages/count_tokens"
+    assert received.json() == body
+    assert headers.items() <= dict(received.headers).items()
+    assert gate.usage == []
+
+
+def test_a_count_of_a_service_of_another_format_is_read(gate: Gate) -> None:
+    gate.service.replies = [reply(b'{"totalTokens":5}')]
+    body = {"model": "gemini-4-neon", "messages": [{"role": "user", "content": "hi"}]}
+    answer = gate.post("/v1/messages/count_tokens", body)
+    assert answer.json() == {"input_tokens": 5}
+    assert gate.service.requests[0].path.endswith("countTokens")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"input_tokens":-1}'])
+def test_a_count_that_is_none_is_an_error(gate: Gate, body: bytes) -> None:
+    gate.service.replies = [reply(body)] * 2
+    answer = gate.post("/v1/messages/count_tokens", MESSAGE)
+    assert answer.status_code == 502
+
+
 @pytest.mark.parametrize(
     ("version", "model", "fields", "sent"),
     [

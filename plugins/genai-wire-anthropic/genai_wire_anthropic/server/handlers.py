@@ -3,6 +3,7 @@
     create → read → whole → MessageWriter.whole
                   → answer → MessageWriter.events
     count  → read → Host.count_tokens
+    create, count → pass_through, to services of the same format
 
 Source: Claude API reference, "Create a Message", "Count tokens in a Message", "List Models".
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 from genai_host import Host
 from genai_host.api import (
+    Operation,
     RouteRequest,
     RouteResponse,
     body_of,
@@ -56,6 +58,7 @@ _VERSIONS = (*_OLDER_VERSIONS, "2026-10-21")
 _PARAMETER_OF = {"adaptive": "reasoning_effort", "enabled": "thinking_budget"}
 """Parameters of models that accept a kind of thinking."""
 
+_DIALECTS: Mapping[str, str] = {"chat": "anthropic-messages", "count": "anthropic-count"}
 _NEUTRAL = frozenset({"bound_thinking", "max_tokens", "no_thinking"})
 """Options of the dialect for what a client writes itself."""
 
@@ -85,7 +88,9 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     return json_response(writer.whole(whole(host, asked, request)))
 
 
-def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
+def _passed(
+    request: RouteRequest, host: Host, operation: Operation = "chat"
+) -> RouteResponse | None:
     """The reply of a service that has the same format; None if there is none."""
     fields = fields_to_pass(host, request)
     if fields is None or "thread" in fields or is_empty(fields, "messages"):
@@ -105,7 +110,8 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
     used |= {_PARAMETER_OF.get(kind, kind)} if thinking else set()
     used |= {"reasoning_effort"} if "effort" in output else set()
     form = PassingFormat(
-        dialect="anthropic-messages",
+        dialect=_DIALECTS[operation],
+        operation=operation,
         parameters=frozenset(used),
         of_client=_SAMPLING if version in _OLDER_VERSIONS else frozenset(),
         neutral=_NEUTRAL if kind == "adaptive" else _NEUTRAL | {"thinking"},
@@ -120,6 +126,9 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
 
 def count(request: RouteRequest, host: Host) -> RouteResponse:
     """Count tokens with the service that would answer. Raises `NoRoute` if it cannot count."""
+    passed = _passed(request, host, "count")
+    if passed is not None:
+        return passed
     asked = read(body_of(request), host, request.headers.get(BETA, "")).asked
     return json_response({"input_tokens": count_tokens(host, asked, request.limits)})
 
