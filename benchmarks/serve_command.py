@@ -41,7 +41,7 @@ base_url = "{url}"
 models = {{ "{MODEL}" = "{MODEL}" }}
 [providers.service.limits]
 first_token_timeout = {silence}
-idle = {silence}
+read_timeout = {silence}
 """,
         encoding="utf-8",
     )
