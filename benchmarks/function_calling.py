@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""How well the embedded model chooses among three tools, in 50 cases of a public benchmark.
+"""Measure how well the embedded model chooses among three tools, in 50 cases.
 
     python benchmarks/function_calling.py [--cases N] [--threads N] [--json] [--details]
 
-Each case is a host of its own, whose feature `agent` is asked the question, with three tools
-of a plugin. Counted is how often it called a tool with arguments that its schema takes, how
-often that was the right tool, and how often its arguments were right as well; chance is a
-third of the second. The weights are those of the tests: in GENAI_HOST_TEST_WEIGHTS, else in
-`.cache/weights`, fetched when they are not there.
+The cases are from the Berkeley Function-Calling Leaderboard. Each case runs the feature `agent` in
+a new host with three tools. The script counts calls with valid arguments, calls of the right tool
+(by chance, a third), and calls with the right arguments. The weights of the model are in
+GENAI_HOST_TEST_WEIGHTS, by default `.cache/weights`, and are downloaded if they are missing.
 """
 
 from __future__ import annotations
@@ -40,37 +39,37 @@ from genai_host_testing.internal.function_calls import WINDOW, Case, Played, Sco
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--file", type=Path, help="other cases of the same form")
-    parser.add_argument("--cases", type=int, metavar="N", help="the first so many")
-    parser.add_argument("--threads", type=int, default=1, metavar="N")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--details", action="store_true", help="a line for each case")
-    given = parser.parse_args()
-    cases = (read_cases(given.file) if given.file else read_cases())[: given.cases]
+    parser.add_argument("--file", type=Path, help="file with other cases")
+    parser.add_argument("--cases", type=int, metavar="N", help="number of cases; by default all")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the model")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--details", action="store_true", help="print the result of each case")
+    options = parser.parse_args()
+    cases = (read_cases(options.file) if options.file else read_cases())[: options.cases]
     started = time.perf_counter()
     played = []
-    for each in _played(cases, given.threads):
-        played.append(each)
-        if given.details:
-            print(each.line, file=sys.stderr, flush=True)
+    for result in _play_all(cases, options.threads):
+        played.append(result)
+        if options.details:
+            print(result.line, file=sys.stderr, flush=True)
     score, seconds = Score.of(played), time.perf_counter() - started
-    if given.json:
+    if options.json:
         print(json.dumps({**score.to_json(), "seconds": round(seconds, 1)}))
         return
-    for what, count in score.counts.items():
-        print(f"{what:24} {count:3} of {score.cases}   {count / score.cases:4.0%}")
+    for title, count in score.counts.items():
+        print(f"{title:24} {count:3} of {score.cases}   {count / score.cases:4.0%}")
     print(f"{'seconds per case':24} {seconds / score.cases:6.1f}")
 
 
-def _played(cases: list[Case], threads: int) -> Iterator[Played]:
-    named = os.environ.get("GENAI_HOST_TEST_WEIGHTS")
-    weights = Path(named) if named else _ROOT / ".cache" / "weights"
+def _play_all(cases: list[Case], threads: int) -> Iterator[Played]:
+    directory = os.environ.get("GENAI_HOST_TEST_WEIGHTS")
+    weights = Path(directory) if directory else _ROOT / ".cache" / "weights"
     pull(DEFAULT, weights)
     with tempfile.TemporaryDirectory() as home:
         os.environ["GENAI_HOST_HOME"] = home
-        own = DEFAULT.file(Path(home, "data", "local"))
-        own.parent.mkdir(parents=True)
-        own.symlink_to(DEFAULT.file(weights))
+        link = DEFAULT.file(Path(home, "data", "local"))
+        link.parent.mkdir(parents=True)
+        link.symlink_to(DEFAULT.file(weights))
         for case in cases:
             with _host(case, threads) as host:
                 yield play(host, case, "smollm2")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the cases of `function_calling.py` anew, from the wheel that they were taken from.
+"""Recreate the cases of `function_calling.py` from their wheel.
 
     pip download --no-deps bfcl-eval==2026.3.23
     python benchmarks/function_calling_cases.py bfcl_eval-2026.3.23-py3-none-any.whl [--rest FILE]
 
-They are the first 50 of the category `multiple` of the Berkeley Function-Calling Leaderboard
-that offer exactly three functions. Each is as it is there, with its answer beside it. The
-rest of those with three functions is there to develop on: `--rest` writes it elsewhere.
+The cases are the first 50 of the category `multiple` of the Berkeley Function-Calling Leaderboard
+with exactly three functions, unchanged, with their answers. `--rest` writes the other cases with
+three functions to a separate file, for development.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _SCORED = 50
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("wheel", type=Path)
-    parser.add_argument("--rest", type=Path, metavar="FILE")
-    given = parser.parse_args()
-    with zipfile.ZipFile(given.wheel) as wheel:
+    parser.add_argument("wheel", type=Path, help="wheel of bfcl-eval")
+    parser.add_argument("--rest", type=Path, metavar="FILE", help="file for the other cases")
+    options = parser.parse_args()
+    with zipfile.ZipFile(options.wheel) as wheel:
         questions, answers = (_lines(wheel, name) for name in (_QUESTIONS, _ANSWERS))
-    answer_of = {each["id"]: each["ground_truth"] for each in answers}
+    answer_of = {answer["id"]: answer["ground_truth"] for answer in answers}
     cases = [
-        {**each, "ground_truth": answer_of[each["id"]]}
-        for each in questions
-        if len(each["function"]) == _FUNCTIONS
+        {**question, "ground_truth": answer_of[question["id"]]}
+        for question in questions
+        if len(question["function"]) == _FUNCTIONS
     ]
     _write(_CASES, cases[:_SCORED])
-    if given.rest:
-        _write(given.rest, cases[_SCORED:])
+    if options.rest:
+        _write(options.rest, cases[_SCORED:])
 
 
 def _lines(wheel: zipfile.ZipFile, name: str) -> list[dict[str, Any]]:

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Instructions and CPU time of commands and calls, beside those of another revision.
+"""Compare instructions and CPU time of commands and calls with another revision.
 
     python benchmarks/revisions.py [--base REVISION] [--python PYTHON]
 
-The time of a short command varies by more than most changes make, also on an idle machine; the
-number of instructions hardly varies, on any. Each revision is checked out and installed with all
-plugins into an environment of its own. The commands are run until their index and bytecode exist,
-and counted by callgrind of valgrind, which must be installed. Calls are those of `calls.py` of the
-revision itself: the difference between many and few in one process, without garbage collection.
+The time of a short command varies more between runs than most changes affect it; the number of
+instructions hardly varies. Each revision is checked out and installed with all plugins into a
+separate environment. Commands are run until their index and bytecode exist, and then counted with
+callgrind (valgrind must be installed). Calls are those of `calls.py` of the same revision; their
+count is the difference between many and few calls in one process, without garbage collection.
 
-Instructions say nothing of caches and of the system. So the calls are timed, too: the CPU time of
-their thread, in processes of both revisions in turn, of which the least counts.
+Instructions do not include the effects of caches and of the kernel. So the CPU time of the calling
+thread is measured, too, in alternating processes of both revisions; the result is the minimum.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _COMMANDS = (
     ("ask", "--model", "mock", "--no-record", "hi"),
     ("ask", "--model", "mock", "hi"),
 )
-_CALLS = (  # class of calls.py, its method, few and many of them, and parts of each
+_CALLS = (  # class and method of calls.py, few and many calls, chunks per call
     ("Host", "short", 20, 120, 1),
     ("Host", "history", 10, 110, 1),
     ("Host", "stream", 1, 2, 2000),
     ("Recorded", "short", 20, 120, 1),
 )
-_TIMED = (  # class of calls.py, its method, repetitions, and parts of each
+_TIMED = (  # class and method of calls.py, calls, chunks per call
     ("Host", "short", 1000, 1),
     ("Host", "history", 500, 1),
     ("Host", "rebuilt", 200, 1),
@@ -50,108 +50,117 @@ _TIMED = (  # class of calls.py, its method, repetitions, and parts of each
     ("Stored", "history", 500, 1),
 )
 _ROUNDS = 5
-_SETTLED = 2.5  # seconds until the index takes the last install for settled
+_SETTLE_SECONDS = 2.5  # until the index accepts the last installation as complete
 _CALL = """
 import gc, os, sys
 sys.path.insert(0, sys.argv[1])
 import calls
-act = getattr(getattr(calls, sys.argv[2])(sys.argv[5]), sys.argv[3])
+call = getattr(getattr(calls, sys.argv[2])(sys.argv[5]), sys.argv[3])
 gc.disable()
 for _ in range(int(sys.argv[4])):
-    act()
+    call()
 os._exit(0)
 """
 _TIMES = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 import calls
-act = getattr(getattr(calls, sys.argv[2])(sys.argv[5]), sys.argv[3])
+call = getattr(getattr(calls, sys.argv[2])(sys.argv[5]), sys.argv[3])
 times = []
 for _ in range(int(sys.argv[4])):
     started = time.thread_time_ns()
-    act()
+    call()
     times.append(time.thread_time_ns() - started)
 times.sort()
-print(times[len(times) // 20])  # the very least is luck
+print(times[len(times) // 20])  # ignore outliers
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--base", metavar="REVISION", default="HEAD~1")
-    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument(
+        "--base", metavar="REVISION", default="HEAD~1", help="revision to compare with"
+    )
+    parser.add_argument("--python", default=sys.executable, help="Python interpreter")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, Service() as service:
         base = _Revision(options.base, Path(scratch) / "base", options.python)
-        now = _Revision("HEAD", Path(scratch) / "now", options.python)
-        time.sleep(_SETTLED)
+        head = _Revision("HEAD", Path(scratch) / "head", options.python)
+        time.sleep(_SETTLE_SECONDS)
         print(f"{'instructions':36} {options.base:>14} {'HEAD':>14}  ratio")
         for command in _COMMANDS:
-            _show(" ".join(command), *(each.command(command) for each in (base, now)))
-        for kind, method, few, many, parts in _CALLS:
+            _print_row(" ".join(command), *(revision.command(command) for revision in (base, head)))
+        for kind, method, few, many, chunks in _CALLS:
             counts = [
-                (each.calls(kind, method, many, service) - each.calls(kind, method, few, service))
-                // ((many - few) * parts)
-                for each in (base, now)
+                (
+                    revision.calls(kind, method, many, service)
+                    - revision.calls(kind, method, few, service)
+                )
+                // ((many - few) * chunks)
+                for revision in (base, head)
             ]
-            _show(f"{kind}.{method}", *counts)
+            _print_row(f"{kind}.{method}", *counts)
         print(f"\n{'CPU time in ns':36} {options.base:>14} {'HEAD':>14}  ratio")
-        for kind, method, times, parts in _TIMED:
+        for kind, method, times, chunks in _TIMED:
             rounds = [
-                [each.nanoseconds(kind, method, times, service) for each in (base, now)]
+                [revision.nanoseconds(kind, method, times, service) for revision in (base, head)]
                 for _ in range(_ROUNDS)
             ]
-            _show(f"{kind}.{method}", *(min(each) // parts for each in zip(*rounds, strict=True)))
+            _print_row(
+                f"{kind}.{method}", *(min(times) // chunks for times in zip(*rounds, strict=True))
+            )
 
 
-def _show(name: str, base: int, now: int) -> None:
-    print(f"{name:36} {base:14,} {now:14,}  {now / base:.3f}", flush=True)
+def _print_row(name: str, base: int, head: int) -> None:
+    print(f"{name:36} {base:14,} {head:14,}  {head / base:.3f}", flush=True)
 
 
 class _Revision:
-    """A revision in a folder of its own, with an environment."""
+    """A revision, checked out and installed in a separate directory."""
 
-    def __init__(self, revision: str, folder: Path, python: str) -> None:
-        self._tree = folder / "tree"
+    def __init__(self, revision: str, directory: Path, python: str) -> None:
+        self._tree = directory / "tree"
         clone = ["git", "clone", "--quiet", str(ROOT), str(self._tree)]
         subprocess.run(clone, check=True)
         checkout = ["git", "-C", str(self._tree), "checkout", "--quiet"]
         commit = ["git", "-C", str(ROOT), "rev-parse", revision]
-        found = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
-        subprocess.run([*checkout, found], check=True)
-        self._bin = folder / "venv" / "bin"
-        subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
-        plugins = [str(each) for each in sorted((self._tree / "plugins").glob("genai-*"))]
+        commit_id = subprocess.run(
+            commit, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        subprocess.run([*checkout, commit_id], check=True)
+        self._bin = directory / "venv" / "bin"
+        subprocess.run([python, "-m", "venv", str(directory / "venv")], check=True)
+        plugins = [str(path) for path in sorted((self._tree / "plugins").glob("genai-*"))]
         pip = [str(self._bin / "python"), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, f"{self._tree}[prices]", *plugins], check=True)
         self._variables = {
             **os.environ,
-            "GENAI_HOST_HOME": str(folder / "home"),
+            "GENAI_HOST_HOME": str(directory / "home"),
             "NO_PROXY": "*",
             "PYTHONHASHSEED": "0",
         }
 
     def command(self, command: tuple[str, ...]) -> int:
-        """Instructions of a command of genai-host."""
+        """Count the instructions of a command of genai-host."""
         program = [str(self._bin / "python"), str(self._bin / "genai-host"), *command]
         for _ in range(3):
             self._run(program)
-        return self._counted(program)
+        return self._count_instructions(program)
 
     def calls(self, kind: str, method: str, times: int, service: Service) -> int:
-        """Instructions of a process that makes a number of calls."""
-        where = str(self._tree / "benchmarks")
-        start = [str(self._bin / "python"), "-c", _CALL, where, kind, method]
+        """Count the instructions of a process with a number of calls."""
+        directory = str(self._tree / "benchmarks")
+        start = [str(self._bin / "python"), "-c", _CALL, directory, kind, method]
         self._run([*start, "1", service.url])
-        return self._counted([*start, str(times), service.url])
+        return self._count_instructions([*start, str(times), service.url])
 
     def nanoseconds(self, kind: str, method: str, times: int, service: Service) -> int:
-        """CPU time of a call, of the thread that makes it."""
-        where = str(self._tree / "benchmarks")
-        start = [str(self._bin / "python"), "-c", _TIMES, where, kind, method]
+        """Measure the CPU time of a call in its thread."""
+        directory = str(self._tree / "benchmarks")
+        start = [str(self._bin / "python"), "-c", _TIMES, directory, kind, method]
         return int(self._run([*start, str(times), service.url]).stdout)
 
-    def _counted(self, program: list[str]) -> int:
+    def _count_instructions(self, program: list[str]) -> int:
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
         return int(re.findall(r"Collected : (\d+)", self._run([*valgrind, *program]).stderr)[-1])
 

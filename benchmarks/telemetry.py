@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""What being watched costs a turn: CPU time of the process, on the mock vendor.
+"""Measure the CPU time that genai-otel adds to a turn, with the mock provider.
 
     python benchmarks/telemetry.py [--rounds 11]
 
-Without the plugin, with it idle (nobody has configured it), with numbers for Prometheus, with
-traces and metrics to a collector on this machine, and with all of that. The collector is a
-process of its own, which takes what comes and reads none of it.
+Compares turns without the plugin, with the plugin but no configuration, with Prometheus metrics,
+with traces and metrics to a collector on this machine, and with all of these. The collector is a
+separate process that discards the data.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import genai_feature_chat
 import genai_vendor_mock
+from timing import median_cpu_times
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.util.clock import SystemClock
@@ -32,7 +31,7 @@ _WITHOUT = "without the plugin"
 _COLLECTOR = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-class Taking(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
@@ -42,7 +41,7 @@ class Taking(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 print(server.server_port, flush=True)
 server.serve_forever()
 """
@@ -50,24 +49,24 @@ server.serve_forever()
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=11, help="number of rounds")
     rounds = parser.parse_args().rounds
-    print(f"{'a turn':28} {'us, CPU':>8} {'more':>6} {'x without':>10}")
+    print(f"{'turn':28} {'us, CPU':>8} {'added':>6} {'x without':>10}")
     with ExitStack() as stack:
         idle = {
             _WITHOUT: stack.enter_context(_turns()),
-            "idle": stack.enter_context(_turns(watched=True)),
+            "not configured": stack.enter_context(_turns(installed=True)),
         }
-        _print(_interleaved(idle, rounds))  # as long as nothing of OpenTelemetry is imported
+        _measure(idle, rounds)  # before OpenTelemetry is imported
         port = stack.enter_context(_collector())
         os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{port}"
-        watched = {
+        configured = {
             _WITHOUT: idle[_WITHOUT],
-            "numbers for Prometheus": stack.enter_context(_turns(watched=True, gathers=True)),
-            "traces to a collector": stack.enter_context(_turns(watched=True, sends=True)),
-            "all": stack.enter_context(_turns(watched=True, gathers=True, sends=True)),
+            "metrics for Prometheus": stack.enter_context(_turns(installed=True, scraped=True)),
+            "traces to a collector": stack.enter_context(_turns(installed=True, exported=True)),
+            "all": stack.enter_context(_turns(installed=True, scraped=True, exported=True)),
         }
-        _print(_interleaved(watched, rounds))
+        _measure(configured, rounds)
 
 
 @contextmanager
@@ -83,7 +82,7 @@ def _collector() -> Iterator[int]:
 
 @contextmanager
 def _turns(
-    *, watched: bool = False, gathers: bool = False, sends: bool = False
+    *, installed: bool = False, scraped: bool = False, exported: bool = False
 ) -> Iterator[Callable[[], object]]:
     from genai_otel import OtelPlugin
     from genai_otel.telemetry import Telemetry
@@ -93,13 +92,14 @@ def _turns(
         "mock": genai_vendor_mock,
         "chat": genai_feature_chat,
     }
-    telemetry = Telemetry(os.environ if sends else {})
-    if gathers:
+    telemetry = Telemetry(os.environ if exported else {})
+    if scraped:
         from genai_otel.scrape import Gathered
 
         telemetry.add(Gathered(SystemClock()))
-    further = {"otel": OtelPlugin(telemetry)} if watched else {}
-    with Host(config=Config(), discovery=StaticPlugins({**plugins, **further})) as host:
+    if installed:
+        plugins["otel"] = OtelPlugin(telemetry)
+    with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:
         conversation = host.open("chat", "mock")
 
         def turns() -> None:
@@ -112,22 +112,11 @@ def _turns(
         telemetry.close()
 
 
-def _interleaved(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median microseconds of CPU per turn, all of them in turn in each round."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(rounds + 1):
-        for name, turns in ways.items():
-            started = time.process_time_ns()
-            turns()
-            if number:
-                taken[name].append((time.process_time_ns() - started) / _TURNS / 1000)
-    return {name: statistics.median(each) for name, each in taken.items()}
-
-
-def _print(times: dict[str, float]) -> None:
-    floor = times[_WITHOUT]
-    for name, each in times.items():
-        print(f"{name:28} {each:8.0f} {each - floor:6.0f} {each / floor:10.2f}")
+def _measure(subjects: dict[str, Callable[[], object]], rounds: int) -> None:
+    times = median_cpu_times(list(subjects.values()), rounds, [1] * len(subjects))
+    baseline, *_ = turns = [time / _TURNS for time in times]
+    for name, micros in zip(subjects, turns, strict=True):
+        print(f"{name:28} {micros:8.0f} {micros - baseline:6.0f} {micros / baseline:10.2f}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the host adds to a turn: CPU time through all of it, on the mock vendor.
+"""Measure the CPU time of a turn through the whole host, with the mock provider.
 
     python benchmarks/turns.py [--rounds 11]
 
-The floor is the same request made of the mock directly: encoded once, sent, read.
+The baseline sends the same request directly to the mock provider: encode, send, decode.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import threading
 import time
 from collections.abc import Callable
 
+from timing import median_cpu_times
+
 from genai_host import Config, Host, Message
 from genai_host.api import ProviderRequest
 from genai_host.api.cancellation import Cancellation
 
+_REPEATS = 50  # calls in a round
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=11, help="number of rounds")
     rounds = parser.parse_args().rounds
     with Host(config=Config()) as host:
         _compare(host, rounds)
@@ -39,7 +42,7 @@ def _compare(host: Host, rounds: int) -> None:
     limits = Cancellation()
 
     def direct(history: int) -> Callable[[], object]:
-        messages = [_wire("user" if n % 2 == 0 else "assistant") for n in range(history + 1)]
+        messages = [_message("user" if n % 2 == 0 else "assistant") for n in range(history + 1)]
 
         def call() -> object:
             body = {"messages": messages, "parameters": {}}
@@ -49,8 +52,8 @@ def _compare(host: Host, rounds: int) -> None:
         return call
 
     def turn(history: int) -> Callable[[], object]:
-        said = [Message("user" if n % 2 == 0 else "assistant", _TEXT) for n in range(history)]
-        conversation = host.open("chat", "mock", history=said)
+        messages = [Message("user" if n % 2 == 0 else "assistant", _TEXT) for n in range(history)]
+        conversation = host.open("chat", "mock", history=messages)
 
         def call() -> object:
             conversation.say(_TEXT)
@@ -58,15 +61,18 @@ def _compare(host: Host, rounds: int) -> None:
 
         return call
 
-    print(f"{'a turn':34} {'us, CPU':>8} {'x direct':>9}")
+    print(f"{'turn':34} {'us, CPU':>8} {'x direct':>9}")
     for history in (0, 10, 200):
-        floor, ours = _interleaved([direct(history), turn(history)], rounds)
-        print(f"{f'{history} messages of history':34} {ours:8.0f} {ours / floor:9.2f}")
+        baseline, host_time = median_cpu_times(
+            [direct(history), turn(history)], rounds, [_REPEATS] * 2
+        )
+        title = f"{history} messages of history"
+        print(f"{title:34} {host_time:8.0f} {host_time / baseline:9.2f}")
 
 
 def _stream(host: Host, rounds: int) -> None:
-    pieces = 2000
-    host.instances.add("words", "mock", {"replies": ["word " * pieces], "repeat": True})
+    chunks = 2000
+    host.instances.add("words", "mock", {"replies": ["word " * chunks], "repeat": True})
     conversation = host.open("chat", provider="words")
 
     def call() -> object:
@@ -74,8 +80,8 @@ def _stream(host: Host, rounds: int) -> None:
             pass
         return conversation.undo()
 
-    [taken] = _interleaved([call], rounds)
-    print(f"{'a streamed piece, of 2,000':34} {taken / pieces:8.1f}")
+    [duration] = median_cpu_times([call], rounds, [_REPEATS])
+    print(f"{'streamed chunk, of 2,000':34} {duration / chunks:8.1f}")
 
 
 def _threads(host: Host, rounds: int) -> None:
@@ -83,8 +89,8 @@ def _threads(host: Host, rounds: int) -> None:
         conversations = [host.open("chat", "mock") for _ in range(threads)]
         started = time.perf_counter()
         workers = [
-            threading.Thread(target=lambda c=each: [c.say(_TEXT) for _ in range(turns)])
-            for each in conversations
+            threading.Thread(target=lambda c=conversation: [c.say(_TEXT) for _ in range(turns)])
+            for conversation in conversations
         ]
         for worker in workers:
             worker.start()
@@ -94,8 +100,8 @@ def _threads(host: Host, rounds: int) -> None:
 
     one = statistics.median(run(1, 10) for _ in range(rounds * 8))
     many = statistics.median(run(32, 10) for _ in range(rounds))
-    print(f"{'turns a second, 1 thread':34} {one:8.0f}")
-    print(f"{'turns a second, 32 threads':34} {many:8.0f} {many / one:9.2f} x one thread")
+    print(f"{'turns per second, 1 thread':34} {one:8.0f}")
+    print(f"{'turns per second, 32 threads':34} {many:8.0f} {many / one:9.2f} x one thread")
 
 
 def _memory(host: Host) -> None:
@@ -107,25 +113,11 @@ def _memory(host: Host) -> None:
 
     before = turns(1000)
     after = turns(1000)
-    print(f"{'resident after 1,000 turns, MiB':34} {before / 1024:8.1f}")
-    print(f"{'grown by 1,000 more, KiB':34} {after - before:8d}")
+    print(f"{'peak memory after 1,000 turns, MiB':34} {before / 1024:8.1f}")
+    print(f"{'growth in 1,000 more turns, KiB':34} {after - before:8d}")
 
 
-def _interleaved(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Median microseconds of CPU per call, the subjects in turn in each round."""
-    times: list[list[float]] = [[] for _ in calls]
-    for number in range(rounds + 1):
-        for call, taken in zip(calls, times, strict=True):
-            repeats = 50 if number else 5
-            started = time.process_time_ns()
-            for _ in range(repeats):
-                call()
-            if number:
-                taken.append((time.process_time_ns() - started) / repeats / 1000)
-    return [statistics.median(taken) for taken in times]
-
-
-def _wire(role: str) -> dict[str, object]:
+def _message(role: str) -> dict[str, object]:
     return {"role": role, "content": [{"type": "text", "text": _TEXT}]}
 
 
