@@ -78,18 +78,18 @@ def measure(seconds: int, rounds: int) -> Figures:
         ]
         measured["stream"] = _open_streams(place)
         proxied = [_proxied(place) for _ in range(rounds)]
-        measured["proxied"] = _medians(proxied)
+        measured["proxy"] = _medians(proxied)
         with postgres(fsync=True) as address:
             place.database = Database(address)
             commits = place.database.commits
             found = [[commits(each, seconds) for each in _CLIENTS] for _ in range(rounds)]
             measured["commit"] = [_medians(each) for each in zip(*found, strict=True)]
-            measured["opened"], paths = _opened(place)
+            measured["opening"], paths = _opened(place)
             measured["turn"], loads = _turns(place, paths, seconds, rounds)
             measured["turns"] = [*loads, *_more_turns(place, paths, seconds, rounds)]
-            measured["listed"] = [_listed(place, each) for each in _LISTED]
+            measured["opening_by_store"] = [_listed(place, each) for each in _LISTED]
     took = time.perf_counter() - begun
-    return {**measured, "seconds": took, "busy": (busy_seconds() - busy) / took}
+    return {**measured, "seconds": took, "busy_cores": (busy_seconds() - busy) / took}
 
 
 def _gateway(place: Place, workers: int, seconds: int, rounds: int) -> list[Figures]:
@@ -130,7 +130,7 @@ async def _held(server: Server) -> Figures:
         "bytes": held[0] * 1024 / _STREAMS,
         "descriptors": held[1] / _STREAMS,
         "cpu": (cpu_seconds(server.pid) - busy) / _STREAMS / 12,
-        "late_p99": late[len(late) * 99 // 100],
+        "delay_p99": late[len(late) * 99 // 100],
     }
 
 
@@ -151,7 +151,7 @@ async def _passed_on(port: int, pid: int) -> Figures:
     await asyncio.gather(*(reader.read() for reader in readers))
     failures = [reader.failure for reader in readers if reader.failure]
     assert not failures, failures[:3]
-    return {"piece": (cpu_seconds(pid) - busy) / _STREAMS / _PROXIED}
+    return {"chunk_cpu": (cpu_seconds(pid) - busy) / _STREAMS / _PROXIED}
 
 
 def _opened(place: Place) -> tuple[Figures, list[str]]:
@@ -197,8 +197,8 @@ def _turns(
     loads = [{"workers": 1, **_medians(each)} for each in zip(*found, strict=True)]
     cpu = statistics.median(load["cpu"] for load in loads)
     pieces = {
-        "piece": statistics.median(_piece(place, paths) for _ in range(rounds)),
-        "piece_wal": max(0.0, (long["wal"] - spent["wal"]) / (_LONG - _SHORT)),
+        "chunk_cpu": statistics.median(_piece(place, paths) for _ in range(rounds)),
+        "chunk_wal": max(0.0, (long["wal"] - spent["wal"]) / (_LONG - _SHORT)),
     }
     return {"cpu": cpu, **pieces, "connections": connections, **spent}, loads
 
@@ -278,21 +278,21 @@ def _medians(rounds: Sequence[Figures]) -> Figures:
 
 def _lines(measured: Figures) -> Iterator[str]:
     turn, stream = measured["turn"], measured["stream"]
-    yield f"{measured['cores']} cores, {measured['busy']:.2f} busy, {measured['seconds']:.0f} s"
+    yield f"{measured['cores']} cores, {measured['busy_cores']:.2f} busy, {measured['seconds']:.0f} s"
     for name in ("gateway", "turns"):
         for load in measured[name]:
             title = f"{name}, {load['workers']} workers, {load['clients']:.0f} clients"
             yield (
-                f"{title:36} {load['a_second']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
+                f"{title:36} {load['rate']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
                 f"p99 {load['p99'] * 1e3:7.1f} ms  CPU {load['cpu'] * 1e3:6.2f} ms"
             )
     for load in measured["commit"]:
         title = f"commits, {load['clients']} clients"
         yield (
-            f"{title:36} {load['a_second']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
+            f"{title:36} {load['rate']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
             f"p99 {load['p99'] * 1e3:7.1f} ms  CPU {load['cpu'] * 1e3:6.2f} ms"
         )
-    for name in ("opened", "turn"):
+    for name in ("opening", "turn"):
         spent = measured[name]
         yield (
             f"{name:36} {spent['transactions']:.1f} transactions, {spent['commits']:.1f} that "
@@ -300,16 +300,16 @@ def _lines(measured: Figures) -> Iterator[str]:
             f"{spent['cpu'] * 1e3:.2f} ms, of PostgreSQL {spent['database'] * 1e3:.2f} ms"
         )
     yield (
-        f"{'a streamed piece of a turn':36} {turn['piece'] * 1e6:.1f} us of CPU, "
-        f"{turn['piece_wal']:.0f} bytes of WAL"
+        f"{'a streamed piece of a turn':36} {turn['chunk_cpu'] * 1e6:.1f} us of CPU, "
+        f"{turn['chunk_wal']:.0f} bytes of WAL"
     )
     yield f"{'connections of a worker':36} {turn['connections']}"
     yield (
         f"{'an open stream':36} {stream['bytes'] / 1e3:.0f} kB, "
         f"{stream['descriptors']:.1f} descriptors"
     )
-    yield f"{'a piece through nginx':36} {measured['proxied']['piece'] * 1e6:.1f} us of CPU"
-    for each in measured["listed"]:
+    yield f"{'a piece through nginx':36} {measured['proxy']['chunk_cpu'] * 1e6:.1f} us of CPU"
+    for each in measured["opening_by_store"]:
         title = f"open one of {each['conversations']:,}"
         yield f"{title:36} {each['seconds'] * 1e3:.1f} ms"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""What it takes to serve so many conversations a second: a simulation of many machines, from what
-one has been measured to do.
+"""Simulate a deployment on many machines from measurements of one machine.
 
     python benchmarks/capacity_model.py [--conversations 10000] [--cells 50] [--bound 0.05]
                                         [--measured FILE] [--seconds 20] [--json]
@@ -8,10 +7,9 @@ one has been measured to do.
     python benchmarks/capacity.py --json > here.json          # measures
     python benchmarks/capacity_model.py --measured here.json
 
-Without `--measured` it calculates with `capacity.json`, so that it says the same everywhere, which
-docs/scaling.md explains. Cells share nothing, so that one of them is simulated, turn by turn, and
-the whole is so many of it. `--bound` is of the seconds that are added to a model's first token, at
-p99, with one host lost. Takes some minutes.
+Without `--measured`, the simulation uses `capacity.json`; docs/scaling.md explains the results,
+which are the same on every machine. Cells share nothing, so one cell is simulated, and totals are
+multiples of it. Takes some minutes.
 """
 
 from __future__ import annotations
@@ -24,340 +22,385 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve, frozen
+from capacity_parameters import Costs, Deployment, Load
 from deployment import Cell
-from one_machine import Case
-from planned import Costs, Deployment, Load
-from queueing import Clock, Process, Station, Together
+from one_machine import Case, Result
+from queueing import BatchServer, Environment, Process, Resource
 
-_WARM = 15.0  # seconds until streams end as often as they begin
-_SIZES = (2, 20, 100)  # conversations a second, of what is less than a cell
-_MOST = 12  # hosts more than it takes without queues, that are tried
-_EVENT = 250  # bytes of a piece, as it is sent on
-_USERS_ALLOWED = 0.6  # of its processors, what a database or a proxy may have busy
-_PROXY = (8, 25_000)  # cores of a proxy, and the streams that it has ports and memory for
+_WARM_UP = 15.0  # seconds until the number of open streams is stable
+_SMALL_RATES = (2, 20, 100)  # conversations per second, less than in a cell
+_MAX_EXTRA_HOSTS = 12  # more than the number required without queues
+_EVENT_BYTES = 250  # of a chunk sent to a client
+_MAX_UTILIZATION = 0.6  # of the cores of a database or a proxy
+_PROXY_CORES, _PROXY_STREAMS = 8, 25_000  # of one proxy; ports and memory limit its streams
 
 
 @frozen
-class Figures:
-    """What came of a simulation. Times in seconds; `first` is what was added before the first
-    token.
+class Results:
+    """Results of a simulation. Times are in seconds.
 
-    cores, database, proxy   parts of them that were busy, on average
-    busiest                  worker
-    line                     the longest in front of a worker
-    streams                  open at once, on average
-    cut, lost                turns that were cut off or refused; conversations that were given up
+    Attributes:
+        turns: Number of turns completed.
+        p50: Median latency added before the first token.
+        p99: 99th percentile of that latency.
+        total_p99: 99th percentile of the latency added to the whole answer.
+        utilization: Mean utilization of the workers.
+        max_utilization: Utilization of the busiest worker.
+        database_utilization: Utilization of the cores of the database.
+        max_queue: Maximum queue length of a worker.
+        streams: Mean number of open streams.
+        failed: Number of requests that were interrupted or refused.
+        lost: Number of conversations lost.
     """
 
     turns: int
     p50: float
     p99: float
-    whole_p99: float
-    cores: float
-    busiest: float
-    database: float
-    proxy: float
-    line: int
+    total_p99: float
+    utilization: float
+    max_utilization: float
+    database_utilization: float
+    max_queue: int
     streams: float
-    cut: int
+    failed: int
     lost: int
+
+    @classmethod
+    def of(cls, cell: Cell) -> Results:
+        turns = [turn for turn in cell.completed if turn.requested_at >= _WARM_UP]
+        first_token = sorted(turn.first_token_overhead for turn in turns)
+        utilization = [worker.core.utilization for worker in cell.workers]
+        return cls(
+            turns=len(turns),
+            p50=quantile(first_token, 0.5),
+            p99=quantile(first_token, 0.99),
+            total_p99=quantile(sorted(turn.total_overhead for turn in turns), 0.99),
+            utilization=sum(utilization) / len(utilization),
+            max_utilization=max(utilization),
+            database_utilization=cell.database.cores.utilization,
+            max_queue=max(worker.core.max_queue_length for worker in cell.workers),
+            streams=cell.streams.mean_in_use,
+            failed=cell.failed_attempts,
+            lost=cell.conversations_lost,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Columns of a printed table."""
+        columns = asdict(self)
+        del columns["turns"]
+        return columns
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--conversations", type=float, default=10_000, help="begun in a second")
-    parser.add_argument("--cells", type=int, default=50)
-    parser.add_argument("--bound", type=float, default=0.05, help="seconds")
-    parser.add_argument("--measured", type=Path, help="what capacity.py --json has printed")
-    parser.add_argument("--seconds", type=float, default=20.0, help="that are simulated")
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    file = given.measured or Path(__file__).with_name("capacity.json")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--conversations", type=float, default=10_000, help="conversations started per second"
+    )
+    parser.add_argument("--cells", type=int, default=50, help="number of cells")
+    parser.add_argument(
+        "--bound",
+        type=float,
+        default=0.05,
+        help="maximum p99 of the latency added before the first token, in seconds, "
+        "when one host has failed",
+    )
+    parser.add_argument("--measured", type=Path, help="output of capacity.py --json")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="simulated time of each simulation"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    file = options.measured or Path(__file__).with_name("capacity.json")
     measured = json.loads(file.read_text(encoding="utf-8"))
-    plan = Plan(measured, given.seconds, given.bound)
-    parts: list[tuple[str, Callable[[], Any]]] = [
-        ("one machine, measured and calculated", plan.compared),
-        ("one host of eight cores", plan.knee),
-        ("smallest deployments", lambda: plan.sizes(given.conversations, given.cells)),
-        ("what happens to a cell", lambda: plan.cell(given.conversations / given.cells)),
-        ("the whole", lambda: plan.whole(given.conversations, given.cells)),
-        ("one row for all: a budget", plan.rows),
-        ("what is not simulated", lambda: plan.looking(given.conversations / given.cells)),
+    plan = Plan(measured, options.seconds, options.bound)
+    conversations, cells = options.conversations, options.cells
+    sections: list[tuple[str, Callable[[], Any]]] = [
+        ("one machine, measured and simulated", plan.accuracy),
+        ("one host of 8 cores", plan.one_host),
+        ("minimum deployments", lambda: plan.minimum_deployments(conversations, cells)),
+        ("failures in a cell", lambda: plan.failures(conversations / cells)),
+        ("totals", lambda: plan.totals(conversations, cells)),
+        ("one row of a budget for all turns", plan.shared_budget),
+        ("index check, not simulated", lambda: plan.index_check(conversations / cells)),
     ]
-    told = {}
-    for title, part in parts:
-        told[title] = part()
-        if not given.json:
-            _show(title, told[title])
-    if given.json:
-        print(json.dumps(told, indent=1))
+    results = {}
+    for title, section in sections:
+        results[title] = section()
+        if not options.json:
+            _print_section(title, results[title])
+    if options.json:
+        print(json.dumps(results, indent=1))
 
 
 class Plan:
-    """
-    seconds   that are simulated each time
-    bound     seconds that may be added before the first token, at p99, with one host lost
-    """
+    """Simulations based on measurements."""
 
     def __init__(self, measured: Mapping[str, Any], seconds: float, bound: float) -> None:
+        """Create a plan.
+
+        Args:
+            measured: Output of `capacity.py --json`.
+            seconds: Simulated time of each simulation.
+            bound: Maximum p99 of the latency added before the first token, in seconds, when one
+                host has failed.
+        """
         self._measured = measured
-        self._costs = Costs.of(measured)
+        self._costs = Costs.from_measurements(measured)
         self._seconds = seconds
         self._bound = bound
-        self._found: dict[float, Deployment] = {}
+        self._minimum: dict[float, Deployment] = {}
 
-    def compared(self) -> list[dict[str, Any]]:
-        """Rates and times as they were measured, and as they come of the model."""
+    def accuracy(self) -> list[dict[str, Any]]:
+        """Compare measured with simulated rates and latencies on one machine."""
         cores, costs = self._measured["cores"], self._costs
-        cases = [("chat", Case(each, cores)) for each in self._measured["gateway"]]
-        for each in self._measured["turns"]:
-            cases.append(("turn", Case(each, cores, costs.turn_reads, costs.flush)))
-        rows = [_row_of(kind, case) for kind, case in cases]
-        return [*rows, *(self._commits(each) for each in self._measured["commit"][1:])]
+        cases = [("chat", Case(load, cores)) for load in self._measured["gateway"]]
+        for load in self._measured["turns"]:
+            cases.append(("turn", Case(load, cores, costs.turn_reads, costs.flush)))
+        rows = [_accuracy_row(kind, case) for kind, case in cases]
+        return [*rows, *(self._commits(load) for load in self._measured["commit"][1:])]
 
-    def knee(self) -> list[dict[str, Any]]:
-        """What becomes of one host as more come."""
+    def one_host(self) -> list[dict[str, Any]]:
+        """Simulate one host under increasing load."""
         rows = []
-        for conversations in (10.0, 20.0, 30.0, 35.0, 40.0):
-            cell = Cell(Load(conversations), Deployment(1, database_cores=4), self._costs)
-            rows.append({"conversations/s": conversations, **_times(self._run(cell))})
+        for rate in (10.0, 20.0, 30.0, 35.0, 40.0):
+            cell = Cell(Load(rate), Deployment(1, database_cores=4), self._costs)
+            rows.append({"conversations/s": rate, **self._run(cell).row()})
         return rows
 
-    def sizes(self, conversations: float, cells: int) -> list[dict[str, Any]]:
-        """The fewest hosts of eight workers that hold the bound with one of them lost."""
-        sizes = sorted({*_SIZES, conversations / cells})
-        return [self._size(each) for each in sizes]
+    def minimum_deployments(self, conversations: float, cells: int) -> list[dict[str, Any]]:
+        """Find the minimum number of hosts for several arrival rates."""
+        rates = sorted({*_SMALL_RATES, conversations / cells})
+        return [self._minimum_row(rate) for rate in rates]
 
-    def cell(self, conversations: float) -> list[dict[str, Any]]:
-        """One, in good times and in bad ones; p99 is of all turns that began meanwhile."""
-        chosen, load = self.smallest(conversations), Load(conversations)
-        when, patient = _WARM + 2, evolve(load, tries=7)
-        stories: list[tuple[str, Load, Callable[[Cell], object], float]] = [
-            ("all is well", load, lambda cell: None, 0),
-            ("twice as many for 5 s", evolve(load, burst=(2.0, when, 5.0)), lambda cell: None, 0),
-            ("a host's processes die", load, lambda cell: cell.kill(when, silent=False), 0),
-            ("a host's machine dies", load, lambda cell: cell.kill(when), 0),
-            ("all are begun anew, one by one", load, lambda cell: cell.roll(when), 1),
-            ("the primary dies", load, lambda cell: cell.fail_over(when), 30),
-            ("the same, asked 7 times", patient, lambda cell: cell.fail_over(when), 30),
+    def failures(self, rate: float) -> list[dict[str, Any]]:
+        """Simulate a cell in normal operation and during failures.
+
+        The p99 is that of all turns that started in the simulated time.
+        """
+        deployment = evolve(self.minimum(rate), drain_time=10.0)
+        restart = deployment.hosts * (deployment.drain_time + deployment.restart_time)
+        load, when = Load(rate), _WARM_UP + 2
+        burst, patient = evolve(load, burst=(2.0, when, 5.0)), evolve(load, attempts=7)
+        events: list[tuple[str, Load, Callable[[Cell], None], float]] = [
+            ("normal operation", load, lambda cell: None, 0),
+            ("double load for 5 s", burst, lambda cell: None, 0),
+            (
+                "processes of a host end",
+                load,
+                lambda cell: cell.fail_host(when, unreachable=False),
+                0,
+            ),
+            ("machine of a host fails", load, lambda cell: cell.fail_host(when), 0),
+            ("rolling restart", load, lambda cell: cell.restart_hosts(when), restart),
+            ("failover of the database", load, lambda cell: cell.fail_over_database(when), 30),
+            ("the same, 7 attempts", patient, lambda cell: cell.fail_over_database(when), 30),
         ]
         rows = []
-        for title, each, befall, longer in stories:
-            deployment = evolve(chosen, drain=10.0)
-            if longer == 1:
-                longer = chosen.hosts * (deployment.drain + deployment.start)
-            cell = Cell(each, deployment, self._costs)
-            befall(cell)
-            rows.append({"what": title, **_times(self._run(cell, longer))})
+        for title, event_load, schedule, extra_seconds in events:
+            cell = Cell(event_load, deployment, self._costs)
+            schedule(cell)
+            rows.append({"event": title, **self._run(cell, extra_seconds).row()})
         return rows
 
-    def whole(self, conversations: float, cells: int) -> dict[str, float]:
-        """What all of it comes to, by Little's law and by what one cell takes."""
+    def totals(self, conversations: float, cells: int) -> dict[str, float]:
+        """Calculate totals from Little's law and the resources of one cell."""
         load, costs = Load(conversations), self._costs
-        chosen = self.smallest(conversations / cells)
-        turns, streams = conversations * load.turns, conversations * load.turns * load.mean_stream
-        hosts, tokens = chosen.hosts * cells, turns * load.mean_tokens
-        wal = costs.turn_wal + costs.piece_wal * load.mean_tokens
-        each = load.turns * (load.mean_stream + load.think)
-        passing = turns * costs.proxy_cpu + tokens * costs.proxy_piece
-        transactions = load.turns * (costs.turn_reads + costs.writes) + costs.open_reads + 1
+        deployment = self.minimum(conversations / cells)
+        turns = conversations * load.turns
+        streams, tokens = turns * load.mean_stream_seconds, turns * load.mean_tokens
+        hosts = deployment.hosts * cells
+        wal = costs.turn_wal + costs.chunk_wal * load.mean_tokens
+        duration = load.turns * (load.mean_stream_seconds + load.think_time)
+        proxy_cores = turns * costs.proxy_turn_cpu + tokens * costs.proxy_chunk_cpu
+        transactions = load.turns * (costs.turn_reads + costs.turn_writes) + costs.open_reads + 1
+        worker_streams = streams / hosts / deployment.workers
         return {
-            "turns a second": turns,
-            "conversations under way": conversations * each,
-            "streams open": streams,
-            "tokens a second": tokens,
-            "CPU of a turn, ms": 1e3 * (costs.turn_cpu + costs.piece_cpu * load.mean_tokens),
+            "turns per second": turns,
+            "conversations in progress": conversations * duration,
+            "open streams": streams,
+            "tokens per second": tokens,
+            "CPU of a turn, ms": 1e3 * (costs.turn_cpu + costs.chunk_cpu * load.mean_tokens),
             "hosts of 8 cores": hosts,
             "PostgreSQL primaries": cells,
-            "connections to a primary": chosen.hosts * chosen.workers * costs.connections,
-            "streams of a worker": streams / hosts / chosen.workers,
+            "connections to a primary": (deployment.hosts * deployment.workers * costs.connections),
+            "streams of a worker": worker_streams,
             "memory of streams of a host, GB": streams / hosts * costs.stream_bytes / 1e9,
-            "descriptors of a worker": streams / hosts / chosen.workers * costs.stream_descriptors,
+            "descriptors of a worker": worker_streams * costs.stream_descriptors,
             "sockets at proxies": 2 * streams,
-            "cores of proxies that are busy": passing,
-            "proxies of 8 cores": _proxies(streams, passing),
-            "pieces to clients, Gbit/s": tokens * _EVENT * 8 / 1e9,
-            "transactions a second and primary": conversations / cells * transactions,
-            "WAL, MB a second and primary": turns / cells * wal / 1e6,
-            "WAL, TB a day, of all": turns * wal * 86_400 / 1e12,
-            "turns whose stream is longer than 10 s, %": 100 * _longer(load, 10.0),
+            "busy proxy cores": proxy_cores,
+            "proxies of 8 cores": _proxies(streams, proxy_cores),
+            "chunks to clients, Gbit/s": tokens * _EVENT_BYTES * 8 / 1e9,
+            "transactions per second and primary": conversations / cells * transactions,
+            "WAL per primary, MB/s": turns / cells * wal / 1e6,
+            "WAL in total, TB/day": turns * wal * 86_400 / 1e12,
+            "streams longer than 10 s, %": 100 * _fraction_longer(load, 10.0),
         }
 
-    def looking(self, conversations: float) -> dict[str, float]:
-        """What it takes that a list, and whoever opens a conversation, has the store look
-        through all conversations for what is not in it yet: nothing of that is simulated."""
-        few, many = self._measured["listed"][0], self._measured["listed"][-1]
-        more = many["conversations"] - few["conversations"]
-        each = max(0.0, many["seconds"] - few["seconds"]) / more
-        most = self.smallest(conversations).database_cores / (each * conversations)
+    def index_check(self, rate: float) -> dict[str, float]:
+        """Calculate the cost of checking all conversations of a user for missing index entries.
+
+        Lists and searches do this check; it is not part of the simulation.
+        """
+        smallest, largest = (
+            self._measured["opening_by_store"][0],
+            self._measured["opening_by_store"][-1],
+        )
+        added = largest["conversations"] - smallest["conversations"]
+        seconds = max(0.0, largest["seconds"] - smallest["seconds"]) / added
+        saturated_at = self.minimum(rate).database_cores / (seconds * rate)
         return {
-            "opening with 100,000 in the store, ms": 1e3 * many["seconds"],
-            "for each that is there, us": 1e6 * each,
-            "all of a primary's cores busy with it at": most,
-            "which are there after, s": most / conversations,
+            "opening with 100,000 in the store, ms": 1e3 * largest["seconds"],
+            "per stored conversation, us": 1e6 * seconds,
+            "conversations that saturate a primary": saturated_at,
+            "seconds until then": saturated_at / rate,
         }
 
-    def rows(self) -> list[dict[str, Any]]:
-        """How many turns a second one row takes, which each of them adds to."""
+    def shared_budget(self) -> list[dict[str, Any]]:
+        """Simulate turns that all update the same row."""
         rows = []
-        for conversations in (10.0, 50.0, 100.0, 200.0):
-            hosts = max(2, math.ceil(conversations / 20))
-            cell = Cell(Load(conversations), Deployment(hosts, budget=True), self._costs)
-            figures = self._run(cell)
-            kept = {"row busy": cell.budget.utilisation, "line": cell.budget.longest}
-            rows.append({"conversations/s": conversations, "p99 whole": figures.whole_p99, **kept})
+        for rate in (10.0, 50.0, 100.0, 200.0):
+            hosts = max(2, math.ceil(rate / 20))
+            cell = Cell(Load(rate), Deployment(hosts, shared_budget=True), self._costs)
+            results = self._run(cell)
+            rows.append(
+                {
+                    "conversations/s": rate,
+                    "total p99": results.total_p99,
+                    "row utilization": cell.budget.utilization,
+                    "max queue": cell.budget.max_queue_length,
+                }
+            )
         return rows
 
-    def smallest(self, conversations: float) -> Deployment:
-        if conversations not in self._found:
-            self._found[conversations] = self._smallest(conversations)
-        return self._found[conversations]
+    def minimum(self, rate: float) -> Deployment:
+        """Find the smallest deployment that meets the bound when one host has failed.
 
-    def _smallest(self, conversations: float) -> Deployment:
-        load, costs = Load(conversations), self._costs
-        turn = costs.turn_cpu + costs.piece_cpu * load.mean_tokens
-        busy = conversations * (costs.open_cpu + load.turns * turn)
-        stored = conversations * (costs.open_database + load.turns * costs.turn_database)
-        least = math.floor(busy / Deployment(1).workers) + 1
-        database_cores = max(4, math.ceil(stored / _USERS_ALLOWED))
-        for hosts in range(least, least + _MOST):
-            left = Deployment(hosts, database_cores=database_cores)
-            if self._run(Cell(load, left, costs)).p99 < self._bound:
-                return evolve(left, hosts=hosts + 1)
-        raise SystemExit(f"{conversations:g} conversations a second are too many for one cell")
+        Args:
+            rate: Conversations started per second.
 
-    def _size(self, conversations: float) -> dict[str, Any]:
-        chosen = self.smallest(conversations)
-        load, costs = Load(conversations), self._costs
-        well = self._run(Cell(load, chosen, costs))
-        lost = self._run(Cell(load, evolve(chosen, hosts=chosen.hosts - 1), costs))
+        Returns:
+            The deployment, with the host that may fail.
+        """
+        if rate not in self._minimum:
+            self._minimum[rate] = self._find_minimum(rate)
+        return self._minimum[rate]
+
+    def _find_minimum(self, rate: float) -> Deployment:
+        load, costs = Load(rate), self._costs
+        turn_cpu = costs.turn_cpu + costs.chunk_cpu * load.mean_tokens
+        busy_cores = rate * (costs.open_cpu + load.turns * turn_cpu)
+        busy_database_cores = rate * (costs.open_database + load.turns * costs.turn_database)
+        least = math.floor(busy_cores / Deployment(1).workers) + 1
+        database_cores = max(4, math.ceil(busy_database_cores / _MAX_UTILIZATION))
+        for hosts in range(least, least + _MAX_EXTRA_HOSTS):
+            remaining = Deployment(hosts, database_cores=database_cores)
+            if self._run(Cell(load, remaining, costs)).p99 < self._bound:
+                return evolve(remaining, hosts=hosts + 1)
+        raise SystemExit(f"{rate:g} conversations per second are too many for one cell")
+
+    def _minimum_row(self, rate: float) -> dict[str, Any]:
+        deployment = self.minimum(rate)
+        load, costs = Load(rate), self._costs
+        remaining = evolve(deployment, hosts=deployment.hosts - 1)
+        normal = self._run(Cell(load, deployment, costs))
+        failed = self._run(Cell(load, remaining, costs))
         return {
-            "conversations/s": conversations,
-            "hosts": chosen.hosts,
-            "database cores": chosen.database_cores,
-            **_times(well),
-            "p99, one lost": lost.p99,
-            "cores, one lost": lost.cores,
+            "conversations/s": rate,
+            "hosts": deployment.hosts,
+            "database cores": deployment.database_cores,
+            **normal.row(),
+            "p99, one failed": failed.p99,
+            "utilization, one failed": failed.utilization,
         }
 
-    def _run(self, cell: Cell, longer: float = 0.0) -> Figures:
-        cell.run(_WARM, self._seconds + longer)
-        return _figures(cell)
+    def _run(self, cell: Cell, extra_seconds: float = 0.0) -> Results:
+        cell.run(_WARM_UP, self._seconds + extra_seconds)
+        return Results.of(cell)
 
     def _commits(self, load: Mapping[str, Any]) -> dict[str, Any]:
-        """Clients that commit one row after another."""
-        clock, alone, done = Clock(), self._measured["commit"][0], []
-        cores = Station(clock, self._measured["cores"])
+        """Compare the commits of clients that commit one row after another."""
+        env, single, latencies = Environment(), self._measured["commit"][0], list[float]()
+        cores = Resource(env, self._measured["cores"])
 
         def flush(_: int) -> Process:
             yield self._costs.flush
 
-        log = Together(clock, flush)
+        log = BatchServer(env, flush)
 
         def client() -> Process:
             while True:
-                begun = clock.now
+                started = env.now
                 yield from cores.use(load["client"])
-                yield from cores.use(alone["cpu"])
+                yield from cores.use(single["cpu"])
                 yield log
-                done.append(clock.now - begun)
+                latencies.append(env.now - started)
 
-        for _ in range(round(load["clients"])):
-            clock.start(client())
-        clock.run(5.0)
-        done.sort()
-        rate = len(done) / 5.0
-        return {
-            "what": "commit",
-            "workers": 0,
-            "clients": round(load["clients"]),
-            "measured/s": load["a_second"],
-            "calculated/s": rate,
-            "error, %": _percent(rate, load["a_second"]),
-            "measured p99": load["p99"],
-            "calculated p99": done[len(done) * 99 // 100],
-        }
+        clients = round(load["clients"])
+        for _ in range(clients):
+            env.start(client())
+        env.run(5.0)
+        latencies.sort()
+        p50, p99 = latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
+        simulated = Result(len(latencies) / 5.0, p50, p99)
+        measured = Result(load["rate"], load["p50"], load["p99"])
+        return _comparison("commit", 0, clients, measured, simulated)
 
 
-def _row_of(kind: str, case: Case) -> dict[str, Any]:
-    seen, calculated = case.seen, case.calculated()
+def _accuracy_row(kind: str, case: Case) -> dict[str, Any]:
+    workers, clients = round(case.load["workers"]), round(case.load["clients"])
+    return _comparison(kind, workers, clients, case.measured, case.simulate())
+
+
+def _comparison(
+    kind: str, workers: int, clients: int, measured: Result, simulated: Result
+) -> dict[str, Any]:
     return {
-        "what": kind,
-        "workers": round(case.load["workers"]),
-        "clients": round(case.load["clients"]),
-        "measured/s": seen.a_second,
-        "calculated/s": calculated.a_second,
-        "error, %": _percent(calculated.a_second, seen.a_second),
-        "measured p99": seen.p99,
-        "calculated p99": calculated.p99,
+        "case": kind,
+        "workers": workers,
+        "clients": clients,
+        "measured/s": measured.rate,
+        "simulated/s": simulated.rate,
+        "error, %": 100 * (simulated.rate / measured.rate - 1),
+        "measured p99": measured.p99,
+        "simulated p99": simulated.p99,
     }
 
 
-def _figures(cell: Cell) -> Figures:
-    taken = [each for each in cell.taken if each.begun >= _WARM]
-    first, whole = (sorted(getattr(each, name) for each in taken) for name in ("first", "whole"))
-    busy = [worker.core.utilisation for worker in cell.workers]
-    return Figures(
-        turns=len(taken),
-        p50=quantile(first, 0.5),
-        p99=quantile(first, 0.99),
-        whole_p99=quantile(whole, 0.99),
-        cores=sum(busy) / len(busy),
-        busiest=max(busy),
-        database=cell.database.cores.utilisation,
-        proxy=cell.proxy.utilisation,
-        line=max(worker.core.longest for worker in cell.workers),
-        streams=cell.streams.utilisation * cell.streams.places,
-        cut=cell.cut,
-        lost=cell.lost,
-    )
+def _proxies(streams: float, busy_cores: float) -> int:
+    """Number of proxies, limited by streams or by CPU time."""
+    return math.ceil(max(streams / _PROXY_STREAMS, busy_cores / _PROXY_CORES / _MAX_UTILIZATION))
 
 
-def _proxies(streams: float, busy: float) -> int:
-    """How many it takes, of what they run out of first."""
-    cores, most = _PROXY
-    return math.ceil(max(streams / most, busy / cores / _USERS_ALLOWED))
+def quantile(ordered: Sequence[float], fraction: float) -> float:
+    """Quantile of sorted values; NaN if there are none."""
+    return ordered[min(int(len(ordered) * fraction), len(ordered) - 1)] if ordered else math.nan
 
 
-def quantile(ordered: Sequence[float], part: float) -> float:
-    return ordered[min(int(len(ordered) * part), len(ordered) - 1)] if ordered else math.nan
-
-
-def _longer(load: Load, seconds: float) -> float:
-    """The part of all streams that are open for longer; half of them have their first token by
-    the median."""
-    tokens = (seconds - load.first) * load.pace
+def _fraction_longer(load: Load, seconds: float) -> float:
+    """Fraction of the streams that are open for longer, with the median time to the first token."""
+    tokens = (seconds - load.first_token) * load.token_rate
     return 0.5 * math.erfc(math.log(tokens / load.tokens) / load.tokens_sigma / math.sqrt(2))
 
 
-def _times(figures: Figures) -> dict[str, Any]:
-    chosen = ("p50", "p99", "whole_p99", "cores", "busiest", "database", "line", "streams")
-    return {name: asdict(figures)[name] for name in (*chosen, "cut", "lost")}
-
-
-def _percent(calculated: float, measured: float) -> float:
-    return 100 * (calculated / measured - 1)
-
-
-def _show(title: str, told: Any) -> None:
+def _print_section(title: str, results: Any) -> None:
     print(f"\n{title}")
-    lines = _table(told) if isinstance(told, list) else _listed(told)
+    lines = _table(results) if isinstance(results, list) else _list(results)
     print("\n".join(lines), flush=True)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    texts = [list(rows[0]), *([_text(each) for each in row.values()] for row in rows)]
+    texts = [list(rows[0]), *([_format(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
-        yield "  ".join(each.rjust(width) for each, width in zip(row, widths, strict=True))
+        yield "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
 
 
-def _listed(figures: Mapping[str, float]) -> Iterator[str]:
+def _list(figures: Mapping[str, float]) -> Iterator[str]:
     for name, figure in figures.items():
-        yield f"{name:44}{_text(figure):>16}"
+        yield f"{name:44}{_format(figure):>16}"
 
 
-def _text(figure: Any) -> str:
+def _format(figure: Any) -> str:
     if not isinstance(figure, float):
         return str(figure)
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"

@@ -119,8 +119,8 @@ class Server:
         spent = [(late - early) / count for early, late in zip(before, after, strict=True)]
         kept = (database.cpu() - stored) / count if database is not None else 0.0
         costs = {"cpu": spent[0], "service": spent[1], "client": spent[2], "database": kept}
-        others = {"others": max(0.0, (busy - count * (sum(spent) + kept)) / took)}
-        times = {"a_second": count / micros * 1e6, "p50": p50 / 1e6, "p99": p99 / 1e6}
+        others = {"other_cores": max(0.0, (busy - count * (sum(spent) + kept)) / took)}
+        times = {"rate": count / micros * 1e6, "p50": p50 / 1e6, "p99": p99 / 1e6}
         return {"clients": clients, "count": count, **times, **costs, **others}
 
 
@@ -189,7 +189,7 @@ class Database:
             lines = [line for file in Path(folder).glob("log*") for line in file.open()]
         times = sorted(int(line.split()[2]) / 1e6 for line in lines)
         quantiles = {"p50": statistics.median(times), "p99": times[len(times) * 99 // 100]}
-        rate = {"a_second": len(times) / seconds, "cpu": busy / len(times)}
+        rate = {"rate": len(times) / seconds, "cpu": busy / len(times)}
         rate["client"] = client / len(times)
         return {"clients": clients, **rate, "mean": statistics.fmean(times), **quantiles}
 

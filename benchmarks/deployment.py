@@ -1,299 +1,334 @@
-"""A deployment as `capacity_model.py` calculates it: proxies, hosts with their workers, and one
-PostgreSQL, with conversations that come at random.
+"""Simulation of a cell: proxies, hosts with their workers, and one PostgreSQL server.
 
-A turn goes by a proxy to a worker, which has a core of its own; reads its conversation;
-is put on record; waits for the model; passes pieces on as they come; is put on record again. One
-that is cut off is sent again, with its key, some times; then its conversation is lost.
+Conversations start at random times. A turn passes through a proxy to a worker, which reads the
+conversation, saves the start of the turn, waits for the model, passes on the chunks and saves the
+answer. An interrupted turn is retried; when all attempts fail, the conversation is lost.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Literal, NamedTuple
 
 from attrs import frozen
-from planned import Costs, Deployment, Load
-from queueing import Clock, Lost, Process, Station, Task, Together
+from capacity_parameters import Costs, Deployment, Load
+from queueing import BatchServer, Environment, Process, RequestFailed, Resource, Task
 
-_PARTS = 20  # in which the pieces of an answer are passed on: one after another takes too long
-_SIGMA = 0.5  # of times of CPU, which are spread as a lognormal
+_SLICES = 20  # of an answer; simulating each chunk would be too slow
+_CPU_SIGMA = 0.5  # of the lognormal distribution of CPU times
+
+
+class TurnDraw(NamedTuple):
+    """Random values of a turn.
+
+    Attributes:
+        think_time: Seconds before the turn is requested.
+        first_token: Seconds to the first token of the model.
+        tokens: Number of tokens of the answer.
+    """
+
+    think_time: float
+    first_token: float
+    tokens: float
 
 
 @frozen
-class Taken:
-    """A turn that was answered.
+class CompletedTurn:
+    """A turn that was answered. Times are in seconds.
 
-    begun   when it was asked for
-    first   seconds that were added to the model's time before its first token came
-    whole   the same, of the whole answer
-    again   how many times it had been cut off
+    Attributes:
+        requested_at: Time of the first request.
+        first_token_overhead: Latency added to the time to the first token of the model.
+        total_overhead: Latency added to the duration of the whole answer.
+        retries: Number of failed attempts.
     """
 
-    begun: float
-    first: float
-    whole: float
-    again: int
+    requested_at: float
+    first_token_overhead: float
+    total_overhead: float
+    retries: int
 
 
 class Host:
-    """
-    state   `up`, `silent` (its machine is gone), `refuses` (its processes are) or `drains`
+    """A host and its workers.
+
+    Attributes:
+        state: `unreachable`: the machine failed. `down`: its processes ended, and it refuses
+            connections.
+        failed_at: Time of the last failure.
     """
 
     def __init__(self, cell: Cell, workers: int) -> None:
         self.workers = [Worker(cell) for _ in range(workers)]
         self.tasks: dict[Task, None] = {}
-        self.state = "up"
-        self.since = 0.0
+        self.state: Literal["up", "unreachable", "down", "draining"] = "up"
+        self.failed_at = 0.0
 
-    def cut(self) -> None:
-        """All that is under way."""
+    def interrupt_all(self) -> None:
+        """Interrupt all requests in progress."""
         for task in list(self.tasks):
-            task.interrupt(Lost())
+            task.interrupt(RequestFailed())
 
 
 class Worker:
-    """A process: a core, the connection that writes, and those that read."""
+    """A process with one core, one connection for writing, and several for reading."""
 
     def __init__(self, cell: Cell) -> None:
-        self.core = Station(cell.clock, 1)
-        self.pool = Station(cell.clock, cell.deployment.pool)
-        self.writer = Together(cell.clock, cell.database.commit)
+        self.core = Resource(cell.env, 1)
+        self.read_connections = Resource(cell.env, cell.deployment.read_connections)
+        self.writer = BatchServer(cell.env, cell.database.commit)
 
 
 class Database:
-    """A primary: cores, and a log that is flushed for all commits that wait."""
+    """A PostgreSQL primary; one flush of its log serves all waiting commits."""
 
-    def __init__(self, clock: Clock, cores: int, flush: float, transaction: float) -> None:
-        self.cores = Station(clock, cores)
-        self.log = Together(clock, self._flush)
+    def __init__(
+        self, env: Environment, cores: int, flush_seconds: float, transaction_cpu: float
+    ) -> None:
+        self.cores = Resource(env, cores)
+        self.log = BatchServer(env, self._flush)
         self.is_down = False
-        self._flush_seconds = flush
-        self._transaction = transaction
+        self._flush_seconds = flush_seconds
+        self._transaction_cpu = transaction_cpu
 
     def read(self, transactions: int) -> Process:
-        self._must_be_up()
-        yield from self.cores.use(transactions * self._transaction)
+        self._check_is_up()
+        yield from self.cores.use(transactions * self._transaction_cpu)
 
-    def commit(self, additions: int) -> Process:
-        self._must_be_up()
-        yield from self.cores.use(self._transaction)
+    def commit(self, requests: int) -> Process:
+        """Commit one transaction for any number of requests."""
+        self._check_is_up()
+        yield from self.cores.use(self._transaction_cpu)
         yield self.log
-        self._must_be_up()
+        self._check_is_up()
 
     def _flush(self, _: int) -> Process:
         yield self._flush_seconds
 
-    def _must_be_up(self) -> None:
+    def _check_is_up(self) -> None:
         if self.is_down:
-            raise Lost
+            raise RequestFailed
 
 
 class Cell:
-    """Some hosts with one PostgreSQL, and all conversations of some users.
+    """Hosts that share a PostgreSQL server.
 
-    taken    the turns that were answered
-    begun, ended, lost   conversations
-    cut      how many turns were cut off or refused
+    Attributes:
+        completed: Turns that were answered.
+        conversations_started: Number of conversations started.
+        conversations_completed: Number of conversations completed.
+        conversations_lost: Number of conversations with a turn of which all attempts failed.
+        failed_attempts: Number of requests that were interrupted or refused.
     """
 
     def __init__(self, load: Load, deployment: Deployment, costs: Costs, seed: int = 1) -> None:
         self.load = load
         self.deployment = deployment
-        self.clock = Clock()
-        self.taken: list[Taken] = []
-        self.begun = self.ended = self.lost = self.cut = 0
-        self.streams = Station(self.clock, 10**9)
+        self.env = Environment()
+        self.completed: list[CompletedTurn] = []
+        self.conversations_started = self.conversations_completed = self.conversations_lost = 0
+        self.failed_attempts = 0
+        self.streams = Resource(self.env, 10**9)
         self._costs = costs
-        self._random = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
-        transactions = costs.turn_reads + costs.writes
+        self._random = random.Random(seed)  # noqa: S311 - a simulation, no secret
+        transactions = costs.turn_reads + costs.turn_writes
         self.database = Database(
-            self.clock, deployment.database_cores, costs.flush, costs.turn_database / transactions
+            self.env, deployment.database_cores, costs.flush, costs.turn_database / transactions
         )
-        self.proxy = Station(self.clock, deployment.proxy_cores)
-        self.budget = Station(self.clock, 1)
+        self.proxy = Resource(self.env, deployment.proxy_cores)
+        self.budget = Resource(self.env, 1)
         self.hosts = [Host(self, deployment.workers) for _ in range(deployment.hosts)]
         self._next_host = itertools.cycle(self.hosts)
 
-    def run(self, warm: float, seconds: float) -> None:
-        """Have them come for that time after the first, of which no figures are kept. There
-        are those who began before."""
-        for begun, times in self._arrivals(warm + seconds):
-            self._begin(begun, times)
-        self.clock.run(warm)
-        self._forget()
-        self.clock.run(warm + seconds)
+    def run(self, warm_up: float, seconds: float) -> None:
+        """Simulate arrivals, and collect statistics after the warm-up.
 
-    def finish(self) -> None:
-        """Until all conversations have ended; nobody comes any more."""
-        self.clock.run()
+        Conversations that started earlier are in progress at the start.
+        """
+        for start, turns in self._arrivals(warm_up + seconds):
+            self._start_conversation(start, turns)
+        self.env.run(warm_up)
+        self._reset_statistics()
+        self.env.run(warm_up + seconds)
 
-    def kill(self, when: float, number: int = 0, *, silent: bool = True) -> None:
-        """A host dies, and is back later."""
+    def drain(self) -> None:
+        """Run until all conversations have ended, without further arrivals."""
+        self.env.run()
+
+    def fail_host(self, when: float, number: int = 0, *, unreachable: bool = True) -> None:
+        """Let a host fail at a time, and recover later.
+
+        Args:
+            when: Time in seconds.
+            number: Index of the host.
+            unreachable: Whether the host does not respond, or refuses connections.
+        """
         host = self.hosts[number]
 
-        def die() -> None:
-            host.state, host.since = "silent" if silent else "refuses", self.clock.now
-            host.cut()
+        def fail() -> None:
+            host.state, host.failed_at = "unreachable" if unreachable else "down", self.env.now
+            host.interrupt_all()
 
-        self.clock.at(when, die)
-        self._back(host, when + self.deployment.away)
+        self.env.schedule(when, fail)
+        self._recover(host, when + self.deployment.recovery_time)
 
-    def roll(self, when: float) -> float:
-        """Hosts are ended and started anew, one after another; when that is over."""
+    def restart_hosts(self, when: float) -> None:
+        """Restart the hosts one after another, from a time on."""
         for host in self.hosts:
-            self.clock.at(when, partial(setattr, host, "state", "drains"))
-            when += self.deployment.drain
-            self.clock.at(when, host.cut)
-            when += self.deployment.start
-            self._back(host, when)
-        return when
+            self.env.schedule(when, partial(setattr, host, "state", "draining"))
+            when += self.deployment.drain_time
+            self.env.schedule(when, host.interrupt_all)
+            when += self.deployment.restart_time
+            self._recover(host, when)
 
-    def fail_over(self, when: float) -> None:
-        """The primary dies; another takes its place."""
-        self.clock.at(when, partial(setattr, self.database, "is_down", True))
-        until = when + self.deployment.failover
-        self.clock.at(until, partial(setattr, self.database, "is_down", False))
+    def fail_over_database(self, when: float) -> None:
+        """Let the primary fail at a time; a standby replaces it later."""
+        self.env.schedule(when, partial(setattr, self.database, "is_down", True))
+        until = when + self.deployment.failover_time
+        self.env.schedule(until, partial(setattr, self.database, "is_down", False))
 
-    def _back(self, host: Host, when: float) -> None:
-        self.clock.at(when, partial(setattr, host, "state", "up"))
+    def _recover(self, host: Host, when: float) -> None:
+        self.env.schedule(when, partial(setattr, host, "state", "up"))
 
-    def _forget(self) -> None:
-        for station in (self.streams, self.database.cores, self.proxy, self.budget):
-            station.forget()
+    def _reset_statistics(self) -> None:
+        for resource in (self.streams, self.database.cores, self.proxy, self.budget):
+            resource.reset_statistics()
         for worker in self.workers:
-            worker.core.forget()
-            worker.pool.forget()
+            worker.core.reset_statistics()
+            worker.read_connections.reset_statistics()
 
     @property
     def workers(self) -> list[Worker]:
         return [worker for host in self.hosts for worker in host.workers]
 
-    def _arrivals(self, until: float) -> Iterator[tuple[float, list[tuple[float, float, float]]]]:
-        """When each conversation begins, and for each of its turns how long who asks thinks
-        before, the model takes to its first token, and how many tokens come."""
+    def _arrivals(self, until: float) -> Iterator[tuple[float, list[TurnDraw]]]:
+        """Draw the start time and the turns of each conversation.
+
+        Starts before time 0, with conversations that may still be in progress then.
+        """
         load = self.load
-        mean = load.turns * (load.mean_stream + load.think)
-        when, (more, since, lasting) = -4 * mean, load.burst
+        mean = load.turns * (load.mean_stream_seconds + load.think_time)
+        when, (factor, burst_start, duration) = -4 * mean, load.burst
         while True:
-            burst = more if since <= when < since + lasting else 1.0
-            when += self._random.expovariate(load.conversations * burst)
+            burst = factor if burst_start <= when < burst_start + duration else 1.0
+            when += self._random.expovariate(load.arrival_rate * burst)
             if when >= until:
                 return
-            yield when, [self._turn_drawn(number) for number in range(load.turns)]
+            yield when, [self._draw_turn(number) for number in range(load.turns)]
 
-    def _turn_drawn(self, number: int) -> tuple[float, float, float]:
+    def _draw_turn(self, number: int) -> TurnDraw:
         load, draw = self.load, self._random
-        think = draw.expovariate(1 / load.think) if number else 0.0
-        first = load.first * draw.lognormvariate(0, load.first_sigma)
-        return think, first, max(1.0, load.tokens * draw.lognormvariate(0, load.tokens_sigma))
+        think_time = draw.expovariate(1 / load.think_time) if number else 0.0
+        first_token = load.first_token * draw.lognormvariate(0, load.first_token_sigma)
+        tokens = max(1.0, load.tokens * draw.lognormvariate(0, load.tokens_sigma))
+        return TurnDraw(think_time, first_token, tokens)
 
-    def _begin(self, when: float, turns: list[tuple[float, float, float]]) -> None:
-        """What was over before the beginning of time is left out."""
+    def _start_conversation(self, when: float, turns: list[TurnDraw]) -> None:
+        """Start a conversation, without the turns requested before time 0."""
         if when >= 0:
-            self.clock.start(self._conversation(turns, is_new=True), when)
+            self.env.start(self._conversation(turns, is_new=True), when)
             return
-        while turns:
-            think, first, tokens = turns[0]
-            if when + think >= 0:
-                turns[0] = (0.0, first, tokens)
-                self.clock.start(self._conversation(turns, is_new=False), when + think)
+        for number, turn in enumerate(turns):
+            if when + turn.think_time >= 0:
+                rest = [turn._replace(think_time=0.0), *turns[number + 1 :]]
+                self.env.start(self._conversation(rest, is_new=False), when + turn.think_time)
                 return
-            when += think + first + tokens / self.load.pace
-            del turns[0]
+            when += turn.think_time + turn.first_token + turn.tokens / self.load.token_rate
 
-    def _conversation(self, turns: list[tuple[float, float, float]], *, is_new: bool) -> Process:
-        self.begun += 1
-        if is_new and not (yield from self._tried(self._open)):
-            self.lost += 1
+    def _conversation(self, turns: list[TurnDraw], *, is_new: bool) -> Process:
+        self.conversations_started += 1
+        if is_new and not (yield from self._with_retries(self._open)):
+            self.conversations_lost += 1
             return
-        for think, first, tokens in turns:
-            yield think
-            if not (yield from self._tried(partial(self._turn, first, tokens))):
-                self.lost += 1
+        for turn in turns:
+            yield turn.think_time
+            if not (yield from self._with_retries(partial(self._turn, turn))):
+                self.conversations_lost += 1
                 return
-        self.ended += 1
+        self.conversations_completed += 1
 
-    def _tried(self, attempt: Any) -> Process:
-        """Whether it was done, at last."""
-        begun = self.clock.now
-        for again in range(self.load.tries):
+    def _with_retries(self, request: Callable[[Worker], Process]) -> Process:
+        """Send a request until an attempt succeeds; returns whether one did."""
+        requested_at = self.env.now
+        for retries in range(self.load.attempts):
             try:
-                added = yield from self._at_a_host(attempt())
-            except Lost:
-                self.cut += 1
-                yield self._random.uniform(0.5, 1.5) * 2**again
+                times = yield from self._send(request)
+            except RequestFailed:
+                self.failed_attempts += 1
+                yield self._random.uniform(0.5, 1.5) * 2**retries
                 continue
-            if added is not None:
-                first, whole, alone = added
-                late = self.clock.now - begun - alone
-                self.taken.append(Taken(begun, late - whole + first, late, again))
+            if times is not None:
+                first_token, total, model = times
+                overhead = self.env.now - requested_at - model
+                completed = CompletedTurn(
+                    requested_at, overhead - total + first_token, overhead, retries
+                )
+                self.completed.append(completed)
             return True
         return False
 
-    def _at_a_host(self, work: Any) -> Process:
-        task = self.clock.running
+    def _send(self, request: Callable[[Worker], Process]) -> Process:
+        """Send a request through a proxy to a random worker of the next host."""
+        task = self.env.current_task
         assert task is not None
-        yield from self.proxy.use(self._costs.proxy_cpu)
-        host = yield from self._chosen()
+        yield from self.proxy.use(self._costs.proxy_turn_cpu)
+        host = yield from self._select_host()
         host.tasks[task] = None
         try:
-            return (yield from work(self._random.choice(host.workers)))
+            return (yield from request(self._random.choice(host.workers)))
         finally:
             host.tasks.pop(task, None)
 
-    def _chosen(self) -> Process:
-        """The next host that is not known to be away, of which a proxy finds out."""
+    def _select_host(self) -> Process:
+        """Return the next host that accepts a connection, in round-robin order."""
         for host in itertools.islice(self._next_host, len(self.hosts)):
             if host.state == "up":
                 return host
-            if host.state == "silent" and self.clock.now < host.since + self.deployment.noticed:
-                yield self.deployment.connect
-        raise Lost
+            detected_at = host.failed_at + self.deployment.detection_time
+            if host.state == "unreachable" and self.env.now < detected_at:
+                yield self.deployment.connect_timeout
+        raise RequestFailed
 
-    def _open(self) -> Any:
+    def _open(self, worker: Worker) -> Process:
+        """Open a conversation."""
         costs = self._costs
+        yield from worker.core.use(self._cpu_time(costs.open_cpu))
+        yield from worker.read_connections.use_during(self.database.read(costs.open_reads))
+        yield worker.writer
 
-        def work(worker: Worker) -> Process:
-            yield from worker.core.use(costs.open_cpu * self._spread())
-            yield from worker.pool.use_with(self.database.read(costs.open_reads))
-            yield worker.writer
+    def _turn(self, turn: TurnDraw, worker: Worker) -> Process:
+        """Process a turn.
 
-        return work
+        Returns:
+            Seconds added before the first token, seconds added in total, and seconds of the model.
+        """
+        costs, env = self._costs, self.env
+        started, duration = env.now, turn.tokens / self.load.token_rate
+        half = costs.turn_cpu / 2
+        yield from worker.core.use(self._cpu_time(half))
+        yield from worker.read_connections.use_during(self.database.read(costs.turn_reads))
+        yield worker.writer
+        yield self.streams
+        try:
+            yield turn.first_token
+            streaming_since = env.now
+            yield from worker.core.use(costs.chunk_cpu)
+            first_token_overhead = env.now - started - turn.first_token
+            for number in range(1, _SLICES + 1):
+                yield max(0.0, streaming_since + duration * number / _SLICES - env.now)
+                yield from worker.core.use(costs.chunk_cpu * turn.tokens / _SLICES)
+        finally:
+            self.streams.release()
+        yield worker.writer
+        if self.deployment.shared_budget:
+            yield from self.budget.use_during(self.database.commit(1))
+        yield from worker.core.use(self._cpu_time(half))
+        yield worker.writer
+        total_overhead = env.now - started - turn.first_token - duration
+        return first_token_overhead, total_overhead, turn.first_token + duration
 
-    def _turn(self, first: float, tokens: float) -> Any:
-        """What gives the seconds that were added before the first token, those of the whole, and
-        those of the model."""
-        costs, clock = self._costs, self.clock
-
-        def work(worker: Worker) -> Process:
-            begun, lasting = clock.now, tokens / self.load.pace
-            half = costs.turn_cpu / 2
-            yield from worker.core.use(half * self._spread())
-            yield from worker.pool.use_with(self.database.read(costs.turn_reads))
-            yield worker.writer
-            yield self.streams
-            try:
-                yield first
-                came = clock.now
-                yield from worker.core.use(costs.piece_cpu)
-                late = clock.now - begun - first
-                for part in range(1, _PARTS + 1):
-                    yield max(0.0, came + lasting * part / _PARTS - clock.now)
-                    yield from worker.core.use(costs.piece_cpu * tokens / _PARTS)
-            finally:
-                self.streams.release()
-            yield worker.writer
-            if self.deployment.budget:
-                yield from self.budget.use_with(self.database.commit(1))
-            yield from worker.core.use(half * self._spread())
-            yield worker.writer
-            return late, clock.now - begun - first - lasting, first + lasting
-
-        return work
-
-    def _spread(self) -> float:
-        return self._random.lognormvariate(-(_SIGMA**2) / 2, _SIGMA)
+    def _cpu_time(self, mean: float) -> float:
+        return mean * self._random.lognormvariate(-(_CPU_SIGMA**2) / 2, _CPU_SIGMA)

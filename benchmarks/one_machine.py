@@ -1,8 +1,7 @@
-"""One machine as it was measured, calculated: what says how far `capacity_model.py` may be
-believed.
+"""Simulation of the machine that was measured, to check the accuracy of `capacity_model.py`.
 
-Clients that ask one request after another, workers, service and database share its cores, and with
-them whatever else is running there: in slices of a scheduler, which others wait for.
+Clients, each with one request at a time, workers, service and database share the cores of the
+machine with other processes, which run in time slices of a scheduler.
 """
 
 from __future__ import annotations
@@ -13,26 +12,30 @@ from typing import Any
 
 from attrs import frozen
 from deployment import Database
-from queueing import Clock, Process, Station, Together
+from queueing import BatchServer, Environment, Process, Resource
 
-_SLICE = 0.003  # seconds that a task of others has a core for
+_TIME_SLICE = 0.003  # seconds that another process holds a core
 _WRITES = 3
 
 
 @frozen
-class Seen:
-    """Requests a second, and seconds."""
+class Result:
+    """Throughput in requests per second, and latencies in seconds."""
 
-    a_second: float
+    rate: float
     p50: float
     p99: float
 
 
 @frozen
 class Case:
-    """A load that was measured.
+    """A measured load.
 
-    flush   seconds until a commit is on disk; None without a record
+    Attributes:
+        load: The measurement, an item of `gateway` or `turns` in the output of `capacity.py`.
+        cores: Cores of the machine.
+        reads: Read-only transactions of a request.
+        flush: Seconds to flush a commit to disk; None if nothing is saved.
     """
 
     load: Mapping[str, Any]
@@ -41,58 +44,61 @@ class Case:
     flush: float | None = None
 
     @property
-    def seen(self) -> Seen:
-        return Seen(self.load["a_second"], self.load["p50"], self.load["p99"])
+    def measured(self) -> Result:
+        return Result(self.load["rate"], self.load["p50"], self.load["p99"])
 
-    def calculated(self, seconds: float = 20.0) -> Seen:
+    def simulate(self, seconds: float = 20.0) -> Result:
+        """Simulate the load for a time."""
         machine = _Machine(self)
-        machine.clock.run(seconds)
-        took = sorted(machine.took)
-        times = took[len(took) // 2], took[len(took) * 99 // 100]
-        return Seen(len(took) / seconds, *times)
+        machine.env.run(seconds)
+        latencies = sorted(machine.latencies)
+        p50, p99 = latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
+        return Result(len(latencies) / seconds, p50, p99)
 
 
 class _Machine:
     def __init__(self, case: Case) -> None:
-        self.clock = Clock()
-        self.took: list[float] = []
+        self.env = Environment()
+        self.latencies: list[float] = []
         self._case = case
-        self._random = random.Random(1)  # noqa: S311 - nothing is kept secret by it
+        self._random = random.Random(1)  # noqa: S311 - a simulation, no secret
         load = case.load
-        self._cores = Station(self.clock, case.cores)
-        self._workers = [Station(self.clock, 1) for _ in range(round(load["workers"]))]
-        transaction = load["database"] / max(case.reads + _WRITES, 1)
-        self._database = Database(self.clock, case.cores, case.flush or 0.0, transaction)
+        self._cores = Resource(self.env, case.cores)
+        self._workers = [Resource(self.env, 1) for _ in range(round(load["workers"]))]
+        transaction_cpu = load["database"] / max(case.reads + _WRITES, 1)
+        self._database = Database(self.env, case.cores, case.flush or 0.0, transaction_cpu)
         self._database.cores = self._cores
-        self._writers = [Together(self.clock, self._database.commit) for _ in self._workers]
+        self._writers = [BatchServer(self.env, self._database.commit) for _ in self._workers]
         for number in range(round(load["clients"])):
-            self.clock.start(self._client(number % len(self._workers)))
-        if load["others"] > 0:
-            self.clock.start(self._others(min(load["others"], 0.95 * case.cores)))
+            self.env.start(self._client(number % len(self._workers)))
+        if load["other_cores"] > 0:
+            cores = min(load["other_cores"], 0.95 * case.cores)
+            self.env.start(self._other_processes(cores))
 
     def _client(self, number: int) -> Process:
         load, worker = self._case.load, self._workers[number]
-        cpu = load["cpu"] / (self._case.reads + 2)  # before each of what it waits for, and at last
+        # the CPU time is spread over the parts before each read and the service, and after it
+        cpu = load["cpu"] / (self._case.reads + 2)
         while True:
-            begun = self.clock.now
+            started = self.env.now
             yield from self._cores.use(load["client"])
             for _ in range(self._case.reads):
-                yield from self._at(worker, cpu)
+                yield from self._run_on(worker, cpu)
                 yield from self._database.read(1)
-            yield from self._at(worker, cpu)
+            yield from self._run_on(worker, cpu)
             if self._case.flush is not None:
                 yield self._writers[number]
             yield from self._cores.use(load["service"])
-            yield from self._at(worker, cpu)
+            yield from self._run_on(worker, cpu)
             if self._case.flush is not None:
                 yield self._writers[number]
                 yield self._writers[number]
-            self.took.append(self.clock.now - begun)
+            self.latencies.append(self.env.now - started)
 
-    def _at(self, worker: Station, seconds: float) -> Process:
-        yield from worker.use_with(self._cores.use(seconds * self._random.gammavariate(4, 0.25)))
+    def _run_on(self, worker: Resource, mean: float) -> Process:
+        yield from worker.use_during(self._cores.use(mean * self._random.gammavariate(4, 0.25)))
 
-    def _others(self, cores: float) -> Process:
+    def _other_processes(self, cores: float) -> Process:
         while True:
-            yield self._random.expovariate(cores / _SLICE)
-            self.clock.start(self._cores.use(_SLICE))
+            yield self._random.expovariate(cores / _TIME_SLICE)
+            self.env.start(self._cores.use(_TIME_SLICE))

@@ -1,8 +1,7 @@
-"""Queues, in time that is counted and not waited for: what `capacity_model.py` is made of.
+"""Discrete-event simulation of queues, the basis of `capacity_model.py`.
 
-A process is a generator. It yields seconds to let them pass, a `Station` to have one of its places,
-or a `Together` to take part in what is done next there. Whoever interrupts it has an error raised
-where it waits.
+A process is a generator. It yields a number of seconds to wait, a `Resource` to acquire, or a
+`BatchServer` to submit a request to. An interrupt raises an exception where the process waits.
 """
 
 from __future__ import annotations
@@ -14,193 +13,223 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 
-class Queue(Protocol):
-    """What a task waits for that does not end by itself."""
+class Waitable(Protocol):
+    """An object that resumes waiting tasks."""
 
-    def add(self, task: Task, turn: int) -> None: ...
-
-
-Process = Generator["float | Queue", None, Any]
+    def add(self, task: Task, wait_id: int) -> None: ...
 
 
-class Lost(Exception):
-    """What was to be done is not, since who was at it is gone."""
+Process = Generator["float | Waitable", None, Any]
 
 
-class Clock:
-    """
-    now       seconds
-    running   the task that goes on at this moment
+class RequestFailed(Exception):
+    """The host or the database that processes a request is unavailable."""
+
+
+class Environment:
+    """Clock and event queue of a simulation.
+
+    Attributes:
+        now: Simulated time in seconds.
+        current_task: The task that is running.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.running: Task | None = None
-        self._coming: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
+        self.current_task: Task | None = None
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._scheduled = 0
 
-    def at(self, when: float, action: Callable[[], None]) -> None:
-        self._count += 1  # those of one moment come in the order in which they were told
-        heapq.heappush(self._coming, (when, self._count, action))
+    def schedule(self, when: float, action: Callable[[], None]) -> None:
+        """Call a function at a time."""
+        self._scheduled += 1  # events of the same time run in the order of scheduling
+        heapq.heappush(self._events, (when, self._scheduled, action))
 
     def start(self, process: Process, when: float = 0.0) -> None:
-        """At that time, or now if it has passed."""
+        """Start a process at a time, or now if that time has passed."""
         task = Task(self, process)
-        self.at(max(when, self.now), lambda: task.go_on(0))
+        self.schedule(max(when, self.now), lambda: task.resume(0))
 
     def run(self, until: float = math.inf) -> None:
-        while self._coming and self._coming[0][0] <= until:
-            self.now, _, action = heapq.heappop(self._coming)
+        """Run until a time, or until there are no more events."""
+        while self._events and self._events[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._events)
             action()
         if until < math.inf:
             self.now = until
 
 
 class Task:
-    """A process on its way. `turn` counts what it has waited for: what comes late is for none."""
+    """A running process.
 
-    __slots__ = ("_clock", "_process", "turn")
+    Attributes:
+        wait_id: Number of the current wait. A wake-up for an earlier wait is ignored.
+    """
 
-    def __init__(self, clock: Clock, process: Process) -> None:
-        self._clock = clock
+    __slots__ = ("_env", "_process", "wait_id")
+
+    def __init__(self, env: Environment, process: Process) -> None:
+        self._env = env
         self._process = process
-        self.turn = 0
+        self.wait_id = 0
 
-    def go_on(self, turn: int, error: Exception | None = None) -> None:
-        if turn != self.turn:
+    def resume(self, wait_id: int, error: Exception | None = None) -> None:
+        """End a wait, with an exception if one is given."""
+        if wait_id != self.wait_id:
             return
-        self.turn = turn = turn + 1
-        before, self._clock.running = self._clock.running, self
+        self.wait_id = wait_id = wait_id + 1
+        previous, self._env.current_task = self._env.current_task, self
         try:
             process = self._process
-            wanted = process.send(None) if error is None else process.throw(error)
+            target = process.send(None) if error is None else process.throw(error)
         except StopIteration:
             return
         finally:
-            self._clock.running = before
-        if isinstance(wanted, float):
-            self._clock.at(self._clock.now + wanted, lambda: self.go_on(turn))
+            self._env.current_task = previous
+        if isinstance(target, float):
+            self._env.schedule(self._env.now + target, lambda: self.resume(wait_id))
         else:
-            wanted.add(self, turn)
+            target.add(self, wait_id)
 
     def interrupt(self, error: Exception) -> None:
-        self.go_on(self.turn, error)
+        """Raise an exception in the process."""
+        self.resume(self.wait_id, error)
 
 
-class Station:
-    """Places, and a line in front of them: who comes first is served first.
+class Resource:
+    """A resource with limited capacity and a first-in, first-out queue.
 
-    places    how many there are
-    longest   the line has been
+    Attributes:
+        capacity: Number of tasks that can hold the resource at the same time.
+        max_queue_length: Maximum length of the queue.
     """
 
-    def __init__(self, clock: Clock, places: int) -> None:
-        self._clock = clock
-        self.places = places
-        self._taken = 0
-        self._line: deque[tuple[Task, int]] = deque()
-        self.forget()
+    def __init__(self, env: Environment, capacity: int) -> None:
+        self._env = env
+        self.capacity = capacity
+        self._in_use = 0
+        self._queue: deque[tuple[Task, int]] = deque()
+        self.reset_statistics()
 
-    def forget(self) -> None:
-        """What has been so far: figures begin here."""
-        self._begun = self._seen = self._clock.now
-        self._busy = self._waited = 0.0
-        self.longest = 0
+    def reset_statistics(self) -> None:
+        """Restart the statistics at the current time."""
+        self._started = self._updated = self._env.now
+        self._busy_seconds = self._waiting_seconds = 0.0
+        self.max_queue_length = 0
 
     def use(self, seconds: float) -> Process:
-        """Have a place for that time."""
+        """Hold the resource for a time."""
         yield self
         try:
             yield seconds
         finally:
             self.release()
 
-    def use_with(self, process: Process) -> Process:
-        """Have a place for as long as that takes."""
+    def use_during(self, process: Process) -> Process:
+        """Hold the resource while a process runs."""
         yield self
         try:
             return (yield from process)
         finally:
             self.release()
 
-    def add(self, task: Task, turn: int) -> None:
-        self._look()
-        if self._taken < self.places:
-            self._taken += 1
-            task.go_on(turn)
+    def add(self, task: Task, wait_id: int) -> None:
+        self._update_statistics()
+        if self._in_use < self.capacity:
+            self._in_use += 1
+            task.resume(wait_id)
             return
-        self._line.append((task, turn))
-        self.longest = max(self.longest, len(self._line))
+        self._queue.append((task, wait_id))
+        self.max_queue_length = max(self.max_queue_length, len(self._queue))
 
     def release(self) -> None:
-        self._look()
-        while self._line:
-            task, turn = self._line.popleft()
-            if task.turn == turn:  # it has not gone meanwhile
-                task.go_on(turn)
+        """Pass the resource to the next task in the queue."""
+        self._update_statistics()
+        while self._queue:
+            task, wait_id = self._queue.popleft()
+            if task.wait_id == wait_id:  # not interrupted
+                task.resume(wait_id)
                 return
-        self._taken -= 1
+        self._in_use -= 1
 
     @property
-    def utilisation(self) -> float:
-        self._look()
-        return self._busy / max(self._seen - self._begun, 1e-9) / self.places
+    def utilization(self) -> float:
+        """Mean fraction of the capacity in use."""
+        return self.mean_in_use / self.capacity
 
     @property
-    def waiting(self) -> float:
-        """The mean length of the line."""
-        self._look()
-        return self._waited / max(self._seen - self._begun, 1e-9)
+    def mean_in_use(self) -> float:
+        self._update_statistics()
+        return self._busy_seconds / self._elapsed
 
-    def _look(self) -> None:
-        passed = self._clock.now - self._seen
-        self._busy += self._taken * passed
-        self._waited += len(self._line) * passed
-        self._seen = self._clock.now
+    @property
+    def mean_queue_length(self) -> float:
+        self._update_statistics()
+        return self._waiting_seconds / self._elapsed
+
+    @property
+    def _elapsed(self) -> float:
+        return max(self._updated - self._started, 1e-9)
+
+    def _update_statistics(self) -> None:
+        elapsed = self._env.now - self._updated
+        self._busy_seconds += self._in_use * elapsed
+        self._waiting_seconds += len(self._queue) * elapsed
+        self._updated = self._env.now
 
 
-class Together:
-    """What is done for all who wait, one time after another: as a flush to a disk, or the one
-    writer of a process, which writes for all of its threads.
+class BatchServer:
+    """A server that processes all waiting requests as one batch.
 
-    work   does it for so many
+    Models a disk flush, or the one thread of a process that writes for all other threads.
+
+    Attributes:
+        batches: Number of batches processed.
+        requests: Number of requests processed.
     """
 
-    def __init__(self, clock: Clock, work: Callable[[int], Process]) -> None:
-        self._clock = clock
-        self._work = work
-        self._waiting: list[tuple[Task, int]] = []
-        self._is_at_it = False
-        self.times = self.done = 0
+    def __init__(self, env: Environment, process_batch: Callable[[int], Process]) -> None:
+        """Create an idle server.
 
-    def add(self, task: Task, turn: int) -> None:
-        self._waiting.append((task, turn))
-        if not self._is_at_it:
-            self._is_at_it = True
-            self._clock.start(self._go_on())
+        Args:
+            env: The simulation.
+            process_batch: Processes a batch; its argument is the number of requests.
+        """
+        self._env = env
+        self._process_batch = process_batch
+        self._queue: list[tuple[Task, int]] = []
+        self._is_busy = False
+        self.batches = self.requests = 0
 
-    def _go_on(self) -> Process:
-        while self._waiting:
-            those, self._waiting = self._waiting, []
+    def add(self, task: Task, wait_id: int) -> None:
+        self._queue.append((task, wait_id))
+        if not self._is_busy:
+            self._is_busy = True
+            self._env.start(self._serve())
+
+    def _serve(self) -> Process:
+        while self._queue:
+            batch, self._queue = self._queue, []
             error: Exception | None = None
             try:
-                yield from self._work(len(those))
-            except Lost as lost:
-                error = lost
-            self.times += 1
-            self.done += len(those)
-            for task, turn in those:
-                task.go_on(turn, error)
-        self._is_at_it = False
+                yield from self._process_batch(len(batch))
+            except RequestFailed as failure:
+                error = failure
+            self.batches += 1
+            self.requests += len(batch)
+            for task, wait_id in batch:
+                task.resume(wait_id, error)
+        self._is_busy = False
 
 
-def erlang_c(places: int, load: float) -> float:
-    """The part of all who come that has to wait, where they come at random, and are served for a
-    random time: Erlang's second formula (A. K. Erlang, 1917).
+def erlang_c(servers: int, offered_load: float) -> float:
+    """Probability that an arrival has to wait in an M/M/c queue (A. K. Erlang, 1917).
 
-    load   who comes in the time that one is served, on average; less than there are places
+    Args:
+        servers: Number of servers.
+        offered_load: Arrival rate times mean service time; less than `servers`.
     """
     blocked = 1.0
-    for place in range(1, places + 1):
-        blocked = load * blocked / (place + load * blocked)
-    return blocked / (1 - load / places * (1 - blocked))
+    for server in range(1, servers + 1):
+        blocked = offered_load * blocked / (server + offered_load * blocked)
+    return blocked / (1 - offered_load / servers * (1 - blocked))
