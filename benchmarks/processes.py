@@ -1,4 +1,4 @@
-"""Processes that are measured from outside, by what Linux tells in /proc."""
+"""Child processes, and their resource usage from /proc on Linux."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
-class Started:
-    """A program and its children, until it is stopped; what it prints goes to a file.
+class ChildProcess:
+    """A running program with its own process group.
 
-    core   the only one that they may use; None for any
+    Attributes:
+        pid: Process ID.
+        log: File with the output of the program.
     """
 
     def __init__(
@@ -25,6 +27,14 @@ class Started:
         log: Path,
         core: int | None = None,
     ) -> None:
+        """Start the program.
+
+        Args:
+            command: Program and its arguments.
+            environment: Variables to add to those of this process.
+            log: File for the output.
+            core: Core to run on; None for all.
+        """
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -37,18 +47,18 @@ class Started:
             )
         self.pid = self._process.pid
         if core is not None:
-            os.sched_setaffinity(self.pid, {core})  # before it has threads
+            os.sched_setaffinity(self.pid, {core})  # before it starts threads
 
     @property
-    def has_ended(self) -> bool:
+    def has_exited(self) -> bool:
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """As one should; after ten seconds, as one can."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            if self.has_ended:
+        """Send SIGTERM to the process group, and SIGKILL after 10 seconds."""
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            if self.has_exited:
                 return
-            os.killpg(self.pid, sign)
+            os.killpg(self.pid, signal_number)
             try:
                 self._process.wait(10)
             except subprocess.TimeoutExpired:
@@ -62,62 +72,64 @@ def free_port() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children, with those that have ended and
-    were waited for."""
-    return sum(map(_own_cpu_seconds, family(pid)))
+    """User and system time of a process and its children, including children that have exited."""
+    return sum(map(_cpu_seconds_of_one, process_tree(pid)))
 
 
 def memory_kb(pid: int) -> int:
-    """Resident memory of a process and its children; what is shared with others in part."""
-    return sum(map(_own_memory_kb, family(pid)))
+    """Proportional set size (PSS) of a process and its children."""
+    return sum(map(_memory_kb_of_one, process_tree(pid)))
 
 
 def threads(pid: int) -> int:
-    """Threads of one process."""
+    """Number of threads of one process."""
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
-def descriptors(pid: int, but: str = "") -> int:
-    """Open files and sockets of one process.
+def descriptors(pid: int, exclude: str = "") -> int:
+    """Number of open files and sockets of one process.
 
-    but   what the names of those have in them that are not counted
+    Args:
+        pid: Process ID.
+        exclude: Part of the names of files that are not counted.
     """
-    folder = f"/proc/{pid}/fd"
-    return sum(not but or but not in _name_of(f"{folder}/{each}") for each in os.listdir(folder))
+    directory = f"/proc/{pid}/fd"
+    names = (_target(f"{directory}/{number}") for number in os.listdir(directory))
+    return sum(not exclude or exclude not in name for name in names)
 
 
-def _name_of(descriptor: str) -> str:
+def _target(descriptor: str) -> str:
     try:
         return os.readlink(descriptor)
-    except OSError:  # closed meanwhile
+    except OSError:  # it was closed
         return ""
 
 
 def busy_seconds() -> float:
-    """How long the processors of this machine have been busy, for whomever."""
+    """CPU time of all processes of this machine."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
     return (user + nice + system + irq + softirq) / _TICK
 
 
-def family(pid: int) -> Iterator[int]:
-    """A process and its children."""
+def process_tree(pid: int) -> Iterator[int]:
+    """Process IDs of a process and its descendants."""
     yield pid
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = file.read_text(encoding="ascii").split()
-        except OSError:  # the thread has ended
+        except OSError:  # the thread has exited
             continue
         for child in children:
-            yield from family(int(child))
+            yield from process_tree(int(child))
 
 
-def _own_cpu_seconds(pid: int) -> float:
+def _cpu_seconds_of_one(pid: int) -> float:
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         after_name = file.read().rsplit(")", 1)[1].split()
     return sum(map(int, after_name[11:15])) / _TICK
 
 
-def _own_memory_kb(pid: int) -> int:
+def _memory_kb_of_one(pid: int) -> int:
     with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))

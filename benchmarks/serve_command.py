@@ -1,4 +1,4 @@
-"""`genai-host serve`, in front of one service."""
+"""Command line of `genai-host serve` in front of one service."""
 
 from __future__ import annotations
 
@@ -13,35 +13,41 @@ MODEL = "gpt-4o-mini"
 def serve_command(
     port: int,
     url: str,
-    folder: Path,
-    at_once: int = 64,
+    directory: Path,
+    max_concurrency: int = 64,
     options: Sequence[str] = (),
-    silence: float = 60,
-    store: str = "",
+    idle_timeout: float = 60,
+    database: str = "",
 ) -> tuple[Sequence[str], Mapping[str, str]]:
-    """The command, and what it needs in its environment; files are kept in the folder.
+    """Write the configuration of a server.
 
-    url       of the service, with its version
-    at_once   requests that are answered at once
-    options   further ones of the command
-    silence   seconds without a sign of the service after which a call fails
-    store     where conversations are kept; empty for the usual file
+    Args:
+        port: Port of the server.
+        url: Base URL of the service, with its API version.
+        directory: Directory for the files of the server.
+        max_concurrency: Maximum number of concurrent requests.
+        options: Further options of the command.
+        idle_timeout: Seconds without data from the service after which a call fails.
+        database: Database of the conversations; empty for the default file.
+
+    Returns:
+        The command, and its environment variables.
     """
-    home = folder / "home"
+    home = directory / "home"
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    kept = f"[conversations]\ndatabase = {json.dumps(store)}\n" if store else ""
+    conversations = f"[conversations]\ndatabase = {json.dumps(database)}\n" if database else ""
     file.write_text(
         f"""
-{kept}[server]
-max_concurrency = {at_once}
+{conversations}[server]
+max_concurrency = {max_concurrency}
 [providers.service]
 type = "openai-compatible"
 base_url = "{url}"
 models = {{ "{MODEL}" = "{MODEL}" }}
 [providers.service.limits]
-first_token_timeout = {silence}
-read_timeout = {silence}
+first_token_timeout = {idle_timeout}
+read_timeout = {idle_timeout}
 """,
         encoding="utf-8",
     )

@@ -1,11 +1,11 @@
-// A fast stand-in for an OpenAI-compatible service. One thread, epoll, HTTP/1.1 keep-alive, no allocation per reply.
-//   POST */chat/completions          fixed JSON reply, or SSE when the body has "stream": true
+// Fake OpenAI-compatible service. One thread, epoll, HTTP/1.1 keep-alive, no allocation per reply.
+//   POST */chat/completions          fixed JSON reply, or SSE if the body has "stream": true
 //   GET  */models, anything else     small fixed JSON
-// The path may start with knobs, each one segment:
-//   /cN   N content chunks in a stream (default 2000)      e.g. http://127.0.0.1:9000/c200/v1
-//   /pN   paced stream: one send per chunk every N microseconds; the content of each chunk is the sender's
-//         CLOCK_MONOTONIC in nanoseconds (20 digits), so a reader can tell how late each chunk came
-//   /dN   wait N microseconds before replying (a stand-in for time to first token)
+// The path can start with options, one per segment:
+//   /cN   N content chunks in a stream (default 2000), for example http://127.0.0.1:9000/c200/v1
+//   /pN   paced stream: one chunk every N microseconds; the content of each chunk is the CLOCK_MONOTONIC of the
+//         sender in nanoseconds (20 digits), so that a client can measure the delay of each chunk
+//   /dN   delay of N microseconds before the reply (time to first token)
 // Usage: service PORT.   cc -O2 -o service service.c
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ typedef struct {
     char *in; size_t in_len, in_cap;
     const char *out; size_t out_len, out_off;  // reply being sent, not owned
     char *own;                                   // owned buffer behind out, or NULL
-    uint64_t due; int left, paced, usage; uint64_t every;  // timers: due != 0 while waiting
+    uint64_t due; int left, paced, usage; uint64_t every;  // timer: due != 0 while it is set
 } Conn;
 
 static Conn *conns[MAXFD];
@@ -76,7 +76,7 @@ static void interest(Conn *c, int out) {
     if (out == c->want_out) return;
     struct epoll_event e = {.events = out ? EPOLLOUT : EPOLLIN, .data.fd = c->fd}; c->want_out = out; epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e);
 }
-// 1 sent, 0 would block, -1 dropped
+// returns 1: sent, 0: would block, -1: connection closed
 static int flush_out(Conn *c) {
     while (c->out_off < c->out_len) {
         ssize_t w = send(c->fd, c->out + c->out_off, c->out_len - c->out_off, MSG_NOSIGNAL);
@@ -87,7 +87,7 @@ static int flush_out(Conn *c) {
 }
 static void add_timer(Conn *c, uint64_t due) { if (!c->due) timers[n_timers++] = c->fd; c->due = due; }
 
-// whole request in c->in? returns its length, 0 if not yet
+// length of the complete request in c->in, 0 if it is incomplete
 static size_t request_len(Conn *c, char **body, size_t *body_len) {
     char *h = memmem(c->in, c->in_len, "\r\n\r\n", 4);
     if (!h) return 0;
@@ -132,7 +132,7 @@ static void answer(Conn *c, char *body, size_t body_len) {
     c->out_off = 0;
     if (delay && !c->paced) add_timer(c, now_ns() + delay);
 }
-// start answering whatever complete requests are buffered
+// answer the complete requests in the buffer
 static void pump(Conn *c) {
     while (!c->due && !c->out_len) {
         char *body; size_t bl, n = request_len(c, &body, &bl);

@@ -1,4 +1,4 @@
-"""The service that benchmarks talk to: `service.c`, built with `cc` when it is first used."""
+"""Fake OpenAI-compatible service, `service.c`, built with `cc` on first use."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Self
 
 ANSWER = "Hello! How can I assist you today?"
-"""What it says, whole."""
+"""Text of each reply that is not streamed."""
 
 
 class Service:
-    """Runs on a free port of 127.0.0.1 while it is entered.
+    """Context manager that runs the service on a free port of 127.0.0.1.
 
-    url   without a slash at the end; what may stand in its path is told in `service.c`
-    pid   its process
+    Attributes:
+        url: URL without a trailing slash; options can be appended, see `service.c`.
+        pid: Process ID.
     """
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen([_built(), "0"], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen([_build(), "0"], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         port = self._process.stdout.readline().split()[1]
         self.url = f"http://127.0.0.1:{port}"
@@ -32,9 +33,9 @@ class Service:
         self._process.communicate()
 
 
-def _built() -> Path:
+def _build() -> Path:
     source = Path(__file__).with_name("service.c")
     program = Path(tempfile.gettempdir()) / f"genai-host-service-{os.getuid()}"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(["cc", "-O2", "-o", program, source], check=True)  # noqa: S607
+        subprocess.run(["cc", "-O2", "-o", program, source], check=True)  # noqa: S607 - cc of the PATH
     return program

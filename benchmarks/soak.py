@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""An hour of mixed load and faults on a server: whether it leaks, and what is on record in the end.
+"""Run mixed load and faults on a server, and check it for leaks and lost data.
 
     python benchmarks/soak.py [--minutes 60] [--clients 8] [--workers 2] [--kill 5] [--seed 1]
 
-Clients chat, stream, go on with conversations of theirs, send nonsense, and leave in mid-reply.
-The service behind answers, refuses, fails, is cut, hangs and sends garbage, by chance; now and
-then a process of the server is killed. Every minute the memory, threads and descriptors of all
-its processes are printed. In the end, when all is quiet, these are compared with what they were
-after a tenth of the time, and the record is read: each turn that a client was told of is there,
-each conversation complete or marked, and the database whole. Needs the environment of the tests.
+Clients send chat completions, streams, turns of conversations and invalid requests, and disconnect
+during replies. The service answers, refuses, fails, resets connections, hangs and sends invalid
+data at random. A worker process of the server is killed every few minutes. Memory, threads and
+file descriptors of all processes are printed every minute.
+
+At the end, when the server is idle, these are compared with their values after a tenth of the
+time, and the store is read: it must contain each answer that a client received, and no
+conversation that is still running. Needs the environment of the tests.
 """
 
 from __future__ import annotations
@@ -24,50 +26,55 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bars import bar
-from processes import Started, descriptors, family, free_port, memory_kb, threads
+from processes import ChildProcess, descriptors, free_port, memory_kb, process_tree, threads
 from serve_command import serve_command
 from soak_clients import Clients
 from soak_service import answer
+from thresholds import check
 
 from genai_host.store import Store
 from genai_host_testing.fake_service import FakeService
 
-_PATIENCE = 60.0  # seconds until the server answers, and until it is quiet in the end
-_LOOK = 0.2
-_SILENCE = 3.0  # seconds without a sign of the service after which a call fails
-_MOST_GROWTH = 1.15  # of memory, from after the warm-up to the end
-_SLACK_KB = 10 * 1024  # a process: what a longer index of conversations may take
+_TIMEOUT = 60.0  # seconds for the server to start, and to become idle
+_SAMPLE_INTERVAL = 0.2  # seconds
+_STABLE_SECONDS = 15.0  # a kept-alive connection to the service ends within this time
+_IDLE_TIMEOUT = 3.0  # seconds without data from the service
+_MAX_GROWTH = 1.15  # of memory after the warm-up
+_TOLERANCE_KB = 10 * 1024  # per process, for a larger index of conversations
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument(
-        "--kill", type=float, default=5.0, help="minutes between two kills; 0: none"
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, FakeService(answer=answer(given.seed)) as service:
+    parser.add_argument("--minutes", type=float, default=60.0, help="duration")
+    parser.add_argument("--clients", type=int, default=8, help="number of client threads")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes")
+    parser.add_argument("--kill", type=float, default=5.0, help="minutes between kills; 0 for none")
+    parser.add_argument("--seed", type=int, default=1, help="random seed")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        FakeService(answer=answer(options.seed)) as service,
+    ):
         port = free_port()
-        options = ["--workers", str(given.workers)]
         command, environment = serve_command(
-            port, f"{service.url}/v1", Path(folder), options=options, silence=_SILENCE
+            port,
+            f"{service.url}/v1",
+            Path(directory),
+            options=["--workers", str(options.workers)],
+            idle_timeout=_IDLE_TIMEOUT,
         )
-        server = Started(command, environment, Path(folder) / "log")
-        clients = Clients(f"http://127.0.0.1:{port}", given.clients, given.seed)
+        server = ChildProcess(command, environment, Path(directory) / "log")
+        clients = Clients(f"http://127.0.0.1:{port}", options.clients, options.seed)
         try:
-            clients.await_server(_PATIENCE)
-            first, last, killed = _drive(given, server, service, clients)
+            clients.start(_TIMEOUT)
+            first, last, killed = _run(options, server, service, clients)
         finally:
             clients.stop()
             server.stop()
-        _judge(first, last)
-        _judge_record(Path(environment["GENAI_HOST_HOME"]), clients.told, killed)
+        _check_resources(first, last)
+        _check_store(Path(environment["GENAI_HOST_HOME"]), clients.answers, killed)
         print(f"\n{sum(clients.outcomes.values())} requests, {killed} processes killed")
         for outcome, count in sorted(clients.outcomes.items()):
             print(f"  {count:8}  {outcome}")
@@ -76,97 +83,106 @@ def main() -> None:
 Sample = Mapping[str, float]
 
 
-def _drive(
-    given: argparse.Namespace, server: Started, service: FakeService, clients: Clients
+def _run(
+    options: argparse.Namespace, server: ChildProcess, service: FakeService, clients: Clients
 ) -> tuple[Sample, Sample, int]:
-    """What it takes, quiet, after the warm-up and in the end; and how many were killed."""
-    chance = random.Random(given.seed)  # noqa: S311 - chance, no secret
-    seconds = given.minutes * 60
+    """Run the load and the kills.
+
+    Returns:
+        Samples of the idle server after the warm-up and at the end, and the number of kills.
+    """
+    rng = random.Random(options.seed)  # noqa: S311 - test data, no secret
+    seconds = options.minutes * 60
     killed = 0
     _run_for(seconds / 10, server, service, clients)
-    first = _quiet(server, clients)
-    _print("warm", first)
-    began = time.monotonic()
-    next_kill = began + (given.kill * 60 or float("inf"))
-    while time.monotonic() - began < seconds * 0.9:
+    first = _sample_idle(server, clients)
+    _print("warm-up", first)
+    started = time.monotonic()
+    next_kill = started + (options.kill * 60 or float("inf"))
+    while time.monotonic() - started < seconds * 0.9:
         _run_for(min(60.0, seconds / 20), server, service, clients)
-        _print(f"{(time.monotonic() - began) / 60:.0f} min", _sample(server))
+        _print(f"{(time.monotonic() - started) / 60:.0f} min", _sample(server))
         if time.monotonic() >= next_kill:
-            processes = _serving(server)
-            os.kill(chance.choice(processes), signal.SIGKILL)
+            processes = _workers(server)
+            os.kill(rng.choice(processes), signal.SIGKILL)
             killed += 1
-            next_kill += given.kill * 60
-    return first, _quiet(server, clients), killed
+            next_kill += options.kill * 60
+    return first, _sample_idle(server, clients), killed
 
 
-def _run_for(seconds: float, server: Started, service: FakeService, clients: Clients) -> None:
-    clients.go_on()
+def _run_for(seconds: float, server: ChildProcess, service: FakeService, clients: Clients) -> None:
+    clients.resume()
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not server.has_ended:
-        service.requests.clear()  # it keeps what it gets
+    while time.monotonic() < until and not server.has_exited:
+        service.requests.clear()  # avoid unbounded memory of this process
         time.sleep(1.0)
-    if server.has_ended:
-        raise SystemExit(f"the server has ended:\n{server.log.read_text()[-4000:]}")
+    if server.has_exited:
+        raise SystemExit(f"the server has exited:\n{server.log.read_text()[-4000:]}")
 
 
-def _quiet(server: Started, clients: Clients) -> Sample:
-    """Nothing is under way: what it takes once that does not fall any more."""
+def _sample_idle(server: ChildProcess, clients: Clients) -> Sample:
+    """Pause the clients, and sample the server when its threads and descriptors are stable."""
     clients.pause()
     least = _sample(server)
-    still = time.monotonic() + 15.0  # a kept connection to the service ends by itself
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < min(still, until):
-        time.sleep(_LOOK)
-        now = _sample(server)
-        if any(now[name] < least[name] for name in ("threads", "descriptors")):
-            least, still = now, time.monotonic() + 15.0
+    stable_at = time.monotonic() + _STABLE_SECONDS
+    deadline = time.monotonic() + _TIMEOUT
+    while time.monotonic() < min(stable_at, deadline):
+        time.sleep(_SAMPLE_INTERVAL)
+        sample = _sample(server)
+        if any(sample[name] < least[name] for name in ("threads", "descriptors")):
+            least, stable_at = sample, time.monotonic() + _STABLE_SECONDS
     return _sample(server)
 
 
-def _serving(server: Started) -> Sequence[int]:
-    """The processes that answer: the children, or the one that there is."""
-    return list(family(server.pid))[1:] or [server.pid]
+def _workers(server: ChildProcess) -> Sequence[int]:
+    """Process IDs of the workers: the children, or the only process."""
+    return list(process_tree(server.pid))[1:] or [server.pid]
 
 
-def _sample(server: Started) -> Sample:
-    processes = list(family(server.pid))
+def _sample(server: ChildProcess) -> Sample:
+    processes = list(process_tree(server.pid))
     return {
         "processes": len(processes),
         "memory_kb": memory_kb(server.pid),
         "threads": sum(map(threads, processes)),
-        # but those of connections to the store, of which each process keeps five, once it had them
-        "descriptors": sum(descriptors(each, but="conversations.db") for each in processes),
+        # without connections to the store: each process keeps up to five
+        "descriptors": sum(descriptors(pid, exclude="conversations.db") for pid in processes),
     }
 
 
 def _print(when: str, sample: Sample) -> None:
-    told = ", ".join(f"{value:g} {name}" for name, value in sample.items())
-    print(f"{when:>8}: {told}", flush=True)
+    values = ", ".join(f"{value:g} {name}" for name, value in sample.items())
+    print(f"{when:>8}: {values}", flush=True)
 
 
-def _judge(first: Sample, last: Sample) -> None:
-    _print("last", last)
-    most = first["memory_kb"] * _MOST_GROWTH + _SLACK_KB * last["processes"]
-    bar("memory in the end, kB", last["memory_kb"], at_most=most)
+def _check_resources(first: Sample, last: Sample) -> None:
+    _print("end", last)
+    maximum = first["memory_kb"] * _MAX_GROWTH + _TOLERANCE_KB * last["processes"]
+    check("memory at the end, kB", last["memory_kb"], at_most=maximum)
     for name in ("processes", "threads", "descriptors"):
-        bar(f"{name} more than after the warm-up", last[name] - first[name], at_most=0)
+        check(f"{name} more than after the warm-up", last[name] - first[name], at_most=0)
 
 
-def _judge_record(home: Path, told: Mapping[str, Sequence[str]], killed: int) -> None:
-    """
-    told   what each conversation has answered, as the clients know it
+def _check_store(home: Path, answers: Mapping[str, Sequence[str]], killed: int) -> None:
+    """Check that the store contains the answers that clients received.
+
+    Args:
+        home: Home directory of the server.
+        answers: Unique words of the answers, by conversation.
+        killed: Number of processes killed.
     """
     with Store(home / "data" / "store" / "conversations.db") as store:
-        summaries = {each.id: each for each in store.conversations(limit=None)}
-        states = Counter(each.status for each in summaries.values())
+        summaries = {summary.id: summary for summary in store.conversations(limit=None)}
+        states = Counter(summary.status for summary in summaries.values())
         lost = 0
-        for id, answers in told.items():
+        for id, expected in answers.items():
             text = json.dumps(store.export(id)) if id in summaries else ""
-            lost += sum(answer not in text for answer in answers)
+            lost += sum(word not in text for word in expected)
     print(f"{len(summaries)} conversations: {dict(states)}")
-    bar("answers that clients had and the record has not", lost, at_most=0)
-    bar("conversations that seem to run", states["running"], at_most=0)
-    bar(
+    check("answers received", sum(map(len, answers.values())), at_least=1)
+    check("answers missing in the store", lost, at_most=0)
+    check("running conversations", states["running"], at_most=0)
+    check(
         "interrupted conversations without a kill",
         0 if killed else states["interrupted"],
         at_most=0,

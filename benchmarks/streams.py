@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A thousand streams open at once on one process of the server, which is allowed so many.
+"""Measure memory and delay of 1,000 concurrent streams in one server process.
 
-    python benchmarks/streams.py [--streams 1000] [--chunks 20] [--pace 1.0]
+    python benchmarks/streams.py [--streams 1000] [--chunks 20] [--interval 1.0]
 
-The service on this machine (`service.c`) sends a chunk of each stream at that pace, in
-seconds, with the time at which it was sent. Memory is that of the server, measured while all
-streams are open, less what it had before, with one stream behind it.
+`service.c` on this machine sends the chunks of each stream at a fixed interval, each with the time
+at which it was sent. Memory is that of the server while all streams are open, minus its memory
+after a single stream.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from bars import bar
-from processes import Started, cpu_seconds, descriptors, free_port, memory_kb, threads
+from processes import ChildProcess, cpu_seconds, descriptors, free_port, memory_kb, threads
 from serve_command import MODEL, serve_command
 from service import Service
+from thresholds import check
 
-_PATIENCE = 60.0  # seconds until the server answers
+_START_TIMEOUT = 60.0  # seconds
 
 
 class Reader:
-    """One stream, from its request to its end.
+    """Client of one stream.
 
-    begun   is set when its first chunk has come
-    late    microseconds from when each chunk was sent to when it came
+    Attributes:
+        started: Set when the first chunk has arrived, or the stream has failed.
+        delays: Microseconds from sending to receiving each chunk.
+        failure: Reason of a failure; empty for none.
     """
 
     def __init__(self, port: int, chunks: int) -> None:
         self._port = port
         self._chunks = chunks
-        self.begun = asyncio.Event()
-        self.late: list[float] = []
+        self.started = asyncio.Event()
+        self.delays: list[float] = []
         self.failure = ""
 
     async def read(self) -> None:
+        """Read the stream to its end."""
         try:
             await self._read()
         except (OSError, ValueError, EOFError) as error:
             self.failure = f"{type(error).__name__}: {error}"
-        self.begun.set()
+        self.started.set()
 
     async def _read(self) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -60,13 +63,13 @@ class Reader:
                 raise ValueError(f"{head!r} {await reader.read(500)!r}")
             ended = False
             while size := int(await reader.readuntil(b"\r\n"), 16):
-                piece = await reader.readexactly(size + 2)
-                self.late += map(_microseconds_since, re.findall(rb'"(\d{20})"', piece))
-                if self.late:
-                    self.begun.set()
-                ended = ended or b"data: [DONE]" in piece
-            if not ended or len(self.late) != self._chunks:
-                raise ValueError(f"{len(self.late)} chunks of {self._chunks}, {ended=}")
+                data = await reader.readexactly(size + 2)
+                self.delays += map(_microseconds_since, re.findall(rb'"(\d{20})"', data))
+                if self.delays:
+                    self.started.set()
+                ended = ended or b"data: [DONE]" in data
+            if not ended or len(self.delays) != self._chunks:
+                raise ValueError(f"{len(self.delays)} of {self._chunks} chunks, {ended=}")
         finally:
             writer.close()
             with suppress(OSError):
@@ -75,65 +78,67 @@ class Reader:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--chunks", type=int, default=20)
-    parser.add_argument("--pace", type=float, default=1.0)
-    given = parser.parse_args()
+    parser.add_argument("--streams", type=int, default=1000, help="number of streams")
+    parser.add_argument("--chunks", type=int, default=20, help="chunks per stream")
+    parser.add_argument(
+        "--interval", type=float, default=1.0, help="seconds between two chunks of a stream"
+    )
+    options = parser.parse_args()
     os.environ["NO_PROXY"] = "*"
-    _allow_descriptors()
-    with tempfile.TemporaryDirectory(prefix="genai-host-") as folder, Service() as service:
-        port, pace = free_port(), round(given.pace * 1e6)
-        url = f"{service.url}/c{given.chunks}/p{pace}/v1"
-        command, environment = serve_command(port, url, Path(folder), given.streams)
-        server = Started(command, environment, Path(folder) / "log")
+    _raise_descriptor_limit()
+    with tempfile.TemporaryDirectory(prefix="genai-host-") as directory, Service() as service:
+        port, interval = free_port(), round(options.interval * 1e6)
+        url = f"{service.url}/c{options.chunks}/p{interval}/v1"
+        command, environment = serve_command(port, url, Path(directory), options.streams)
+        server = ChildProcess(command, environment, Path(directory) / "log")
         try:
-            asyncio.run(_measure(server, port, given.streams, given.chunks))
+            asyncio.run(_measure(server, port, options.streams, options.chunks))
         finally:
             server.stop()
 
 
-async def _measure(server: Started, port: int, streams: int, chunks: int) -> None:
-    await _answer_once(server, port, chunks)
+async def _measure(server: ChildProcess, port: int, streams: int, chunks: int) -> None:
+    await _wait_until_ready(server, port, chunks)
     before, cpu, started = memory_kb(server.pid), cpu_seconds(server.pid), time.perf_counter()
     readers = [Reader(port, chunks) for _ in range(streams)]
     reading = asyncio.gather(*(reader.read() for reader in readers))
-    await asyncio.gather(*(reader.begun.wait() for reader in readers))
-    opened = time.perf_counter() - started
+    await asyncio.gather(*(reader.started.wait() for reader in readers))
+    all_started = time.perf_counter() - started
     memory = [memory_kb(server.pid)]
     most_threads, most_descriptors = threads(server.pid), descriptors(server.pid)
-    all_open = not any(len(reader.late) == chunks or reader.failure for reader in readers)
-    while not any(len(reader.late) >= chunks - 1 or reader.failure for reader in readers):
+    all_open = not any(len(reader.delays) == chunks or reader.failure for reader in readers)
+    while not any(len(reader.delays) >= chunks - 1 or reader.failure for reader in readers):
         await asyncio.sleep(0.5)
         memory.append(memory_kb(server.pid))
     await reading
-    took, cpu = time.perf_counter() - started, cpu_seconds(server.pid) - cpu
-    late = sorted(each for reader in readers for each in reader.late)
+    elapsed, cpu = time.perf_counter() - started, cpu_seconds(server.pid) - cpu
+    delays = sorted(delay for reader in readers for delay in reader.delays)
     failures = [reader.failure for reader in readers if reader.failure]
-    print(f"{streams} streams of {chunks} chunks, all begun after {opened:.2f} s")
+    print(f"{streams} streams of {chunks} chunks, all started after {all_started:.2f} s")
     print(f"{'all open when measured':28} {'yes' if all_open else 'NO'}")
-    print(f"{'chunks/s':28} {len(late) / took:10.0f}")
-    print(f"{'CPU of a chunk, us':28} {cpu * 1e6 / max(len(late), 1):10.1f}")
-    print(f"{'late, p50, ms':28} {statistics.median(late) / 1e3:10.1f}")
-    print(f"{'late, p99, ms':28} {late[len(late) * 99 // 100] / 1e3:10.1f}")
+    print(f"{'chunks/s':28} {len(delays) / elapsed:10.0f}")
+    print(f"{'CPU per chunk, us':28} {cpu * 1e6 / max(len(delays), 1):10.1f}")
+    print(f"{'delay, p50, ms':28} {statistics.median(delays) / 1e3:10.1f}")
+    print(f"{'delay, p99, ms':28} {delays[len(delays) * 99 // 100] / 1e3:10.1f}")
     print(f"{'threads':28} {most_threads:10}")
     print(f"{'descriptors':28} {most_descriptors:10}")
     print(f"{'memory before, MB':28} {before / 1e3:10.1f}")
     print(f"{'memory while open, MB':28} {max(memory) / 1e3:10.1f}")
     print(f"{'memory after, MB':28} {memory_kb(server.pid) / 1e3:10.1f}")
     for failure in sorted(set(failures))[:5]:
-        print(f"{failures.count(failure)} failed: {failure}")
-    bar("memory of a stream, kB", (max(memory) - before) * 1.024 / streams, at_most=100)
-    bar("streams that ended whole, of all", 1 - len(failures) / streams, at_least=1)
+        print(f"{failures.count(failure)} failures: {failure}")
+    check("memory per stream, kB", (max(memory) - before) * 1.024 / streams, at_most=100)
+    check("fraction of streams completed", 1 - len(failures) / streams, at_least=1)
 
 
-async def _answer_once(server: Started, port: int, chunks: int) -> None:
-    begun = time.perf_counter()
+async def _wait_until_ready(server: ChildProcess, port: int, chunks: int) -> None:
+    started = time.perf_counter()
     while True:
         reader = Reader(port, chunks)
         await reader.read()
         if not reader.failure:
             return
-        if server.has_ended or time.perf_counter() - begun > _PATIENCE:
+        if server.has_exited or time.perf_counter() - started > _START_TIMEOUT:
             raise RuntimeError(f"{reader.failure}\n{server.log.read_text()[-2000:]}")
         await asyncio.sleep(0.02)
 
@@ -153,10 +158,10 @@ def _microseconds_since(nanoseconds: bytes) -> float:
     return (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(nanoseconds)) / 1e3
 
 
-def _allow_descriptors() -> None:
-    """As many as this process and those that it starts may have."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _raise_descriptor_limit() -> None:
+    """Raise the limit of open files of this process and its children to the maximum."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
 if __name__ == "__main__":

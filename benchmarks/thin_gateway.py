@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What one would write in an afternoon: the standard library's server, plain requests behind.
+"""Minimal gateway with `http.server` and requests, the baseline of `gateway.py`.
 
     python benchmarks/thin_gateway.py PORT URL
 
-It reads the body of a chat completion, looks whether its model is one that it has, sends it
-on to URL, and gives back what comes, a stream as it comes. `gateway.py` measures beside it.
+Parses each chat completion, checks its model, forwards it to URL and returns the reply. Streams
+are passed on chunk by chunk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import requests
 
 _MODELS = {"gpt-4o-mini"}
 _KEY = "no-key-at-all"
-_AT_ONCE = 64
+_CONNECTIONS = 64
 
 
 class _Server(ThreadingHTTPServer):
@@ -31,7 +31,7 @@ class _Server(ThreadingHTTPServer):
         self.session = requests.Session()
         self.session.headers["Authorization"] = f"Bearer {_KEY}"
         self.session.headers["Content-Type"] = "application/json"
-        self.session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=_AT_ONCE))
+        self.session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -42,19 +42,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        asked = json.loads(body)
-        if asked.get("model") not in _MODELS:
-            self._send_whole(404, b'{"error": {"message": "there is no such model"}}')
-        elif asked.get("stream"):
+        request = json.loads(body)
+        if request.get("model") not in _MODELS:
+            self._send(404, b'{"error": {"message": "unknown model"}}')
+        elif request.get("stream"):
             self._stream(body)
         else:
             with self.server.session.post(self.server.address, data=body, timeout=60) as reply:
-                self._send_whole(reply.status_code, reply.content)
+                self._send(reply.status_code, reply.content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is told of a request."""
+        """Disable logging."""
 
-    def _send_whole(self, status: int, body: bytes) -> None:
+    def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -68,8 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            for piece in reply.raw.stream(65536):
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            for chunk in reply.raw.stream(65536):
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")
 
