@@ -271,7 +271,7 @@ def test_what_fails_at_every_turn_leaves_nothing(
             requests.get(url + path, timeout=30)
 
     def refused(url: str) -> None:
-        requests.post(f"{url}/plain", data="{}", timeout=30)
+        requests.post(f"{url}/plain", "{}", headers={"content-type": "text/plain"}, timeout=30)
 
     kinds: list[Callable[[str], Any]] = [goes, garbage, get, refused]
     with served(host, send_seconds=1.0) as server:

@@ -174,7 +174,7 @@ def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
     assert all(math.isclose(math.hypot(*vector), 1) for vector in vectors.vectors)
     assert {len(vector) for vector in vectors.vectors} == {16}
     assert vectors.usage == api.Usage(input_tokens=6)
-    expected = {"texts": ["a cat", "a dog", "a cat"], "purpose": "document"}
+    expected = {"texts": ["a cat", "a dog", "a cat"]}
     assert mock_of(host).requests[0] == expected
 
 
