@@ -76,6 +76,7 @@ class Conversation:
         observers: Observers,
         turn_limits: TurnLimits,
         changed: Changed | None = None,
+        is_restored: bool = False,
         output_type: Any = None,
     ) -> None:
         chosen = changed or began.opened
@@ -83,7 +84,11 @@ class Conversation:
         self._new_agents = partial(ConversationAgents, feature, make_agent)
         self._codec = codec
         agents = self._new_agents(
-            models_in(chosen), chosen.parameters, chosen.settings, began.history
+            models_in(chosen),
+            chosen.parameters,
+            chosen.settings,
+            began.history,
+            keep_unavailable=is_restored and changed is None,
         )
         self._output_type = output_type
         if output_type is not None:
@@ -266,6 +271,7 @@ class Conversation:
 
     def _started(self, asked: _Asked) -> TurnStarted:
         message, regenerate, context, output_type = asked
+        self._need_models()
         if message is not None and not isinstance(message, Message):
             message = Message("user", message)
         output_type = self._output_type if output_type is None else output_type
@@ -278,6 +284,14 @@ class Conversation:
         )
         self._log.append(started)
         return started
+
+    def _need_models(self) -> None:
+        """Look again for a model that could not run. Raises `NoRoute` or `InvalidParameter`."""
+        now = self._log.agents
+        if now.unavailable:
+            self._log.agents = self._new_agents(
+                now.models, now.parameters, now.given, self._log.state.history
+            )
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
         """Resume a turn that is paused or was interrupted. Completed steps are not run again.
@@ -315,6 +329,7 @@ class Conversation:
                     f"this is version {self.feature.version}",
                     hint="remove the turn with undo(), and send its message again",
                 )
+            self._need_models()
             if journal.current_pause() is not None:
                 journal.give(result)
             elif result is not None:

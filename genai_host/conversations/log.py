@@ -13,7 +13,7 @@ from genai_host.conversations.journal import TurnJournal
 from genai_host.conversations.record import Entry, TurnEnded, TurnStarted
 from genai_host.conversations.recorder import FailsafeRecorder
 from genai_host.conversations.replay import ConversationState
-from genai_host.errors import Cancelled, GenaiError, StoreError
+from genai_host.errors import Cancelled, GenaiError, InvalidParameter, NoRoute, StoreError
 
 MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
 """Creates an agent from a role, a model name or the model selected before, and parameters."""
@@ -21,6 +21,13 @@ MakeAgent = Callable[[str, str | ModelChoice, Mapping[str, Any]], Agent]
 
 class ConversationAgents:
     """The agents of a conversation; immutable, a change creates another object.
+
+    Args:
+        keep_unavailable: Keep the name of a model that cannot run, as `unavailable`: a conversation
+            can be shown, changed and undone without its model.
+
+    Attributes:
+        unavailable: Whether a model cannot run. No turn can start.
 
     Raises:
         NoRoute: No provider can run a model.
@@ -36,14 +43,22 @@ class ConversationAgents:
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
         history: Iterable[Message],
+        *,
+        keep_unavailable: bool = False,
     ) -> None:
+        self.unavailable = False
         self.parameters = dict(parameters)
         self.given = dict(settings)
         self.settings = read_settings(feature.settings, settings, owner=f"feature {feature.name}")
-        self.agents = {
-            role: make_agent(role, name, parameters if role == "main" else {})
-            for role, name in models.items()
-        }
+        self.agents: dict[str, Agent] = {}
+        for role, name in models.items():
+            try:
+                agent = make_agent(role, name, parameters if role == "main" else {})
+            except (NoRoute, InvalidParameter):
+                if not keep_unavailable or isinstance(name, str):
+                    raise
+                agent, self.unavailable = Agent(role, (), choice=name), True
+            self.agents[role] = agent
         self.models = {role: each.choice for role, each in self.agents.items() if each.choice}
         # it owns the history, even if the feature sends no prompts
         self.main = self.agents.setdefault("main", Agent("main", ()))

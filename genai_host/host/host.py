@@ -153,7 +153,8 @@ class Host(ModelCalls):
     ) -> Conversation:
         """Restore a conversation from its event log, as of its last entry.
 
-        A turn that has not ended is `pending`; `Conversation.resume` continues it.
+        A turn that has not ended is `pending`; `Conversation.resume` continues it. A model that
+        cannot run is an error of the next turn only.
 
         Args:
             record: The event log.
@@ -169,6 +170,7 @@ class Host(ModelCalls):
             began,
             lambda: (record, None),
             turn_limits,
+            is_restored=True,
             output_type=output_type,
             middleware=self._middleware(None, began.opened.feature),
         )
@@ -191,6 +193,9 @@ class Host(ModelCalls):
     ) -> Conversation:
         """Open a stored conversation, as of its last entry; see `reopen`.
 
+        Without a model that can run, it can be read, undone and abandoned, and its turns raise
+        `NoRoute`. Name another model in its place.
+
         The arguments that are given replace those of the conversation from here on; see `open`. A
         model parameter that is None is removed.
 
@@ -212,8 +217,8 @@ class Host(ModelCalls):
             NotFound: The owner has no such conversation.
             StoreError: The conversation cannot be read.
             ConfigurationError: The host has no store, or an argument is invalid.
-            NoRoute: No provider can run a model.
-            InvalidParameter: A model parameter is unknown or invalid.
+            NoRoute: Arguments are given, and no provider can run a model.
+            InvalidParameter: Arguments are given, and a model parameter is unknown or invalid.
         """
         kept, entries = self.store_for(owner).record(id, self.codec)
         began = replay(entries)
@@ -233,7 +238,14 @@ class Host(ModelCalls):
         recorder: Recorder = kept if record else InMemoryRecord(entries)
         middleware = self._middleware(owner, feature.name, persisted=record)
         return self._converse(
-            feature, began, lambda: (recorder, None), turn_limits, changed, output_type, middleware
+            feature,
+            began,
+            lambda: (recorder, None),
+            turn_limits,
+            changed,
+            is_restored=True,
+            output_type=output_type,
+            middleware=middleware,
         )
 
     @checked
@@ -269,6 +281,8 @@ class Host(ModelCalls):
         make_record: MakeRecord,
         turn_limits: TurnLimits | None,
         changed: Changed | None = None,
+        *,
+        is_restored: bool = False,
         output_type: Any = None,
         middleware: Sequence[CallMiddleware] = (),
     ) -> Conversation:
@@ -288,6 +302,7 @@ class Host(ModelCalls):
             observers=self.observers,
             turn_limits=self._with_budget(turn_limits or TurnLimits()),
             changed=changed,
+            is_restored=is_restored,
             output_type=output_type,
         )
         with self._lock:

@@ -23,6 +23,7 @@ from genai_host.api import (
     NewId,
     NoSettings,
     Pause,
+    Prompt,
     Text,
     Turn,
 )
@@ -47,6 +48,12 @@ def cut(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer("done")
 
 
+def approves(turn: Turn[NoSettings]) -> FeatureSteps:
+    value = yield from Pause("number", {})
+    completion = yield from Prompt([turn.message])
+    return Answer(f"{value} {completion.text}")
+
+
 def draws(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()
     pictures = [Image(b"\x89PNG", "image/png"), Image(b"<svg/>", "image/svg+xml")]
@@ -54,7 +61,8 @@ def draws(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 FEATURES: list[Any] = [
-    Feature(each.__name__, NoSettings, each, roles={}) for each in (waits, cut, draws)
+    *(Feature(each.__name__, NoSettings, each, roles={}) for each in (waits, cut, draws)),
+    Feature("approves", NoSettings, approves),
 ]
 
 
@@ -203,6 +211,27 @@ def test_what_is_wrong_drops_no_turn_that_was_cut_off(api: Api) -> None:
     again = api.take_turn(path, "again")
     assert (again["turn"], again["answer"]["text"]) == (1, "done")
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
+
+
+@pytest.mark.parametrize("end", ["remove", "disable"])
+def test_a_conversation_goes_on_without_its_provider(api: Api, end: str) -> None:
+    api.host.instances.add("p1", "fake")
+    paths = [api.opened(model="fake@p1", feature="approves") for _ in range(3)]
+    for path in paths:
+        assert api.take_turn(path)["status"] == "paused"
+    getattr(api.host.instances, end)("p1")
+    undone, abandoned, resumed = paths
+    assert api.post(f"{undone}/undo")["message"]["content"][0]["text"] == "hi"
+    assert api.post(f"{abandoned}/abandon")["status"] == "failed"
+    for path in (undone, abandoned):
+        assert api.refused("POST", f"{path}/turns", {"message": "hi"}) == (404, "no_route")
+    assert api.refused("POST", f"{resumed}/resume", {"result": 5}) == (404, "no_route")
+    assert api.get(resumed)["status"] == "paused"
+    assert api.refused("PATCH", resumed, {"model": "nobody"}) == (404, "no_route")
+    assert api.patch(resumed, {"model": "fake"})["models"] == {"main": "fake"}
+    assert api.post(f"{resumed}/resume", {"result": 5})["answer"]["text"] == "5 hi"
+    api.patch(undone, {"model": "fake"})
+    assert api.take_turn(undone)["status"] == "paused"
 
 
 def test_conversations_are_listed_page_by_page_and_found(api: Api) -> None:
