@@ -214,7 +214,7 @@ class HostServices(Protocol):
         Args:
             feature: Name of the feature; None for the default feature.
             model: Name of the model; None for the default model.
-            models: Model names for further roles of the feature, by role.
+            models: Model names for roles of the feature, by role; `main` is the role of `model`.
             parameters: Model parameters by name, for example `temperature`.
             settings: Settings of the feature by name.
             history: Earlier messages, oldest first.

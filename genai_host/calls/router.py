@@ -161,12 +161,13 @@ class Routing:
             feature: The feature.
             model: Model name of the main role.
             provider: Provider of the main role.
-            others: Model names of other roles.
+            others: Model names of other roles, or also of the main role without `model`.
             before: Previous models, used where no model is named.
 
         Raises:
             NoRoute: A model is unknown or cannot run.
-            ConfigurationError: The feature has no such role.
+            ConfigurationError: The feature has no such role, or two models are named for the main
+                role.
         """
         before = before or {}
         for role in others:
@@ -175,12 +176,17 @@ class Routing:
                     f"unknown role {role!r} of feature {feature.name!r}",
                     hint=f"choose from {', '.join(feature.roles)}" if feature.roles else "",
                 )
+        if model and others.get("main", model) != model:
+            raise ConfigurationError(
+                f"two models for the role main: {model!r} and {others['main']!r}",
+                hint="name one of them",
+            )
         if (model or provider) and "main" not in feature.roles:
             raise ConfigurationError(f"feature {feature.name!r} uses no model")
         chosen: dict[str, ModelChoice] = {}
         roles = sorted(feature.roles.items(), key=lambda each: each[0] != "main")
         for role, operation in roles:
-            name = model if role == "main" else others.get(role)
+            name = model if role == "main" and model else others.get(role)
             at = provider if role == "main" else None
             if name is None and at is None:
                 if role in before:

@@ -160,7 +160,7 @@ _OPTIONS = (
         "roles",
         multiple=True,
         metavar="ROLE=MODEL",
-        help="Model for another role of the feature, for example support=smollm2.",
+        help="Model for a role of the feature, for example support=smollm2.",
     ),
     click.option("--system", "-s", metavar="TEXT", help="System prompt."),
     click.option(

@@ -95,7 +95,7 @@ class Host(ModelCalls):
                 `local/some-id`, or a model configuration, whose parameters are defaults; None for
                 the default model.
             provider: Name of the provider to use; None for any.
-            models: Model names for further roles of the feature, by role.
+            models: Model names for roles of the feature, by role; `main` is the role of `model`.
             parameters: Model parameters by name, for example `temperature`.
             settings: Settings of the feature by name.
             history: Earlier messages, oldest first.
@@ -203,7 +203,7 @@ class Host(ModelCalls):
             id: Id of the conversation, or a unique prefix.
             model: Name of the model.
             provider: Name of the provider to use.
-            models: Model names for further roles, by role.
+            models: Model names for roles, by role.
             parameters: Model parameters by name; None removes one.
             settings: Settings of the feature by name.
             record: False to continue a copy in memory; the stored conversation stays unchanged.

@@ -71,6 +71,14 @@ class TestChoosing:
         with pytest.raises(NoRoute, match="mock is a model for chat, not embed"):
             host.open("f", "mock", models={"embed": "mock"})
 
+    @pytest.mark.parametrize("model", [None, "own"])
+    def test_main_is_a_role_as_others(self, host: Host, model: str | None) -> None:
+        host.instances.add("more", "mock", models={"own": "x"})
+        opened = host.open("chat", model, models={"main": "own"})
+        assert opened.models == {"main": "own@more"}
+        with pytest.raises(ConfigurationError, match="two models for the role main"):
+            host.open("chat", "mock", models={"main": "own"})
+
     def test_a_model_of_a_plugin_that_is_blocked_is_unknown(self, make_host: MakeHost) -> None:
         extra = InlinePlugin(models=[Model("extra", ["plain"], at={"mock": "x"})])
         assert make_host(extra=extra).open("chat", "extra").models
