@@ -11,6 +11,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     AvailableTool,
     CallFunction,
@@ -94,7 +96,7 @@ class TurnJournal:
             NotRecorded: The store failed, and the step is not idempotent.
         """
         # without a recorder, only the feature that started a turn can resume it
-        kind, mark = step.step, digest(step) if self._recorder is not None else ""
+        kind, mark = step.step, digest(_digested(step)) if self._recorder is not None else ""
         asks = self._asked(step) if isinstance(step, Pause) else {}
         before = self._started.get(path)
         if before is None:
@@ -206,6 +208,13 @@ class TurnJournal:
             self._pauses[path] = step
 
 
+def _digested(step: Step[Any]) -> Step[Any]:
+    """What of a step is digested: of a pause, what it asks, not the class of its result."""
+    return evolve(step, returns=None) if isinstance(step, Pause) else step
+
+
 def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:
-    """Whether a recorded digest is that of a step, in the current or the earlier form."""
-    return recorded == mark or bool(mark and recorded == old_digest(step))
+    """Whether a recorded digest is that of a step, in the current or an earlier form."""
+    if recorded == mark or not mark:
+        return recorded == mark
+    return recorded in (old_digest(_digested(step)), digest(step), old_digest(step))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
@@ -155,7 +155,8 @@ def _between(mark: str, text: str) -> str:
 APPROVAL = "approval"
 """Name of the pause in which a human decides on tool calls. The payload is
 `{"calls": [{"id", "tool", "arguments"}]}`. The result is `{id: true}` for the approved calls, or
-true for all of them. Any other result approves none.
+true for all of them; calls that are false or missing are denied. Other values and unknown ids are
+refused, and the turn stays paused.
 """
 
 _NAME_SHOWN = 64  # characters; the maximum length of a tool name
@@ -239,8 +240,10 @@ class AgentLoop:
         call_data = [
             {"id": call.id, "tool": call.name, "arguments": dict(call.arguments)} for call in asking
         ]
-        given = yield from Pause[Any](APPROVAL, {"calls": call_data})
-        approved = frozenset(call.id for call in asking if _is_approved(given, call.id))
+        ids = tuple(call.id for call in asking)
+        decisions: Any = bool | dict[Literal[ids], bool]  # type: ignore[valid-type]  # a variable
+        given = yield from Pause[Any](APPROVAL, {"calls": call_data}, decisions)
+        approved = frozenset(id for id in ids if given is True or (given and given.get(id)))
         return approved, [call.id for call in asking if call.id not in approved]
 
     def _asks(self, call: ToolCall) -> bool:
@@ -310,10 +313,6 @@ class AgentLoop:
 
 
 _REFUSED = ToolOutput("the user did not approve this call", error=True)
-
-
-def _is_approved(given: Any, id: str) -> bool:
-    return given is True or (isinstance(given, Mapping) and given.get(id) is True)
 
 
 def _names(calls: Sequence[ToolCall]) -> str:

@@ -297,7 +297,10 @@ class StatelessAgent:
             if state.added:
                 raise  # calls requested in this turn: the front end has not decided on them
             # calls at the end of the history, on which the front end has decided
-            yield from state.collect(conversation.resume_stream(dict(request.approvals)))
+            waits = conversation.current_pause
+            ids = [call["id"] for call in waits.payload["calls"]] if waits is not None else []
+            decided = {id: request.approvals.get(id, False) for id in ids}
+            yield from state.collect(conversation.resume_stream(decided))
 
     def _reply(
         self,
