@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+from attrs import evolve
 from genai_server.native import jobs
 from genai_server.native.job_records import QUEUE, JobRecord, JobRecords
 from genai_server.native.turns import Live
 
 from genai_host.api import (
+    Answer,
     Cancellation,
     Feature,
     FeatureSteps,
     NewId,
     NoSettings,
+    Pause,
+    Prompt,
     RouteRequest,
     Turn,
 )
@@ -44,9 +49,18 @@ def exits(turn: Turn[NoSettings]) -> FeatureSteps:
     raise SystemExit(3)
 
 
+def waits(turn: Turn[NoSettings]) -> FeatureSteps:
+    yield from Pause("number")
+    completion = yield from Prompt([turn.message])
+    return Answer(completion.text)
+
+
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
-    features = [Feature(each.__name__, NoSettings, each, roles={}) for each in (breaks, exits)]
+    features: list[Any] = [
+        *(Feature(each.__name__, NoSettings, each, roles={}) for each in (breaks, exits)),
+        Feature("waits", NoSettings, waits),
+    ]
     with native_api(make_host, tmp_path, extra=InlinePlugin(features=features)) as api:
         yield api
 
@@ -75,6 +89,31 @@ def test_a_job_that_fails_says_why(api: Api) -> None:
     job = api.post("/jobs", {"message": "hi"})
     assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30") == (503, "unavailable")
     assert api.get(f"/jobs/{job['id']}")["error"]["code"] == "unavailable"
+
+
+def test_a_job_that_paused_has_the_status_of_its_turn(
+    api: Api, background: Callable[..., Future[Any]]
+) -> None:
+    jobs = [api.post("/jobs", {"feature": "waits", "message": "hi"}) for _ in range(4)]
+    for job in jobs:
+        assert result(api, job)["status"] == "paused"
+        assert api.get(f"/jobs/{job['id']}")["status"] == "paused"
+    resumed, failed, abandoned, deleted = (f"/conversations/{job['conversation']}" for job in jobs)
+    api.fake.faults[0] = HANG
+    with requests.Session() as client:
+        own = evolve(api, client=client)
+        turn = background(own.refused, "POST", f"{resumed}/resume", {"result": 1})
+        assert api.fake.hanging.wait(30)
+        assert api.get(f"/jobs/{jobs[0]['id']}")["status"] == "running"
+        api.post(f"{resumed}/cancel")
+        assert turn.result(30) == (409, "cancelled")
+    api.fake.faults[1] = ServiceUnavailable("away")
+    assert api.refused("POST", f"{failed}/resume", {"result": 1}) == (503, "unavailable")
+    api.post(f"{abandoned}/abandon")
+    api.send("DELETE", deleted)
+    states = [api.get(f"/jobs/{job['id']}")["status"] for job in jobs]
+    assert states == ["cancelled", "failed", "cancelled", "failed"]
+    assert api.refused("GET", f"/jobs/{jobs[1]['id']}/result") == (503, "unavailable")
 
 
 @pytest.mark.parametrize("times", [1, 1000])

@@ -100,7 +100,7 @@ class Jobs:
         return json_response(job.row(), 202)
 
     def show(self, request: RouteRequest) -> RouteResponse:
-        return json_response(self._mine(request).row())
+        return json_response(self._as_of_now(self._mine(request)).row())
 
     def result(self, request: RouteRequest) -> RouteResponse:
         """Return the result of a job, or 202 while it runs. `wait` is the longest time to wait."""
@@ -162,9 +162,7 @@ class Jobs:
         except _LEFT:
             raise
         except NotFound:
-            return evolve(
-                job, status="failed", error=Conflict("the conversation of the job was deleted")
-            )
+            return _without_conversation(job)
         except GenaiError as error:
             return evolve(job, status=_status_of(error), error=error)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
@@ -219,13 +217,22 @@ class Jobs:
             return job
         return evolve(job, status=_status_of(turn.error), error=turn.error)
 
+    def _as_of_now(self, job: JobRecord) -> JobRecord:
+        """The job; a paused turn may have been resumed or ended since."""
+        if job.status != "paused" or job.reply is not None:
+            return job
+        try:
+            return self._on_record(evolve(job, status="running"))
+        except NotFound:
+            return _without_conversation(job)
+
     def _ended(self, request: RouteRequest) -> JobRecord:
         """The job, after it has ended or the wait of the request is over."""
         over, seconds = threading.Event(), _seconds(request)
         is_over = not seconds
         with request.limits.on_cancel(over.set), self._host.clock.call_later(seconds, over.set):
             while True:
-                job = self._mine(request)
+                job = self._as_of_now(self._mine(request))
                 if job.status != "running" or is_over:
                     return job
                 is_over = over.wait(_LOOK)
@@ -268,6 +275,10 @@ def record_result(conversation: Conversation, ending: Cancellation) -> None:
 
 
 _STATUS = {"answered": "done", "paused": "paused"}
+
+
+def _without_conversation(job: JobRecord) -> JobRecord:
+    return evolve(job, status="failed", error=Conflict("the conversation of the job was deleted"))
 
 
 def _status_of(error: GenaiError) -> str:
