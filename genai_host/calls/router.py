@@ -148,7 +148,7 @@ class Routing:
         feature: Feature[Any],
         model: str | None,
         provider: str | None,
-        others: Mapping[str, str],
+        others: Mapping[str, str | None],
         before: Mapping[str, ModelChoice] | None = None,
     ) -> dict[str, ModelChoice]:
         """The model of each role of a feature, as it is recorded. It does not change with the
@@ -176,7 +176,7 @@ class Routing:
                     f"unknown role {role!r} of feature {feature.name!r}",
                     hint=f"choose from {', '.join(feature.roles)}" if feature.roles else "",
                 )
-        if model and others.get("main", model) != model:
+        if model and others.get("main") not in (None, model):
             raise ConfigurationError(
                 f"two models for the role main: {model!r} and {others['main']!r}",
                 hint="name one of them",

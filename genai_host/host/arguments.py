@@ -81,6 +81,10 @@ TYPES: Mapping[str, _Type] = {
         lambda value: _is_text(value) or _are_texts(value),
     ),
     "config": _Type("a Config", _a(Config)),
+    "conversation.models": _Type(
+        "a mapping of roles to names of models or None",
+        _by_name(lambda value: value is None or _is_text(value)),
+    ),
     "conversation.record": _FLAG,
     "count_tokens.tools": _Type("a list of tools", _several(_a(ToolSchema))),
     "discovery": _Type("a Discovery", _has("find", "deferred")),

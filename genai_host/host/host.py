@@ -8,7 +8,7 @@ The path of a conversation:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import evolve
 
@@ -36,6 +36,9 @@ from genai_host.host.model_calls import ModelCalls
 
 if TYPE_CHECKING:  # importing the store is slow
     from genai_host.store.records import Summary
+
+_V = TypeVar("_V")
+_W = TypeVar("_W")
 
 
 class Host(ModelCalls):
@@ -182,7 +185,7 @@ class Host(ModelCalls):
         model: str | None = None,
         *,
         provider: str | None = None,
-        models: Mapping[str, str] | None = None,
+        models: Mapping[str, str | None] | None = None,
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         record: bool = True,
@@ -197,19 +200,19 @@ class Host(ModelCalls):
         `NoRoute`. Name another model in its place.
 
         The arguments that are given replace those of the conversation from here on; see `open`. A
-        model parameter that is None is removed.
+        model, a model parameter or a setting that is None gets its default.
 
         Args:
             id: Id of the conversation, or a unique prefix.
             model: Name of the model.
             provider: Name of the provider to use.
             models: Model names for roles, by role.
-            parameters: Model parameters by name; None removes one.
+            parameters: Model parameters by name.
             settings: Settings of the feature by name.
             record: False to continue a copy in memory; the stored conversation stays unchanged.
             turn_limits: Limits of each turn; None for the defaults.
             output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
-            tools: Names of the tools to allow.
+            tools: Names of the tools to allow; `*` for all.
             owner: Owner of the conversation; those of other owners are not found. None for the
                 store's default owner.
 
@@ -227,12 +230,13 @@ class Host(ModelCalls):
         if model or provider or models or parameters or settings or tools is not None:
             joined = merged_parameters(now.parameters, parameters or {})
             chosen = self._routing.models_for(
-                feature, model, provider, models or {}, models_in(now)
+                feature, model, provider, *_split(models or {}, models_in(now))
             )
+            given, kept_settings = _split(settings or {}, now.settings)
             changed = Changed(
                 **models_on_record(chosen),
                 parameters={name: value for name, value in joined.items() if value is not None},
-                settings={**now.settings, **(settings or {})},
+                settings={**kept_settings, **given},
                 tools=now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else InMemoryRecord(entries)
@@ -321,3 +325,11 @@ class Host(ModelCalls):
         return evolve(
             turn_limits, cost=budgets.per_turn, allow_unknown_cost=budgets.unknown_cost == "allow"
         )
+
+
+def _split(
+    given: Mapping[str, _V | None], before: Mapping[str, _W]
+) -> tuple[dict[str, _V], dict[str, _W]]:
+    """The values that are given, and those before that stay; None removes one."""
+    values = {name: value for name, value in given.items() if value is not None}
+    return values, {name: value for name, value in before.items() if name not in given}

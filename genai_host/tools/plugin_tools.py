@@ -86,7 +86,7 @@ class PluginTools:
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
         """Validate the names of the tools that a conversation is limited to; `git__*` matches a
-        prefix.
+        prefix. None for all, as for `*`.
 
         Raises:
             ConfigurationError: No tool can have such a name. Tools of sources are not looked up.
@@ -94,6 +94,8 @@ class PluginTools:
         if given is None:
             return None
         names = (given,) if isinstance(given, str) else tuple(given)
+        if "*" in names:
+            return None
         declared, sources = self._registry.tools, self._registry.tool_sources
         for name in names:
             is_there = any(fits(each, (name,)) for each in declared)

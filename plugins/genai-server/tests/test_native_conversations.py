@@ -90,6 +90,39 @@ def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
     assert api.refused("GET", path) == (404, "not_found")
 
 
+_CHANGED: dict[str, Any] = {
+    "title": "mine",
+    "parameters": {"temperature": 0.5, "top_p": 1},
+    "settings": {"system_prompt": "x", "history_turns": 2},
+    "tools": [],
+    "models": {"main": "other@fake", "support": "other@fake"},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        ({"title": None}, {"title": ""}),
+        ({"parameters": None}, {"parameters": {}}),
+        ({"settings": None}, {"settings": {}}),
+        ({"settings": {"system_prompt": None}}, {"settings": {"history_turns": 2}}),
+        ({"tools": None}, {"tools": None}),
+        ({"models": {"support": None}}, {"models": {"main": "other@fake"}}),
+        ({"model": None}, {"models": {"main": "fake", "support": "other@fake"}}),
+        ({"models": None}, {"models": {"main": "fake"}}),
+        ({"models": None, "model": "new@fake"}, {"models": {"main": "new@fake"}}),
+        ({"provider": None}, {}),
+        ({}, {}),
+    ],
+    ids=str,
+)
+def test_null_resets_to_the_default(api: Api, change: Any, after: Any) -> None:
+    path = api.opened(**_CHANGED)
+    shown = api.patch(path, change)
+    assert {name: shown[name] for name in _CHANGED} == {**_CHANGED, **after}
+    assert api.take_turn(path)["status"] == "answered"
+
+
 def test_a_turn_as_it_comes(api: Api) -> None:
     path = api.opened()
     events = api.events(f"{path}/turns", {"message": "a rather long message"})

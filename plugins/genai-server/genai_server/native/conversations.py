@@ -14,6 +14,7 @@ from genai_host.host import Host
 from genai_host.serializers.conversations import found_row, pause_row, row_of, utc
 from genai_server.native.fields import (
     answered,
+    changed_with,
     conversation_in,
     failed,
     feature_in,
@@ -79,11 +80,12 @@ class Conversations:
         )
 
     def change(self, request: RouteRequest) -> RouteResponse:
-        """Change a conversation. A null parameter is removed; an empty title, too."""
+        """Change a conversation. What is null gets its default; an empty title is removed."""
         id = conversation_in(request, self._host)
         body = body_of(request)
-        title = title_in(body)
-        arguments = opened_with(body)
+        title = "" if body.value.get("title", "") is None else title_in(body)
+        entries = self._host.store_for(request.user).entries(id, self._host.codec)
+        arguments = changed_with(body, replay(entries).opened)
         body.nothing_else()
         if arguments:
             self._live.must_be_idle(id)

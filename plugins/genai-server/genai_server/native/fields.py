@@ -21,6 +21,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_reader import JsonReader
 from genai_host.api.messages import Part
+from genai_host.conversations.record import Opened
 from genai_host.errors import GenaiError, NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.serializers.conversations import answer_row
@@ -39,7 +40,7 @@ def opened_with(given: JsonReader) -> dict[str, Any]:
     arguments of `Host.open` and `Host.conversation`. Raises `ValidationError`."""
     models = given.mapping("models")
     for role, name in (models or {}).items():
-        if not isinstance(name, str):
+        if not isinstance(name, str | None):
             raise ValidationError(
                 "a model name must be a string", path=f"{given.at('models')}.{role}"
             )
@@ -52,6 +53,20 @@ def opened_with(given: JsonReader) -> dict[str, Any]:
         "tools": list(given.texts("tools")) if "tools" in given else None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def changed_with(given: JsonReader, now: Opened) -> dict[str, Any]:
+    """Read the fields that change a conversation, as arguments of `Host.conversation`. As in a JSON
+    Merge Patch (RFC 7396), null resets a field to its default. Raises `ValidationError`."""
+    arguments = opened_with(given)
+    removed = {name for name, value in given.value.items() if value is None}
+    for name in removed & {"models", "parameters", "settings"}:
+        arguments[name] = dict.fromkeys(getattr(now, name))
+    if "model" in removed:
+        arguments["models"] = {"main": None, **arguments.get("models", {})}
+    if "tools" in removed:
+        arguments["tools"] = ["*"]
+    return arguments
 
 
 def feature_in(given: JsonReader, host: Host) -> str | None:

@@ -229,7 +229,19 @@ SCHEMAS: Mapping[str, Schema] = {
         }
     ),
     "NewConversation": _request({"feature": _NAME, **_OPENED, "title": _TITLE}),
-    "ConversationChange": _request({**_OPENED, "title": _TITLE}),
+    "ConversationChange": {
+        **_request(
+            {
+                names: _or_null(each)
+                for names, each in {
+                    **_OPENED,
+                    "models": _by_name(_or_null(_NAME)),
+                    "title": _TITLE,
+                }.items()
+            }
+        ),
+        "description": "A JSON Merge Patch (RFC 7396): what is null gets its default",
+    },
     "Turn": _reply(
         {
             "turn": _COUNT,
