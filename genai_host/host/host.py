@@ -258,7 +258,8 @@ class Host(ModelCalls):
 
         Args:
             limit: Maximum number; None for all.
-            after: Id of the last conversation of the previous page.
+            after: `Summary.cursor` of the last conversation of the previous page, or its id, which
+                is invalid once it is deleted.
         """
         return self.store_for().conversations(limit=limit, after=after)
 

@@ -162,10 +162,15 @@ class ConversationQueries:
 
     def conversations(self, *, limit: int | None, after: str | None) -> list[Summary]:
         self._indexer.catch_up_if_possible(of_owner=self._owner)
-        chosen = _SUMMARIES.where(self._mine())
+        columns, chosen = conversations.c, _SUMMARIES.where(self._mine())
         if after is not None:
-            chosen = chosen.where(_is_after(self.find(after)))
-        columns = conversations.c
+            cursor = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)-([0-9a-z]{1,18})", after)
+            if cursor is None:
+                last = select(columns.updated, columns.id).where(columns.id == self.find(after))
+                place: Any = select(last.subquery()).scalar_subquery()
+            else:
+                place = tuple_(float(cursor[1]), cursor[2])
+            chosen = chosen.where(tuple_(columns.updated, columns.id) < place)
         chosen = chosen.order_by(columns.updated.desc(), columns.id.desc()).limit(limit)
         return self._summaries(chosen)
 
@@ -322,13 +327,6 @@ def _minute(moment: float) -> str:
 
 def _unknown(id: str) -> NotFound:
     return NotFound(f"unknown conversation {id}")
-
-
-def _is_after(id: str) -> ColumnElement[bool]:
-    """Condition for the order of `Store.conversations`."""
-    columns = conversations.c
-    this = select(columns.updated, columns.id).where(columns.id == id).subquery()
-    return tuple_(columns.updated, columns.id) < select(this).scalar_subquery()
 
 
 def _summary(row: Row[Any], there: Collection[int]) -> Summary:

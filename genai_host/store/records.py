@@ -89,6 +89,12 @@ class Summary:
     forked_from: str
     cost: Cost
 
+    @property
+    def cursor(self) -> str:
+        """Its place in the list of conversations. It stays valid if the conversation is used or
+        deleted."""
+        return f"{self.updated!r}-{self.id}"
+
 
 @frozen
 class StoredTry:

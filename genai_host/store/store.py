@@ -211,8 +211,8 @@ class Store:
         return self._library.find(id)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        """List conversations, last used first, at most `limit`; after the one with the id
-        `after`."""
+        """List conversations, last used first, at most `limit`; after the one with the id or
+        `Summary.cursor` `after`."""
         return self._library.conversations(limit=limit, after=after)
 
     def summary(self, id: str) -> Summary:

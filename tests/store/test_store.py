@@ -258,6 +258,10 @@ class TestList:
         assert [each.id for each in store.conversations()] == ids
         assert [each.id for each in store.conversations(limit=2)] == ids[:2]
         assert [each.id for each in store.conversations(after=ids[1])] == ids[2:]
+        cursor = store.summary(ids[1]).cursor
+        assert [each.id for each in store.conversations(after=cursor)] == ids[2:]
+        store.delete(ids[1])
+        assert [each.id for each in store.conversations(after=cursor)] == ids[2:]
 
     def test_lists_have_twenty_items_unless_asked(self, store: Store) -> None:
         for number in range(21):

@@ -276,6 +276,14 @@ def test_conversations_are_listed_page_by_page_and_found(api: Api) -> None:
     assert rest["next"] is None
     ids = [each["id"] for each in page["data"] + rest["data"]]
     assert {f"/conversations/{id}" for id in ids} == {*paths}
+    whole = api.get("/conversations?limit=3")["data"]
+    last = f"/conversations/{page['data'][1]['id']}"
+    for change in (lambda: api.take_turn(last), lambda: api.send("DELETE", last)):
+        change()
+        assert api.get(f"/conversations?after={page['next']}")["data"] == whole[2:]
+    assert api.get(f"/conversations?after={whole[0]['id']}")["data"] == whole[2:]
+    for wrong in (last.rpartition("/")[2], "1-", "x-y"):
+        assert api.refused("GET", f"/conversations?after={wrong}") == (404, "not_found")
     [match, *_] = api.get("/conversations?search=needle")["data"]
     assert f"/conversations/{match['conversation']}" == paths[0]
 

@@ -64,7 +64,7 @@ class Conversations:
         return json_response(
             {
                 "data": [self._with_status(row_of(each)) for each in page],
-                "next": page[-1].id if len(found) > limit else None,
+                "next": page[-1].cursor if len(found) > limit else None,
             }
         )
 
