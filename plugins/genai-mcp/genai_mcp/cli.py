@@ -106,6 +106,7 @@ def serve_command(
         approved=approved,
         model=model,
         record=record,
+        how_to_allow="start the server with --auto-approve {name} to allow it",
     )
     service = Service(Offer(host, choice))
     server = StdioServer(service, reader, writer)

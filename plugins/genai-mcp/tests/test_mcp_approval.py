@@ -237,10 +237,10 @@ class TestApproval:
         error = McpClient(service_of(asking), NEW, capabilities).call("buy")
         assert error["code"] == -32021
         assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
-        assert "--auto-approve buy" in error["message"]
+        assert "config set approvals.buy=allow" in error["message"]
         result = McpClient(service_of(asking), OLD, capabilities).call("buy")
         assert result["isError"] is True
-        assert "--auto-approve buy" in text(result)
+        assert "config set approvals.buy=allow" in text(result)
 
     def test_one_of_an_old_version_cannot(self, asking: Host) -> None:
         result = McpClient(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")

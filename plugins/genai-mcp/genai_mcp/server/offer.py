@@ -44,7 +44,6 @@ ASK = "ask_"
 
 _APPROVAL = "approval"  # name of the pause in which a human decides on tool calls
 _MOST_ASKED = 2000  # characters of the arguments in a question
-_ALLOWED = "start the server with --auto-approve {name} to allow it"
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +58,7 @@ class Choice:
         approved: Tools that run without approval although they require it.
         model: Model of features unless the client names another; None for the default.
         record: Whether conversations are stored.
+        how_to_allow: What allows a tool to run without approval.
     """
 
     tools: Collection[str] | None = None
@@ -66,6 +66,7 @@ class Choice:
     approved: Collection[str] = ()
     model: str | None = None
     record: bool = False
+    how_to_allow: str = "to allow it: genai-host config set approvals.{name}=allow"
 
 
 @frozen
@@ -157,7 +158,7 @@ class Offer:
     ) -> Steps:
         approved = tool.approval == "ask" and self._is_approved(tool.name)
         if tool.approval == "ask" and not approved:
-            approved = (yield _approval_request(tool.name, arguments)) is True
+            approved = (yield self._request(tool.name, arguments)) is True
             if not approved:
                 return failed(f"the user did not approve the tool {tool.name}")
         output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
@@ -211,7 +212,7 @@ class Offer:
         for id, name, arguments in calls:
             is_approved = self._is_approved(name)
             if not is_approved:
-                is_approved = (yield _approval_request(name, arguments)) is True
+                is_approved = (yield self._request(name, arguments)) is True
             decisions[id] = is_approved
         return decisions
 
@@ -232,6 +233,15 @@ class Offer:
             "inputSchema": schema.parameters,
         }
         return Offered(definition, tool=tool)
+
+    def _request(self, tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
+        tool = one_line(tool)
+        shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
+        refusal = f"{tool} requires approval, and this client cannot ask the user"
+        return ApprovalRequest(
+            f"May the tool {tool} run, with these arguments?\n{shown}",
+            f"{refusal}; {self._choice.how_to_allow.format(name=tool)}",
+        )
 
     def _is_approved(self, tool: str) -> bool:
         return _is_among(tool, self._choice.approved)
@@ -266,16 +276,6 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
         "description": f"Ask {feature.name}: {what}. Each call is a separate conversation.",
         "inputSchema": _QUESTION,
     }
-
-
-def _approval_request(tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
-    tool = one_line(tool)
-    shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
-    refusal = f"{tool} requires approval, and this client cannot ask the user"
-    return ApprovalRequest(
-        f"May the tool {tool} run, with these arguments?\n{shown}",
-        f"{refusal}: {_ALLOWED.format(name=tool)}",
-    )
 
 
 def _calls(payload: Any) -> list[tuple[str, str, Any]]:
