@@ -23,12 +23,13 @@ from hypothesis import given, strategies as st
 from mcp import Client
 
 from genai_host import Config, Host, StaticPlugins, api
+from genai_host.config import ServerConfig
 from genai_host_testing import InlinePlugin, RouteServer
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.servers import served
 from genai_host_testing.services.mcp import PIXEL
 
-from .mcp_clients import META, MODES, NEW, OLD, OWN, buy_with_consent, with_client
+from .mcp_clients import META, MODES, NEW, OLD, OWN, buy_with_consent, tool, with_client
 
 pytestmark = pytest.mark.part
 
@@ -446,3 +447,43 @@ def test_each_message_is_answered_or_taken(endpoint: McpEndpoint, body: Any, hea
     assert reply.status in (200, 202, 400, 403, 404, 406, 503)
     assert bool(sent) or reply.status in (202, 406)
     assert not sent or b'"jsonrpc":"2.0"' in sent
+
+
+class TestSeveralWorkers:
+    """The next request of a client may reach another worker."""
+
+    @pytest.fixture
+    def place(self, make_host: MakeHost) -> Iterator[str]:
+        own = InlinePlugin(tools=[tool("buy", approval="ask"), tool("look")])
+        config = Config(server=ServerConfig(workers=2))
+        with RouteServer(make_host(own=own, mcp=genai_mcp, config=config)) as server:
+            yield f"{server.url}/mcp"
+
+    @pytest.mark.parametrize(("mode", "version"), MODES)
+    def test_there_are_no_sessions_and_no_approvals(
+        self, place: str, mode: str, version: str
+    ) -> None:
+        async def decide(context: Any, params: Any) -> Any:
+            raise AssertionError("the answer may reach another worker")
+
+        async def use(client: Client) -> None:
+            assert client.protocol_version == version
+            looked = await client.call_tool("look", {"say": "x"})
+            assert looked.content == [mcp_types.TextContent(type="text", text="x")]
+            refused = await client.call_tool("buy", {})
+            assert refused.is_error
+            assert "a server with several workers cannot ask the user" in str(refused.content)
+            assert "approvals.buy=allow" in str(refused.content)
+
+        with_client(place, mode, use, elicitation_callback=decide)
+
+    def test_none_opens_a_session(self, place: str) -> None:
+        options = {
+            "protocolVersion": OLD,
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": options}
+        reply = requests.post(place, json=body, headers=HEADERS, timeout=60)
+        assert reply.ok
+        assert "mcp-session-id" not in reply.headers

@@ -216,6 +216,8 @@ class Calls:
                     count += 1
                     if count <= MOST_UPDATES:
                         await context.session.report_progress(count, message=step.text)
+                elif not self._offer.can_ask:
+                    return failed(step.refusal)
                 elif not _can_ask(context):
                     return _refused(step, modern=modern)
                 elif modern:

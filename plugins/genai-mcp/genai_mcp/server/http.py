@@ -26,7 +26,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from genai_host.api import RouteRequest, RouteResponse, ValueBudget, json_response
 from genai_host.errors import ValidationError
 from genai_mcp.server.calls import USER, close_within_grace
-from genai_mcp.server.offer import Offer
+from genai_mcp.server.offer import Choice, Offer
 from genai_mcp.server.service import Service
 from genai_mcp.text import one_line
 
@@ -52,9 +52,14 @@ class McpEndpoint:
     """The MCP endpoint of one host. Thread-safe."""
 
     def __init__(self, host: HostServices) -> None:
-        self._service = Service(Offer(host))
+        # each worker may receive the next request, and knows neither sessions nor calls of others
+        is_alone = host.config.server.workers == 1
+        self._service = Service(Offer(host, Choice(can_ask=is_alone)))
         self._sessions = StreamableHTTPSessionManager(
-            self._service.server, max_sessions=MOST_SESSIONS, max_request_body_size=LARGEST
+            self._service.server,
+            stateless=not is_alone,
+            max_sessions=MOST_SESSIONS,
+            max_request_body_size=LARGEST,
         )
         self._exit = contextlib.ExitStack()
         self._portal = self._exit.enter_context(start_blocking_portal(name="mcp server"))

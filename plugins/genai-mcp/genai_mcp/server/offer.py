@@ -58,6 +58,7 @@ class Choice:
         approved: Tools that run without approval although they require it.
         model: Model of features unless the client names another; None for the default.
         record: Whether conversations are stored.
+        can_ask: Whether clients can ask their users. Their answers need the process of the call.
         how_to_allow: What allows a tool to run without approval.
     """
 
@@ -66,6 +67,7 @@ class Choice:
     approved: Collection[str] = ()
     model: str | None = None
     record: bool = False
+    can_ask: bool = True
     how_to_allow: str = "to allow it: genai-host config set approvals.{name}=allow"
 
 
@@ -89,6 +91,7 @@ class Offer:
 
     Attributes:
         clock: Clock of the host.
+        can_ask: See `Choice`.
         marked: Schemas of the tools listed or called before that have arguments in headers.
     """
 
@@ -97,6 +100,7 @@ class Offer:
         self.clock = host.clock
         self.marked: dict[str, Mapping[str, Any]] = {}
         self._choice = choice or Choice()
+        self.can_ask = self._choice.can_ask
         self._checker = SchemaValidator(_QUESTION)
 
     def tools(self) -> dict[str, Offered]:
@@ -237,7 +241,8 @@ class Offer:
     def _request(self, tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
         tool = one_line(tool)
         shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
-        refusal = f"{tool} requires approval, and this client cannot ask the user"
+        who = "this client" if self.can_ask else "a server with several workers"
+        refusal = f"{tool} requires approval, and {who} cannot ask the user"
         return ApprovalRequest(
             f"May the tool {tool} run, with these arguments?\n{shown}",
             f"{refusal}; {self._choice.how_to_allow.format(name=tool)}",
