@@ -37,11 +37,14 @@ class Settings:
         validator=must.optional(must.gt(0)),
     )
     history_messages: int = setting(
-        1000, "maximum number of messages in the history of a request", validator=must.ge(1)
+        1000,
+        "maximum number of earlier messages that the model receives, the last ones; a request over "
+        "HTTP with more is refused",
+        validator=must.ge(1),
     )
     characters: int = setting(
         1_000_000,
-        "maximum number of characters of a request, including history and context",
+        "maximum number of characters of a model call, including history and context",
         validator=must.ge(1),
     )
 

@@ -131,6 +131,30 @@ def prompt_messages(
     return [Message("system", system), *shown]
 
 
+def sent_messages(messages: Sequence[Message], history: int, most: int | None) -> Sequence[Message]:
+    """Return the messages to send: those of the turn, and at most `most` of the `history` messages
+    before it. They begin with a message of the user, so that no output is without its call.
+    """
+    if most is None or history <= most:
+        return messages
+    users = [number for number, each in enumerate(messages) if each.role == "user"]
+    first = next((number for number in users if number >= history - most), max(users, default=0))
+    return messages[first:]
+
+
+def _length(message: Message) -> int:
+    """Return the number of characters of a message; images and files do not count."""
+    return sum(map(_length_of_part, message.content))
+
+
+def _length_of_part(part: Part) -> int:
+    if isinstance(part, ToolResult):
+        return sum(map(_length_of_part, part.content))
+    if isinstance(part, ToolCall):
+        return len(part.name) + len(write_json(part.arguments))
+    return len(part.text) if isinstance(part, Text) else 0
+
+
 def _marked(message: Message) -> Message:
     """Return a message with tags around its tool outputs."""
     if message.role != "tool":
@@ -181,6 +205,9 @@ class AgentLoop:
         round_trips: Maximum number of model calls.
         cost: Cost in US dollars from which no further model call is made; None for no limit.
         schema: JSON Schema of the final answer; None for free text.
+        history: Number of messages before the turn.
+        history_messages: Maximum number of them that are sent; None for all.
+        characters: Maximum number of characters of messages and context; None for no limit.
     """
 
     def __init__(
@@ -189,12 +216,19 @@ class AgentLoop:
         round_trips: int = 6,
         cost: float | None = None,
         schema: Mapping[str, Any] | None = None,
+        *,
+        history: int = 0,
+        history_messages: int | None = None,
+        characters: int | None = None,
     ) -> None:
         self.value: Any = None
         self._system_prompt = system_prompt
         self._max_round_trips = round_trips
         self._max_cost = cost
         self._schema = schema
+        self._history = history
+        self._max_history = history_messages
+        self._max_characters = characters
         self._tools: dict[str, AvailableTool] = {}
         self._offered_in: Mapping[str, Any] | None = None
 
@@ -202,7 +236,7 @@ class AgentLoop:
         """Run until the model has answered. An envelope that needs no step is returned unchanged.
 
         Raises:
-            LimitExceeded: The turn needs too many model calls, or costs too much.
+            LimitExceeded: The turn needs too many model calls, costs too much, or is too long.
             UnexpectedFinish: The model stopped for another reason than the end of its answer.
             GenerationError: The model returned an empty answer.
         """
@@ -259,9 +293,11 @@ class AgentLoop:
 
     def _ask(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
         self._must_afford(envelope)
+        sent = sent_messages(envelope.messages, self._history, self._max_history)
+        self._must_fit(sent, envelope.context)
         yield from self._offer(envelope.context)
         completion = yield from Prompt(
-            prompt_messages(self._system_prompt, envelope.messages, envelope.context),
+            prompt_messages(self._system_prompt, sent, envelope.context),
             tools=[each.schema for each in self._tools.values()],
             schema=self._schema,
         )
@@ -299,6 +335,18 @@ class AgentLoop:
                 f"turn reached its limit of cost ({envelope.cost:g} US dollars) without an answer",
                 limit="cost",
                 hint="split the request, or raise the setting cost",
+            )
+
+    def _must_fit(self, messages: Sequence[Message], context: Mapping[str, Any]) -> None:
+        """Raise `LimitExceeded` if a model call would have too many characters."""
+        length = sum(each.remember("agent.length", _length) for each in messages)
+        length += len(write_json(context)) if context else 0
+        if self._max_characters is not None and length > self._max_characters:
+            raise LimitExceeded(
+                f"a model call would have {length} characters, more than {self._max_characters}",
+                limit="characters",
+                hint="start a new conversation, lower the setting history_messages, or raise "
+                "characters",
             )
 
     def _silent(self, envelope: Envelope, completion: Completion) -> Envelope:
@@ -348,7 +396,15 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     pending calls the message may be empty, because an approval needs no text.
     """
     settings = turn.settings
-    loop = AgentLoop(settings.system_prompt, settings.round_trips, settings.cost, turn.schema)
+    loop = AgentLoop(
+        settings.system_prompt,
+        settings.round_trips,
+        settings.cost,
+        turn.schema,
+        history=len(turn.history),
+        history_messages=settings.history_messages,
+        characters=settings.characters,
+    )
     envelope = Envelope(turn.history, turn.context)
     is_silent = bool(envelope.pending) and all(part == Text("") for part in turn.message.content)
     if envelope.pending:

@@ -197,6 +197,58 @@ def test_cost_is_capped_by_what_calls_cost(
     assert len(requests_of(host)) == times
 
 
+_EARLIER = (
+    Message("user", "one"),
+    Message("assistant", [ToolCall("1", "look")]),
+    Message("tool", [ToolResult("1", "look", "x")]),
+    Message("assistant", "found"),
+    Message("user", "two"),
+    Message("assistant", "yes"),
+)
+
+
+@pytest.mark.parametrize(("most", "sent"), [(7, 7), (6, 7), (5, 3), (3, 3), (2, 3), (1, 1)])
+def test_the_last_messages_are_sent(scripted: MakeHost, most: int, sent: int) -> None:
+    """They begin with one of the user: no output is without its call."""
+    host = scripted(asks("look"), "done", plugins=plugins(Counting("look", "x")))
+    settings = {"history_messages": most}
+    conversation = host.open("agent", "mock", settings=settings, history=_EARLIER)
+    conversation.say("three")
+    roles = [each.role for each in (*_EARLIER, Message("user", "three"))][-sent:]
+    for request, later in zip(requests_of(host), [[], ["assistant", "tool"]], strict=True):
+        assert [each["role"] for each in request["messages"]] == ["system", *roles, *later]
+    assert conversation.history[:6] == _EARLIER
+
+
+def test_a_call_at_the_end_of_the_history_is_sent(scripted: MakeHost) -> None:
+    host = scripted("done", plugins=plugins(Counting("look", "x")))
+    conversation = host.open(
+        "agent", "mock", settings={"history_messages": 1}, history=_EARLIER[:2]
+    )
+    conversation.say("")
+    [request] = requests_of(host)
+    roles = [each["role"] for each in request["messages"]]
+    assert roles == ["system", "user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("characters", "context", "times"),
+    [(2 + 6 + 50, {}, 2), (2 + 6 + 49, {}, 1), (2, {}, 1), (1, {}, 0), (8, {"a": 1}, 0)],
+)
+def test_characters_are_capped(
+    scripted: MakeHost, characters: int, context: Mapping[str, Any], times: int
+) -> None:
+    host = scripted(asks("look"), "done", plugins=plugins(Counting("look", "x" * 50)))
+    conversation = host.open("agent", "mock", settings={"characters": characters})
+    if times == 2:
+        assert conversation.say("hi", context=context).text == "done"
+    else:
+        with pytest.raises(errors.LimitExceeded, match="characters") as caught:
+            conversation.say("hi", context=context)
+        assert caught.value.limit == "characters"
+    assert len(requests_of(host)) == times
+
+
 @pytest.mark.parametrize(
     "settings", [{"round_trips": 0}, {"round_trips": "6"}, {"cost": 0}, {"tools": []}]
 )
