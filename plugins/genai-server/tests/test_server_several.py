@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import requests
 
 from genai_host_testing.fake_service import HOLD, FakeService, Received, Reply
 from genai_host_testing.internal.servers import (
+    HEADERS,
     Client,
     Several,
     client_of,
@@ -33,6 +35,9 @@ def behind(received: Received) -> Reply:
     body = received.json()
     texts = [each["content"] for each in body["messages"] if each["role"] == "user"]
     reply = chat(" | ".join(map(str, texts)), streamed=body.get("stream", False))
+    if texts[-1] == "begin":
+        steps = list(reply.steps)
+        return Reply([*steps[:7], HOLD, *steps[7:]], keep=reply.keep)  # head, role, five letters
     if texts[-1] == "hold":
         return Reply([HOLD, *reply.steps], keep=reply.keep)
     return reply
@@ -179,5 +184,25 @@ class TestTwoTurnsAtOnce:
         service.let_go()
         first.join(30)
         assert replies[0].status_code == 409
+        assert replies[0].json()["error"]["code"] == "cancelled"
         assert user_texts(turns(other, path)) == ["b"]
         assert other.post(f"{path}/cancel", {}) == {"cancelled": False}
+
+    def test_one_that_is_streamed_is_cancelled_at_the_other(
+        self, clients: tuple[Client, Client]
+    ) -> None:
+        one, other = clients
+        path = one.opened()
+        body = {"message": "begin", "stream": True}
+        url = f"{one.url}{path}/turns"
+        with one.session.post(url, json=body, headers=HEADERS, stream=True, timeout=60) as reply:
+            lines = reply.iter_lines()
+            for letter in "begin":
+                assert any(f'"{letter}"' in line.decode() for line in lines)
+            assert other.post(f"{path}/cancel", {}) == {"cancelled": True}
+            *_, event, error = [line for line in lines if line]
+        assert event == b"event: error"
+        assert json.loads(error.removeprefix(b"data: "))["code"] == "cancelled"
+        [turn] = turns(other, path)
+        assert (turn["status"], turn["error"]["code"]) == ("failed", "cancelled")
+        assert turn["partial"] == "begin"

@@ -16,7 +16,7 @@ class Api:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._live = Live()
+        self._live = Live(host)
         self._replies = Replies(host)
         self.conversations = Conversations(host, self._live)
         self.jobs = Jobs(host, self._live)

@@ -11,12 +11,13 @@ Source of the streams: HTML Living Standard, "Server-sent events".
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -40,11 +41,19 @@ from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused
 from genai_host.host import Host
 from genai_host.serializers.conversations import pause_row
 from genai_host.serving.completion import COMMENT, close_on_disconnect
+from genai_host.util import concurrency
 from genai_server.native.fields import answered, conversation_in, failed, message_in
 from genai_server.native.job_records import JobRecords
 
+if TYPE_CHECKING:
+    from genai_host.store.documents import Documents
+
+_log = logging.getLogger(__name__)
+
 _TRIES = 5
 _PATIENCE = 5.0  # seconds in which a turn that was cancelled may end
+_LOOK = 0.5  # seconds between checks for requests of other processes
+_WAIT = 0.1  # seconds between checks whether a turn of another process has ended
 
 
 def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) -> None:
@@ -65,8 +74,25 @@ def _is_elsewhere(host: Host, user: str, id: str) -> bool:
 
 
 def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
-    """Cancel a turn of another server or a job, and return whether there was one."""
-    return _is_elsewhere(host, user, id) and cancel_on_record(host, user, id)
+    """Cancel a turn of another server or a job, and return whether there was one. Its process ends
+    it, with the text received so far, or its end is recorded here if that does not respond."""
+    if not _is_elsewhere(host, user, id):
+        return False
+    requests, waiting = _cancel_requests(host), concurrency.new_event()
+    requests.put(id, {})
+    try:
+        for _ in range(int(_PATIENCE / _WAIT)):
+            waiting.wait(_WAIT)
+            if not _is_elsewhere(host, user, id):
+                return True
+    finally:
+        requests.delete(id)
+    return cancel_on_record(host, user, id)
+
+
+def _cancel_requests(host: Host) -> Documents:
+    """Requests to cancel turns of other processes, by conversation; those of all users."""
+    return host.store_for().documents("server/cancel_requests")
 
 
 def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) -> bool:
@@ -88,9 +114,15 @@ def cancel_on_record(host: Host, user: str, id: str, turn: int | None = None) ->
 
 
 class Live:
-    """Turns in progress on one server. Thread-safe."""
+    """Turns in progress on one server. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        host: Its store has requests of other processes to cancel turns; None for no requests.
+    """
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+        self._is_watching = False
         self._lock = threading.Lock()
         self._has_ended = threading.Condition(self._lock)
         self._turns: dict[str, tuple[Conversation, CancelToken]] = {}
@@ -105,6 +137,10 @@ class Live:
             if id in self._turns:
                 raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
             self._turns[id] = conversation, limits
+            begins = not self._is_watching and self._host is not None and bool(self._host.store)
+            self._is_watching = self._is_watching or begins
+        if begins:
+            concurrency.new_thread("genai-host-cancel", self._watch).start()
         try:
             with close_on_disconnect(limits, conversation):
                 yield
@@ -112,6 +148,20 @@ class Live:
             with self._has_ended:
                 del self._turns[id]
                 self._has_ended.notify_all()
+
+    def _watch(self) -> None:
+        """Cancel turns on request of other processes, as long as turns are in progress."""
+        assert self._host is not None  # checked when it starts
+        while True:
+            with self._has_ended:
+                if self._has_ended.wait_for(lambda: not self._turns, _LOOK):
+                    self._is_watching = False
+                    return
+            try:
+                for request in _cancel_requests(self._host).list():
+                    self.cancel(request.id)
+            except GenaiError as error:  # the turns continue
+                _log.info("cannot read the requests to cancel turns: %s", error)
 
     def let_end(self, id: str) -> None:
         """If the turn was cancelled or its client has disconnected, wait a few seconds until it
