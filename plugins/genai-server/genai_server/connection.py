@@ -53,7 +53,7 @@ class _OfServer(Exception):
     """The request is `OPTIONS *`."""
 
 
-_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)([^#]*)", re.IGNORECASE)
+_ABSOLUTE = re.compile(rb"https?://([^/?#@]+)((?:[/?][^#]*)?)", re.IGNORECASE)
 
 
 class ServerConnection(HttpToolsProtocol):
