@@ -12,9 +12,10 @@ import pytest
 from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import ChatDecoder
+from genai_wire_openai.refusals import MARKED
 from hypothesis import strategies as st
 
-from genai_host.api import Delta, Reasoning, ToolCall, Usage
+from genai_host.api import Delta, Reasoning, Text, ToolCall, Usage
 from genai_host.errors import GenaiError, IncompleteReply, ServiceUnavailable
 from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, answer, event
 from genai_host_testing.internal.garbage import NESTED, WEIRD
@@ -33,6 +34,7 @@ FLAT: list[dict[str, Any]] = [
     {"id": "1", "type": "custom", **CUSTOM["custom"]},
     {"id": "1", "name": "patch", "custom": {"input": CUSTOM["custom"]["input"]}},
 ]
+REFUSED = Text("no", extra=MARKED)
 PATCH = ToolCall("1", "patch", {"input": '{"é"} "'})
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
@@ -141,9 +143,12 @@ class TestReplies(ChatReplies):
                               answer(Reasoning("hm"), "hi")),
         "reasoning": (choice({"reasoning": "hm"}), answer(Reasoning("hm"))),
         "refusal": (choice({"refusal": "no"}, finish_reason="stop"),
-                    answer("no", finish="content_filter", vendor="stop")),
+                    answer(REFUSED, finish="content_filter", vendor="stop", extra=MARKED)),
         "refusal after text": (choice({"content": "So: ", "refusal": "no"}),
-                               answer("So: no", finish="content_filter")),
+                               answer("So: ", REFUSED, finish="content_filter")),
+        "refusal among parts": (
+            choice({"content": [{"type": "refusal", "refusal": "no"}]}, finish_reason="length"),
+            answer(REFUSED, finish="content_filter", vendor="length", extra=MARKED)),
         "call": (choice({"tool_calls": [WIRE_LOOK]}, finish_reason="stop"),
                  answer(LOOK, finish="tool_calls", vendor="stop")),
         "custom call": (choice({"tool_calls": [CUSTOM]}), answer(PATCH, finish="tool_calls")),
@@ -236,7 +241,9 @@ class TestReplies(ChatReplies):
         "thoughts among parts": ([delta({"content": [THINKING]}), A, DONE],
                                  [Delta(reasoning="hm"), Delta("a")], answer(Reasoning("hm"), "a")),
         "refusal": ([delta({"refusal": "I "}), delta({"refusal": "won't."}), DONE],
-                    [Delta("I "), Delta("won't.")], answer("I won't.", finish="content_filter")),
+                    [Delta("I ", extra=MARKED), Delta("won't.", extra=MARKED)],
+                    answer(Text("I won't.", extra=MARKED), finish="content_filter",
+                           extra=MARKED)),
         **{f"calls with {index or 'no index'}": (
             [*(calling(**index, id=id, function={"name": id, "arguments": "{}"}) for id in "ab"),
              DONE],

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from genai_wire_openai.dialect.response_replies import read_response
 from genai_wire_openai.dialect.responses import OpenAIResponses
+from genai_wire_openai.refusals import MARKED
 from genai_wire_openai.responses.messages import joined
 from hypothesis import given, strategies as st
 
-from genai_host.api import Delta, Reasoning, ToolCall, Usage, VendorPart
+from genai_host.api import Delta, Reasoning, Text, ToolCall, Usage, VendorPart
 from genai_host.errors import BadRequest, RateLimited, ServiceUnavailable
 from genai_host_testing.internal.chat_replies import ChatReplies, Pieces, answer
 from genai_host_testing.internal.garbage import NESTED
@@ -106,7 +107,8 @@ PARTS: list[tuple[str, list[Any], str, list[Any]]] = [
     ("nothing", [], "stop", []),
     ("no text", [message()], "stop", []),
     ("text as content", [{**message(), "content": "hi"}], "stop", ["hi"]),
-    ("refusal", [message(REFUSAL)], "content_filter", ["no"]),
+    ("refusal after text", [message("So: ", REFUSAL)], "content_filter",
+     ["So: ", Text("no", extra=MARKED)]),
     ("call", [WIRE_LOOK], "tool_calls", [LOOK]),
     ("call with an object", [{**WIRE_LOOK, "arguments": {"at": "é"}}], "tool_calls",
      [LOOK]),
@@ -138,6 +140,9 @@ class TestReplies(ChatReplies):
         name: (response(*output), answer(*parts, finish=finish, vendor="completed"))
         for name, output, finish, parts in PARTS
     } | {
+        "refusal": (response(message(REFUSAL)),
+                    answer(Text("no", extra=MARKED), finish="content_filter", vendor="completed",
+                           extra=MARKED)),
         "call at the limit": (incomplete(WIRE_LOOK, reason="content_filter"),
                               answer(LOOK, finish="content_filter", vendor="content_filter")),
         "incomplete": (response(status="incomplete"), answer(finish="other", vendor="incomplete")),
@@ -187,8 +192,9 @@ class TestReplies(ChatReplies):
                             answer(LOOK, finish="tool_calls", vendor="completed")),
         "refusal": ([added(0, message()), event("refusal.delta", delta="I "),
                      event("refusal.delta", delta="won't."), completed()],
-                    [Delta("I "), Delta("won't.")],
-                    answer("I won't.", finish="content_filter", vendor="completed")),
+                    [Delta("I ", extra=MARKED), Delta("won't.", extra=MARKED)],
+                    answer(Text("I won't.", extra=MARKED), finish="content_filter",
+                           vendor="completed", extra=MARKED)),
         "incomplete": ([A, event("incomplete", response={
             "incomplete_details": {"reason": "max_output_tokens"}, "output": []})],
             [Delta("a")], answer("a", finish="length", vendor="max_output_tokens")),

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from genai_wire_openai.refusals import MARKED
 from responses_api import CLOCK, Api, output_of, user
 
 from genai_host import Config
@@ -109,7 +110,7 @@ def test_what_the_model_hears(api: Api) -> None:
             File(b"%PDF", "application/pdf", "a.pdf"),
             File(url="https://a.example/b.pdf"),
         ]),
-        Message("assistant", [*map(Text, ("nice", "and", "no")), *calls]),
+        Message("assistant", ["nice", "and", Text("no", extra=MARKED), *calls]),
         Message("tool", results),
         Message("user", File(url="https://a.example/c.pdf")),
         Message("user", "so"),

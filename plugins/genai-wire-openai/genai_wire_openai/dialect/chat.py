@@ -63,6 +63,7 @@ from genai_wire_openai.dialect.common import (
     wire_parameters,
     with_json_instruction,
 )
+from genai_wire_openai.refusals import is_refusal, refusals_in
 
 
 class OpenAIChat(Dialect[ChatCall, Completion]):
@@ -244,12 +245,16 @@ class _Form(NamedTuple):
         parts = [
             part
             for part in message.content
-            if not isinstance(part, (Reasoning, VendorPart, ToolCall))
+            if not isinstance(part, (Reasoning, VendorPart, ToolCall)) and not is_refusal(part)
         ]
         wire: dict[str, Any] = {"role": "assistant", **_name(message)}
         if calls:
             wire["tool_calls"] = calls
-        wire["content"] = self._content(parts, message) if parts else None if calls else ""
+        refusal = refusals_in(message.content)
+        usual = None if calls or refusal else ""
+        wire["content"] = self._content(parts, message) if parts else usual
+        if refusal:
+            wire["refusal"] = refusal
         thoughts = [part.text for part in message.content if isinstance(part, Reasoning)]
         if self.reasoning and thoughts:
             wire[self.reasoning] = "".join(thoughts)

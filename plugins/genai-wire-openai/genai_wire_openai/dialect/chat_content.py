@@ -52,7 +52,7 @@ class Content(NamedTuple):
 
     text: str
     reasoning: str = ""
-    refused: bool = False
+    refusal: str = ""
     calls: Sequence[WireCall] = ()
 
 
@@ -76,7 +76,7 @@ def read_content(message: Mapping[str, Any]) -> Content:
         refusal += "".join(_text_of(part.get("refusal")) for part in parts if _is_refusal(part))
         message = {**message, "content": [part for part in parts if not _is_thought(part)]}
     text = text_in(message, "content")
-    return Content(text + refusal, reasoning, bool(refusal), list(_read_calls(message)))
+    return Content(text, reasoning, refusal, list(_read_calls(message)))
 
 
 def _is_thought(part: Any) -> bool:

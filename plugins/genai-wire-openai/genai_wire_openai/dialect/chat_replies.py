@@ -48,6 +48,7 @@ from genai_wire_openai.annotations import citations_in
 from genai_wire_openai.custom_tools import INPUT
 from genai_wire_openai.dialect.chat_content import NAME, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
+from genai_wire_openai.refusals import MARKED
 
 _KNOWN: Mapping[str, frozenset[str]] = {
     "reply": frozenset(
@@ -103,7 +104,7 @@ def read_completion(body: bytes, answers: int = 1) -> Completion:
     return _completion(
         text=content.text,
         citations=citations_in(_message_in(choice).get("annotations")),
-        refused=content.refused,
+        refusal=content.refusal,
         reasoning=content.reasoning,
         calls=distinct_calls(calls) if calls else (),
         finish=finish_word(choice.get("finish_reason")),
@@ -155,7 +156,7 @@ class ChatDecoder:
         self._text: list[str] = []
         self._citations: tuple[Citation, ...] = ()
         self._reasoning: list[str] = []
-        self._refused = False
+        self._refusal: list[str] = []
         self._calls = ToolCallAssembler()
         self._is_answered = False
         self._whole_calls: list[list[ToolCall]] = []  # of whole messages
@@ -200,13 +201,13 @@ class ChatDecoder:
             return further if unknown is None else [Delta(extra=unknown), *further]
         self._is_answered = True
         content = read_content(message)
-        self._refused = self._refused or content.refused
         if is_whole:
             if content.calls:
                 self._whole_calls.append([each.whole() for each in content.calls])
             content = content._replace(
                 text="" if self._text else content.text,
                 reasoning="" if self._reasoning else content.reasoning,
+                refusal="" if self._refusal else content.refusal,
                 calls=(),
             )
         for call in content.calls:
@@ -226,6 +227,9 @@ class ChatDecoder:
             extra = {**(extra or {}), **unknown}
         cited = citations_in(message.get("annotations"))
         self._citations += cited
+        if content.refusal:
+            self._refusal.append(content.refusal)
+            further.insert(0, Delta(content.refusal, extra=MARKED))
         return [*self._add(content.text, content.reasoning, extra, cited), *further]
 
     def _extra(self, choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -264,14 +268,15 @@ class ChatDecoder:
     def finish(self) -> Completion:
         if not self.ended:
             raise IncompleteReply(
-                "the reply was interrupted before its end", text="".join(self._text)
+                "the reply was interrupted before its end",
+                text="".join((*self._text, *self._refusal)),
             )
         if not self._is_answered:
             raise _no_answer()
         return _completion(
             text="".join(self._text),
             citations=self._citations,
-            refused=self._refused,
+            refusal="".join(self._refusal),
             reasoning="".join(self._reasoning),
             calls=self._ended_calls(),
             finish=self._finish,
@@ -318,7 +323,7 @@ def _completion(
     *,
     text: str,
     citations: tuple[Citation, ...],
-    refused: bool,
+    refusal: str,
     reasoning: str,
     calls: Sequence[ToolCall],
     finish: str,
@@ -330,10 +335,13 @@ def _completion(
         content.append(Reasoning(reasoning))
     if text:
         content.append(Text(text, citations=citations))
+    if refusal:
+        content.append(Text(refusal, extra=MARKED))
     content.extend(calls)
     normal = read_finish(finish, calls=bool(calls), text=text)
-    if refused:
+    if refusal:
         normal = "content_filter"
+        extra = extra if text else {**extra, **MARKED}
     message = Message("assistant", content)
     return Completion(message, normal, usage, vendor_finish=finish, extra=extra)
 

@@ -42,6 +42,7 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import GenaiError, RateLimited, UnsupportedPart
+from genai_wire_openai.refusals import MARKED, is_refusal
 
 _VALUE = "whole_answer"  # unused by other schemas
 _KNOWN = frozenset(
@@ -262,7 +263,8 @@ class UnwrappingDecoder:
         ]
         if self._inner.ended and not self._shown:
             self._shown = True
-            pieces.append(Delta(self.finish().text))
+            answer = self.finish()
+            pieces.append(Delta(answer.text, extra=MARKED if is_refusal(answer) else None))
         return pieces
 
     def finish(self) -> Completion:

@@ -41,6 +41,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
 from genai_wire_openai.annotations import citations_in, moved
 from genai_wire_openai.dialect.common import error_in, read_event_object
+from genai_wire_openai.refusals import MARKED, refusals_in
 
 NAME = "openai-responses"
 OF_SERVICE = (
@@ -103,26 +104,27 @@ def read_response(data: Mapping[str, Any]) -> Completion:
     if data.get("output") is None or status == "cancelled":
         raise GenerationError("the model gave no answer", reason=status)
     content: list[Part] = []
-    refused = False
     for at, item in enumerate(objects_in(data, "output")):
         content += _read_item(item, at)
-        refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
     why = finish_word(details_in(data, "incomplete_details").get("reason"))
     text = "".join(part.text for part in content if isinstance(part, Text))
-    if refused:
-        finish: FinishReason = "content_filter"
-    elif status != "incomplete":
+    finish: FinishReason
+    if status != "incomplete":
         finish = read_finish(finish_word(status), calls=calls, text=text)
     else:  # whatever the reason
         finish = read_finish(why or "other", text=text, unknown="other")
         finish = "other" if finish == "stop" else finish
+    extra = extra_of(NAME, _unknown(data)) or {}
+    if refusal := refusals_in(content):
+        finish = "content_filter"
+        extra = {**extra, **MARKED} if refusal == text else extra
     return Completion(
         Message("assistant", content),
         finish,
         _read_usage(data.get("usage")),
         vendor_finish=why or string_in(data, "status"),
-        extra=extra_of(NAME, _unknown(data)) or {},
+        extra=extra,
     )
 
 
@@ -205,7 +207,7 @@ class ResponseDecoder:
         text = string_in(data, "delta")
         self._texts.setdefault(self._place(data), []).append(text)
         self._refused = self._refused or kind == _REFUSAL
-        return (Delta(text),) if text else ()
+        return (Delta(text, extra=MARKED if kind == _REFUSAL else None),) if text else ()
 
     def _annotate(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         """Give an annotation of the first text of a message; its last event has all of them."""
@@ -291,10 +293,11 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
     if kind == "message":
         phase = item.get("phase")
         text = "".join(map(_text_of, _pieces_in(item, "content")))
+        refusal = "".join(string_in(each, "refusal") for each in _pieces_in(item, "content"))
         fields = unknown_fields(item, _IN_MESSAGE)
         if phase and isinstance(phase, str):  # a comment or the answer
             fields["phase"] = phase
-        if fields and text:
+        if fields and (text or refusal):
             yield VendorPart(NAME, fields)
         if text:
             extra: dict[str, Any] = {}
@@ -304,6 +307,8 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
                 begin += len(_text_of(each))
             cited = citations_in(extra.get("annotations"))
             yield Text(text, citations=cited, extra=extra_of(NAME, extra))
+        if refusal:
+            yield Text(refusal, extra=MARKED)
     elif kind == "function_call":
         id = id_in(item, "call_id") or id_in(item, "id") or f"call_{at}"
         unknown = extra_of(NAME, unknown_fields(item, _IN_CALL))
@@ -347,13 +352,7 @@ def _pieces_in(item: Mapping[str, Any], name: str) -> list[Any]:
 def _text_of(content: Any) -> str:
     if not isinstance(content, dict):
         raise malformed("a piece of an item is not an object")
-    return string_in(content, "text") + string_in(content, "refusal")
-
-
-def _is_refusal(item: Mapping[str, Any]) -> bool:
-    return item.get("type") == "message" and any(
-        each.get("type") == "refusal" for each in _pieces_in(item, "content")
-    )
+    return string_in(content, "text")
 
 
 def _failure(data: Mapping[str, Any]) -> GenaiError:

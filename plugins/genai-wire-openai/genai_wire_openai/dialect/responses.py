@@ -67,6 +67,7 @@ from genai_wire_openai.dialect.response_replies import (
     ResponseDecoder,
     read_response,
 )
+from genai_wire_openai.refusals import is_refusal
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "max_tokens": ("max_output_tokens",),
@@ -254,10 +255,14 @@ def _assistant_items(message: Message) -> Iterator[Mapping[str, Any]]:
 def _message_item(texts: list[Text], fields: Mapping[str, Any]) -> Mapping[str, Any]:
     content: Any = "".join(text.text for text in texts)
     if any(text.extra is not None for text in texts):
-        content = [
-            with_extra({"type": "output_text", "text": text.text}, text, NAME) for text in texts
-        ]
+        content = [with_extra(_text_part(text), text, NAME) for text in texts]
     return merged_extra({"type": "message", "role": "assistant", "content": content}, fields)
+
+
+def _text_part(text: Text) -> dict[str, Any]:
+    if is_refusal(text):
+        return {"type": "refusal", "refusal": text.text}
+    return {"type": "output_text", "text": text.text}
 
 
 def _wire_tool(tool: ToolSchema, strict: bool) -> Mapping[str, Any]:

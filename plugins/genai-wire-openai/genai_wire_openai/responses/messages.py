@@ -37,6 +37,7 @@ from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
 from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import OF_SERVICE, add_fields
+from genai_wire_openai.refusals import MARKED, is_refusal
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import PREFIXES, inline, is_inline
 from genai_wire_openai.responses.tools import (
@@ -52,6 +53,7 @@ from genai_wire_openai.responses.tools import (
 DIALECT = "openai-responses"
 """Name of the dialect of this format. Its vendor parts have the phase of a message."""
 
+REFUSAL = "refusal"
 _INPUT = "$.input"
 
 
@@ -149,8 +151,9 @@ def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[R
         if fields:
             yield "assistant", VendorPart(DIALECT, fields)
         for part in item["content"]:
-            text = part["refusal" if part["type"] == "refusal" else "text"]
-            yield "assistant", Text(text, extra=_extra(part))
+            mark = MARKED if part["type"] == REFUSAL else {}
+            extra = {**(_extra(part) or {}), **mark}
+            yield "assistant", Text(part[text_field(part)], extra=extra)
     else:
         role: Role = "user" if item["role"] == "user" else "system"
         for part in item["content"]:
@@ -197,7 +200,7 @@ class Group:
     """Parts that become one item.
 
     Attributes:
-        kind: Type of the item.
+        kind: Type of the item, or `refusal`; see `kind_of`.
         texts: Texts of a message, or paragraphs of reasoning.
         size: Length of the texts.
         citations: Citations in the texts.
@@ -232,8 +235,9 @@ def groups_of(message: Message) -> list[Group]:
         elif isinstance(part, Image):
             groups.append(Group("message", [part.url], apart=True))
         elif isinstance(part, Text):
-            if last.kind != "message" or last.apart or fields:
-                last = Group("message", fields=fields)
+            kind = REFUSAL if is_refusal(part) else "message"
+            if last.kind != kind or last.apart or fields:
+                last = Group(kind, fields=fields)
                 groups.append(last)
                 fields = {}
             add_fields(last.extra, last.size, (part.extra or {}).get(DIALECT, {}))
@@ -293,19 +297,30 @@ def item_of(group: Group, new_id: MakeItemId, client_tools: Mapping[str, ClientT
         return picture_item(group.picture, new_id)
     if group.kind in OF_SERVICE:
         return service_item(group.fields, new_id)
-    if group.kind == "message":
-        return _with_fields(message_item("".join(group.texts), new_id), group)
+    if group.kind in ("message", REFUSAL):
+        return _with_fields(message_item(group.kind, "".join(group.texts), new_id), group)
     item = reasoning_item(group.texts, new_id)
     return {**item, "opaque": group.opaque} if group.opaque else item
 
 
-def message_item(text: str, new_id: MakeItemId) -> Item:
+def kind_of(item: Item) -> str:
+    """The type of an item; `refusal` for a message with one."""
+    kind: str = item["type"]
+    return REFUSAL if kind == "message" and item["content"][0]["type"] == REFUSAL else kind
+
+
+def text_field(part: Item) -> str:
+    """Name of the field with the text of a part."""
+    return REFUSAL if part["type"] == REFUSAL else "text"
+
+
+def message_item(kind: str, text: str, new_id: MakeItemId) -> Item:
     return {
         "id": new_id("msg"),
         "type": "message",
         "status": "completed",
         "role": "assistant",
-        "content": [text_part(text)],
+        "content": [text_part(kind, text)],
     }
 
 
@@ -321,12 +336,14 @@ def _with_fields(item: Item, group: Group) -> Item:
         part[EXTRA] = group.extra
     if isinstance(group.extra.get("annotations"), list):
         part["annotations"] = group.extra["annotations"]  # all of them
-    elif not part["annotations"]:
+    elif part.get("annotations") == []:
         part["annotations"] = [*map(for_responses, group.citations)]
     return item
 
 
-def text_part(text: str) -> Item:
+def text_part(kind: str, text: str) -> Item:
+    if kind == REFUSAL:
+        return {"type": kind, "refusal": text}
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
@@ -370,7 +387,7 @@ def joined(
     left = list(streamed)
     ordered: list[Item] = []
     late: list[Item] = []
-    kinds = {item["type"] for item in streamed}
+    kinds = {kind_of(item) for item in streamed}
     for group in groups_of(message):
         found = next((item for item in left if _is_of(item, group)), None)
         if found is not None:
@@ -400,7 +417,7 @@ _WHOLE = ("function_call", *OF_SERVICE)
 def _is_of(item: Item, group: Group) -> bool:
     if group.call is not None:
         return bool(item.get("call_id") == group.call.id)
-    return item["type"] == group.kind and not group.apart
+    return kind_of(item) == group.kind and not group.apart
 
 
 def shown(item: Item, seal: Callable[[Any], str] | None) -> Item:

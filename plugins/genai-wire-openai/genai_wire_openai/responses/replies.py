@@ -27,14 +27,18 @@ from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
 from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import NAME
+from genai_wire_openai.refusals import is_refusal, with_own_finish
 from genai_wire_openai.responses.messages import (
+    REFUSAL,
     call_item,
     is_of_service,
     joined,
+    kind_of,
     message_item,
     reasoning_item,
     service_item,
     summary_part,
+    text_field,
     text_part,
 )
 from genai_wire_openai.responses.request import ResponsesRequest
@@ -115,7 +119,7 @@ class ResponseHead:
     def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
         """Return the response object of a completion. The last item is incomplete if the answer
         is."""
-        status, why = _STATUS[completion.finish]
+        status, why = _STATUS[with_own_finish(completion).finish]
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = status
         further = completion.extra.get(NAME, {})
@@ -247,7 +251,7 @@ class Events:
         if piece.reasoning:
             yield from self._add("reasoning", piece.reasoning)
         if piece.text:
-            yield from self._add("message", piece.text)
+            yield from self._add(REFUSAL if is_refusal(piece) else "message", piece.text)
         own = piece.extra.get(NAME, {}) if piece.extra is not None else {}
         begin = self._begin_of_text
         cited = (for_responses(c.moved(-begin)) for c in piece.citations if c.start >= begin)
@@ -261,19 +265,20 @@ class Events:
             yield from self._whole(service_item(piece.opaque.data, self._reply.new_id))
 
     def _add(self, kind: str, text: str) -> Iterator[bytes]:
-        if self._open is None or self._open["type"] != kind:
+        if self._open is None or kind_of(self._open) != kind:
             yield from self._close()
             new_id = self._reply.new_id
-            begun = message_item("", new_id) if kind == "message" else reasoning_item([""], new_id)
+            is_thought = kind == "reasoning"
+            begun = reasoning_item([""], new_id) if is_thought else message_item(kind, "", new_id)
             yield from self._begin(begun)
             self._open, self._texts = begun, []
             self._begin_of_text = self._size_of_text
         self._texts.append(text)
-        self._size_of_text += len(text) * (kind == "message")
+        self._size_of_text += len(text) * (kind != "reasoning")
         yield self._text_event("delta", self._items[-1], delta=text)
 
     def _annotate(self, annotation: Any) -> Iterator[bytes]:
-        if self._open is None or self._open["type"] != "message":
+        if self._open is None or kind_of(self._open) != "message":
             return
         annotations = self._open["content"][0]["annotations"]
         annotations.append(annotation)
@@ -303,7 +308,8 @@ class Events:
 
     def _fill(self, item: Item) -> None:
         """Set the text of a streamed item."""
-        _parts_of(item)[0]["text"] = "".join(self._texts)
+        [part] = _parts_of(item)
+        part[text_field(part)] = "".join(self._texts)
 
     def _ended(self, item: Item) -> Iterator[bytes]:
         """Events after the content of an item."""
@@ -312,8 +318,9 @@ class Events:
             fields = {each: item[each] for each in (content, *more)}
             yield self._event(f"{name}.done", **self._of(item), **fields)
         for at, part in enumerate(_parts_of(item)):
-            yield self._text_event("done", item, at, text=part["text"])
-            yield self._part_event("done", item, at, part["text"])
+            name = text_field(part)
+            yield self._text_event("done", item, at, **{name: part[name]})
+            yield self._part_event("done", item, at, part[name])
         if not self._hold:
             yield self._item_done(item)
 
@@ -324,8 +331,8 @@ class Events:
             name, content, _ = _CALLS[item["type"]]
             yield self._event(f"{name}.delta", **self._of(item), delta=item[content])
         for at, part in enumerate(_parts_of(item)):
-            if part["text"]:
-                yield self._text_event("delta", item, at, delta=part["text"])
+            if text := part[text_field(part)]:
+                yield self._text_event("delta", item, at, delta=text)
         yield from self._ended(item)
 
     def _item_done(self, item: Item) -> bytes:
@@ -362,7 +369,10 @@ class Events:
         return {"item_id": item["id"], **self._index(item)}
 
     def _text_event(self, what: str, item: Item, at: int = 0, **fields: str) -> bytes:
-        if item["type"] == "message":
+        more: dict[str, Any]
+        if kind_of(item) == REFUSAL:
+            name, more = f"response.refusal.{what}", {"content_index": at}
+        elif item["type"] == "message":
             name, more = f"response.output_text.{what}", {"content_index": at, "logprobs": []}
         else:
             name, more = f"response.reasoning_summary_text.{what}", {"summary_index": at}
@@ -371,7 +381,9 @@ class Events:
     def _part_event(self, what: str, item: Item, at: int, text: str) -> bytes:
         if item["type"] == "message":
             name = f"response.content_part.{what}"
-            part = {**text_part(text), "annotations": item["content"][at]["annotations"]}
+            part = text_part(kind_of(item), text)
+            if "annotations" in part:
+                part["annotations"] = item["content"][at]["annotations"]
             return self._event(name, **self._of(item), content_index=at, part=part)
         name = f"response.reasoning_summary_part.{what}"
         return self._event(name, **self._of(item), summary_index=at, part=summary_part(text))

@@ -17,6 +17,7 @@ from genai_host.api import (
     HttpProblem,
     Reasoning,
     RouteResponse,
+    Text,
     ToolCall,
     Usage,
     json_response,
@@ -28,6 +29,7 @@ from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
 from genai_wire_openai.annotations import for_chat
 from genai_wire_openai.custom_tools import INPUT, input_of
+from genai_wire_openai.refusals import is_refusal, refusals_in, with_own_finish
 
 DIALECT = "openai-chat"
 """Name of the dialect of this format."""
@@ -106,12 +108,14 @@ class CompletionWriter:
         self._custom = custom
 
     def whole(self, completion: Completion) -> _Wire:
-        text = completion.text
+        parts = completion.message.content
+        texts = (part for part in parts if isinstance(part, Text) and not is_refusal(part))
+        text, refusal = "".join(part.text for part in texts), refusals_in(parts)
         calls = [self._call(call) for call in completion.tool_calls]
         message: _Wire = {
             "role": "assistant",
-            "content": None if calls and not text else text,
-            "refusal": None,
+            "content": None if (calls or refusal) and not text else text,
+            "refusal": refusal or None,
             "annotations": for_chat(completion.message.citations),
         }
         thought = _thoughts(completion)
@@ -150,7 +154,8 @@ class CompletionWriter:
                 if is_text and delta.extra is None and not delta.citations:  # usual case
                     yield before + b'{"content":' + write_json(delta.text) + b"}" + after
                     continue
-                wire: _Wire = {"content": delta.text} if delta.text else {}
+                name = "refusal" if is_refusal(delta) else "content"
+                wire: _Wire = {name: delta.text} if delta.text else {}
                 if delta.reasoning:
                     thought = True
                     wire["reasoning_content"] = delta.reasoning
@@ -209,7 +214,7 @@ class CompletionWriter:
         return {**wire, "type": "custom", "custom": custom}
 
     def _finish(self, completion: Completion) -> str:
-        finish = api_finish_reason(completion, FINISH_REASONS)
+        finish = api_finish_reason(with_own_finish(completion), FINISH_REASONS)
         return "function_call" if self._with_functions and finish == "tool_calls" else finish
 
     def _end(self, completion: Completion, finish: str) -> Iterator[bytes]:

@@ -44,6 +44,7 @@ from genai_host.serving import (
 )
 from genai_wire_openai.annotations import CHAT, RESPONSES
 from genai_wire_openai.custom_tools import INPUT, PARAMETERS, with_grammar
+from genai_wire_openai.refusals import MARKED
 
 NEUTRAL = ("annotations", "cache_control", "id")
 """Fields of messages, parts and tools that mean nothing to services of other formats."""
@@ -88,7 +89,7 @@ def texts_or_tokens(body: JsonReader, name: str) -> Sequence[str | Sequence[int]
 def _part_with_extra(given: JsonReader) -> Part:
     part = _part(given)
     extra = given.extra_fields(*NEUTRAL)
-    return part if extra is None else evolve(part, extra=extra)
+    return part if extra is None else evolve(part, extra={**(part.extra or {}), **extra})
 
 
 def _part(given: JsonReader) -> Part:
@@ -96,7 +97,7 @@ def _part(given: JsonReader) -> Part:
     if kind == "text":
         return Text(given.text("text"))
     if kind == "refusal":
-        return Text(given.text("refusal"))
+        return Text(given.text("refusal"), extra=MARKED)
     if kind == "image_url":
         if isinstance(given.raw("image_url"), str):  # sent by some clients
             return image_at(given.text("image_url"), given.at("image_url"))
@@ -229,7 +230,7 @@ class _MessageReader:
             yield Reasoning(thought)
         yield from texts_in(given)
         if given.text("refusal"):
-            yield Text(given.text("refusal"))
+            yield Text(given.text("refusal"), extra=MARKED)
         for each in given.objects("tool_calls"):
             call = _call(each, self._calls)
             self._tools[call.id] = call.name
