@@ -8,6 +8,7 @@ import pytest
 from genai_wire_openai.responses.api import Seals
 from genai_wire_openai.responses.state import RESPONSES, ResponseStore
 from responses_api import (
+    CALL,
     CLOCK,
     CONFIG,
     Api,
@@ -79,6 +80,24 @@ def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
     assert "encrypted_content" not in api.ok("GET", path)["output"][0]
     query = {"include[]": "reasoning.encrypted_content"}
     assert api.ok("GET", path, **query)["output"][0]["encrypted_content"]
+
+
+def test_reasoning_is_completed_by_its_id(make_host: MakeHost) -> None:
+    parts = [Reasoning("hm"), VendorPart("fake", {"secret": 1}), CALL]
+    fake = FakeModel(lambda prompt: Completion(Message("assistant", parts), "tool_calls"))
+    with two_users(make_host, fake) as (ann, bob):
+        items: list[Any] = [user("when?")]
+        for turn in range(3):  # a client appends the items of each reply to its input
+            output = ann.response(items, tools=[CLOCK])["output"]
+            items += [*output, output_of(CALL.id, str(turn))]
+            assert "encrypted_content" not in output[0]
+        sent = fake.prompts[-1].messages
+        assert [list(each.content) for each in sent if each.role == "assistant"] == [parts] * 2
+        for api in (ann, bob):
+            unknown = [{**items[1], "id": "rs_1"}, *items[2:4]]
+            unknown = unknown if api is ann else items[1:4]
+            api.response([items[0], *unknown], tools=[CLOCK])
+            assert list(fake.prompts[-1].messages[1].content) == [parts[0], CALL]
 
 
 def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -> None:

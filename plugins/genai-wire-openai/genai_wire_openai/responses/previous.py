@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 
 from genai_host.errors import NotFound, ValidationError
 from genai_wire_openai.responses.conversations import ConversationStore
@@ -11,6 +12,18 @@ from genai_wire_openai.responses.items import with_id
 from genai_wire_openai.responses.replies import belongs_to
 from genai_wire_openai.responses.state import ResponseStore
 from genai_wire_openai.responses.tools import Item
+
+_MOST_READ = 1000  # maximum number of reasoning items that are looked up for one request
+
+
+def _lacks_data(item: Item) -> bool:
+    return item["type"] == "reasoning" and "opaque" not in item and belongs_to(item["id"]) != ""
+
+
+def _with_data(item: Item, known: Mapping[str, Item]) -> Item:
+    """Reasoning with the opaque data of the stored item with its id."""
+    kept = known.get(item["id"], {}) if _lacks_data(item) else {}
+    return {**item, "opaque": kept["opaque"]} if "opaque" in kept else item
 
 
 class PreviousItems:
@@ -52,35 +65,43 @@ class PreviousItems:
         new_tail: Callable[[], str],
     ) -> list[Item]:
         """Return the items of a request, with ids and with references replaced by their items.
-        Raises `NotFound` if an item does not exist."""
+        Stored reasoning has its opaque data again, which clients seldom send back. Raises
+        `NotFound` if an item does not exist."""
         known: dict[str, Item] = {}
-        if any(item["type"] == "item_reference" for item in items):
+        thoughts = [each["id"] for each in items if _lacks_data(each)][-_MOST_READ:]
+        if thoughts or any(item["type"] == "item_reference" for item in items):
             known = {item["id"]: item for item in before}
+        find = cache(partial(self._of_response, user))
+        for id in thoughts:
+            if id not in known:
+                known.update(find(belongs_to(id)) or self._of_conversation(user, id))
         return [
             self._meant(user, item["id"], known)
             if item["type"] == "item_reference"
-            else with_id(item, new_tail())
+            else with_id(_with_data(item, known), new_tail())
             for item in items
         ]
 
     def _meant(self, user: str, id: str, known: dict[str, Item]) -> Item:
         if id not in known:
-            known.update((item["id"], item) for item in self._items_of(user, id))
+            found = self._of_response(user, belongs_to(id))
+            known.update(found or self._of_conversation(user, id))
         if id not in known:
             raise ItemNotFound(
                 f"unknown item {id!r}", hint="only items of stored responses can be referenced"
             )
         return known[id]
 
-    def _items_of(self, user: str, id: str) -> Sequence[Item]:
-        """The items of the response that the item belongs to, or the item of a conversation."""
-        tail = belongs_to(id)
+    def _of_response(self, user: str, tail: str) -> Mapping[str, Item]:
+        """The items of the response with this end of the id, by their ids."""
         try:
             kept = self._kept.find(user, f"resp_{tail}")
-            return [*kept["input"], *kept["response"]["output"]]
         except NotFound:
-            pass
+            return {}
+        return {item["id"]: item for item in (*kept["input"], *kept["response"]["output"])}
+
+    def _of_conversation(self, user: str, id: str) -> Mapping[str, Item]:
         try:
-            return [self._conversations.item(user, f"conv_{tail}", id)]
+            return {id: self._conversations.item(user, f"conv_{belongs_to(id)}", id)}
         except NotFound:
-            return ()
+            return {}
