@@ -87,6 +87,7 @@ ANSWERS: list[tuple[Message, list[Any]]] = [
      [output("1", [text("a"), picture("http://x")])]),
     (tool(ToolResult("1", content=Image(url="http://x"))), [output("1", [picture("http://x")])]),
 ]  # fmt: skip
+SEALED = "reasoning.encrypted_content"
 
 
 class TestRequests(ChatRequests):
@@ -126,9 +127,12 @@ class TestRequests(ChatRequests):
         "variants": (
             {"tools": [ToolSchema("look", "", CITY)], "schema": CITY,
              "variant": {"encrypted_reasoning": True, "strict": True}},
-            {"include": ["reasoning.encrypted_content"],
+            {"include": [SEALED],
              "tools": [function("look", "", CLOSED, strict=True)],
              "text": {"format": format_of(CLOSED, strict=True)}}),
+        "further data": (
+            {"parameters": {"include": [SEALED, "x"]}, "variant": {"encrypted_reasoning": True}},
+            {"include": [SEALED, "x"]}),
         **{f"choice {choice}": ({"tool_choice": choice, "tools": [ToolSchema("look", "looks")]},
                                 {"tool_choice": choice})
            for choice in ("auto", "none", "required")},
@@ -146,7 +150,7 @@ class TestRequests(ChatRequests):
         assert dialect.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
         assert set(dialect.parameters) == {
             "temperature", "top_p", "max_tokens", "parallel_tool_calls", "reasoning_effort",
-            "reasoning_summary",
+            "reasoning_summary", "include", "max_tool_calls",
         }  # fmt: skip
         for name, value in {"reasoning_effort": "low", "reasoning_summary": "auto"}.items():
             SchemaValidator(dialect.parameters[name]).check(value)

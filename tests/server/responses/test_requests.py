@@ -151,10 +151,15 @@ def test_what_is_accepted_at_the_value_that_changes_nothing(api: Api) -> None:
 def test_what_is_a_wish_or_unknown_is_left_out_and_named(api: Api) -> None:
     more = {"context_management": [{"type": "compaction"}], "truncation": "auto", "seed": 1}
     for in_pieces in (False, True):
-        body = {"model": "fake", "input": "hi", "stream": in_pieces, "include": ["x"], **more}
+        more |= {"include": ["x"], "max_tool_calls": 3}
+        body = {"model": "fake", "input": "hi", "stream": in_pieces, **more}
         reply = api.ask("POST", "/responses", body)
         assert reply.status_code == 200, reply.text
-        assert reply.headers["x-genai-host-dropped"] == "context_management, truncation, seed"
+        left_out = reply.headers["x-genai-host-dropped"]
+        assert left_out == "context_management, truncation, seed, include, max_tool_calls"
+        assert '"truncation":"disabled"' in reply.text
+        assert '"max_tool_calls":null' in reply.text
+        assert '"max_tool_calls":3' not in reply.text
 
 
 @pytest.mark.parametrize("id", ["resp_x", "../x", "\0", "a" * 300, "é", ""])

@@ -99,3 +99,20 @@ def test_a_search_is_sent_with_and_without_further_fields(
     ]
     body, dropped = sent(api, service, input=[messages[0], search, *reversed(messages)])
     assert (body["input"][1], dropped) == (search, "")
+
+
+TOLD = {"include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
+        "max_tool_calls": 3, "truncation": "auto", "service_tier": "flex"}  # fmt: skip
+
+
+@pytest.mark.parametrize("echo", [{}, {"service_tier": "priority", "truncation": "auto"}])
+def test_fields_that_only_this_format_has(api: Api, service: FakeService, echo: Any) -> None:
+    """The reply repeats what was sent, and the tier that the service reports."""
+    service.replies = [json_reply({**REPLY, **echo})]
+    reply = api.post("/v1/responses", {"model": "gate/m", "input": "hi", **TOLD})
+    body = service.requests[-1].json()
+    assert {name: body[name] for name in TOLD} == {**TOLD, "include": TOLD["include"][1:]}
+    repeated = {name: reply.json()[name] for name in TOLD if name != "include"}
+    tier = {"service_tier": echo.get("service_tier", "default")}
+    assert repeated == {"max_tool_calls": 3, "truncation": "auto", **tier}
+    assert "x-genai-host-dropped" not in reply.headers

@@ -53,11 +53,11 @@ OF_SERVICE = (
 _IN_RESPONSE = frozenset(
     {
         "background", "completed_at", "conversation", "created_at", "error", "frequency_penalty",
-        "id", "incomplete_details", "instructions", "max_output_tokens", "max_tool_calls",
-        "metadata", "model", "object", "output", "output_text", "parallel_tool_calls",
+        "id", "incomplete_details", "instructions", "max_output_tokens", "metadata", "model",
+        "object", "output", "output_text", "parallel_tool_calls",
         "presence_penalty", "previous_response_id", "prompt_cache_key", "prompt_cache_retention",
-        "reasoning", "safety_identifier", "service_tier", "status", "store", "temperature",
-        "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "usage", "user",
+        "reasoning", "safety_identifier", "status", "store", "temperature", "text", "tool_choice",
+        "tools", "top_logprobs", "top_p", "usage", "user",
     }
 )  # fmt: skip
 _IN_USAGE = frozenset(

@@ -76,6 +76,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "verbosity": ("text", "verbosity"),
 }
 """Fields of parameters that are not top-level fields of the same name."""
+_ENCRYPTED = "reasoning.encrypted_content"
 
 
 class OpenAIResponses(Dialect[ChatCall, Completion]):
@@ -100,6 +101,12 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             "string",
             "return a summary of the model's reasoning",
             enum=["auto", "concise", "detailed"],
+        ),
+        "include": parameter(
+            "array", "further data in the reply, for example web_search_call.action.sources"
+        ),
+        "max_tool_calls": parameter(
+            "integer", "maximum number of calls of the service's tools", minimum=0
         ),
     }
     price_parameters = frozenset({"service_tier"})
@@ -130,10 +137,11 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             "input": call.written((self.name, form), form.write),
             "store": False,
         }
-        if variant["encrypted_reasoning"]:
-            body["include"] = ["reasoning.encrypted_content"]
         for name, value in call.parameters.items():
             _put(body, _PLACES.get(name, (name,)), value)
+        if variant["encrypted_reasoning"]:
+            others = (each for each in body.get("include", ()) if each != _ENCRYPTED)
+            body["include"] = [_ENCRYPTED, *others]
         own = {tool.name: tool for tool in call.tools if isinstance(tool, VendorTool)}
         choice = partial(_wire_choice, own=own)
         add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), choice)

@@ -78,6 +78,7 @@ _FIELDS = {
     _VERBOSITY: "text.verbosity",
     _EFFORT: "reasoning.effort",
     **{name: name for name in (_PARALLEL, "presence_penalty", "frequency_penalty")},
+    **{name: name for name in ("include", "max_tool_calls")},
 }
 """Fields of parameters that are hints: a model that does not support them answers without."""
 

@@ -41,7 +41,7 @@ from genai_wire_openai.responses.messages import (
     text_field,
     text_part,
 )
-from genai_wire_openai.responses.request import ResponsesRequest
+from genai_wire_openai.responses.request import OF_FORMAT, ResponsesRequest
 from genai_wire_openai.responses.tools import Item
 
 _STATUS: Mapping[FinishReason, tuple[str, Any]] = {
@@ -97,6 +97,7 @@ class ResponseHead:
         self, status: str = "in_progress", output: Sequence[Item] = ()
     ) -> dict[str, Any]:
         """Return the response object while it is incomplete."""
+        dropped = self.request.dropped.all()
         return {
             "id": self.id,
             "object": "response",
@@ -108,12 +109,11 @@ class ResponseHead:
             "incomplete_details": None,
             "model": self.request.model or "default",
             "output": [*output],
-            "service_tier": "default",
             "store": self.request.store is not False,
             "top_logprobs": 0,
-            "truncation": "disabled",
             "usage": None,
             **self.request.repeated,
+            **{name: usual for name, usual in OF_FORMAT.items() if name in dropped},
         }
 
     def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
@@ -127,6 +127,7 @@ class ResponseHead:
             **self.unfinished(status, output),
             "completed_at": now if status == "completed" else None,
             "incomplete_details": why,
+            "service_tier": "default",  # unless the service reports another one
             **self._model(completion),
             **further,
             "usage": merged_extra(_usage(completion.usage), further.get("usage", {})),

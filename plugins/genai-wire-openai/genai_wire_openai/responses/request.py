@@ -44,6 +44,12 @@ _NEUTRAL = frozenset({
     "service_tier", "user",
 })  # fmt: skip
 """Fields that mean nothing to services of other formats."""
+OF_FORMAT: Mapping[str, Any] = {
+    "max_tool_calls": None,
+    "service_tier": "default",
+    "truncation": "disabled",
+}
+"""Fields that only services of this format have, with the value in a response without them."""
 _READ = frozenset({
     "conversation", "frequency_penalty", "include", "input", "instructions", "max_output_tokens",
     "max_tool_calls", "metadata", "model", "parallel_tool_calls", "presence_penalty",
@@ -131,6 +137,7 @@ def read_request(
     schema, text = _read_text(given)
     effort, summary = _read_reasoning(given)
     parallel = given.flag("parallel_tool_calls")
+    included = _read_include(given)
     penalties = {name: given.number(name, -2, 2) for name in _PENALTIES}
     parameters: dict[str, Any] = {
         "temperature": given.number("temperature", 0, 2),
@@ -141,6 +148,8 @@ def read_request(
         # the default is not sent, because some models do not support it
         "verbosity": None if text["verbosity"] == "medium" else text["verbosity"],
         "parallel_tool_calls": False if parallel is False and tools.offered else None,
+        "include": [each for each in included if each != _ENCRYPTED] or None,
+        "max_tool_calls": given.whole("max_tool_calls", 0),
         **{name: value or None for name, value in penalties.items()},
     }
     given.read.update(given.value.keys() - _NEUTRAL - {*_left_out(given)})
@@ -151,6 +160,7 @@ def read_request(
     if options is not None and not stream:
         options.drop_others()  # services refuse them
     unknown = given.extra_fields(*_NEUTRAL)
+    extra: dict[str, Any] = {}
     if unknown:
         extra = dict(unknown[NAME])
         drop_unsent(given, extra, _PLACES, capabilities_of())
@@ -159,7 +169,6 @@ def read_request(
     repeated = {
         "instructions": instructions,
         "max_output_tokens": parameters["max_tokens"],
-        "max_tool_calls": given.whole("max_tool_calls", 0),
         "metadata": read_metadata(given),
         "parallel_tool_calls": parallel is not False,
         "previous_response_id": previous,
@@ -172,6 +181,7 @@ def read_request(
         "top_p": _or_default(parameters["top_p"], 1.0),
         **{name: _or_default(value, 0.0) for name, value in penalties.items()},
         **_read_neutral(given),
+        **{name: {**parameters, **extra}.get(name, usual) for name, usual in OF_FORMAT.items()},
     }
     return ResponsesRequest(
         model=given.text_or_none("model"),
@@ -185,7 +195,7 @@ def read_request(
         parameters={name: value for name, value in parameters.items() if value is not None},
         store=given.flag("store"),
         stream=stream,
-        encrypted=reads_encrypted(given),
+        encrypted=_ENCRYPTED in included,
         repeated=repeated,
         dropped=given.dropped,
     )
@@ -239,12 +249,16 @@ def read_metadata(given: Fields) -> dict[str, str]:
 
 
 def reads_encrypted(given: Fields) -> bool:
-    """Whether `include` has sealed reasoning; no other value is supported."""
+    """Whether `include` has sealed reasoning."""
+    return _ENCRYPTED in _read_include(given)
+
+
+def _read_include(given: Fields) -> Sequence[str]:
     included = given.texts("include")
     if _LOGPROBS in included:
         path = f"{given.at('include')}[{included.index(_LOGPROBS)}]"
         raise UnsupportedParameter("log probabilities are not available", path=path)
-    return _ENCRYPTED in included
+    return included
 
 
 def _read_ids(given: Fields) -> tuple[str | None, str | None]:
