@@ -75,14 +75,15 @@ class ToolSchema:
         name: Name of the tool.
         description: Description for the model.
         parameters: JSON Schema of an object.
-        strict: Whether the service must enforce the schema, if it can.
+        strict: Whether the service must enforce the schema, if it can; None leaves it to the
+            dialect.
         extra: See `Part`.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any] = field(factory=dict)
-    strict: bool = False
+    strict: bool | None = None
     extra: Mapping[str, Any] | None = field(
         default=None, kw_only=True, hash=False, repr=False, converter=checked_extra
     )

@@ -36,7 +36,7 @@ def offered_tool(
     parameters: Mapping[str, Any] | None,
     path: str,
     *,
-    strict: bool = False,
+    strict: bool | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ToolSchema:
     """Validate a tool of a client.

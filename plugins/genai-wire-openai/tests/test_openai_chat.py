@@ -142,6 +142,14 @@ class TestRequests(ChatRequests):
              "response_format": format_of(CLOSED, strict=True)}),
         "a schema of no object": ({"schema": NUMBERS},
                                   {"response_format": format_of(NUMBERS, strict=False)}),
+        "tools that say whether they are strict": (
+            {"tools": [ToolSchema("no", "", CITY, False), ToolSchema("any", "", {"type": "object"}),
+                       ToolSchema("none", "")], "variant": {"strict": True}},
+            {"tools": [function("no", "", CITY), function("any", "", NOTHING),
+                       function("none", "", {**NOTHING, "required": [],
+                                             "additionalProperties": False}, strict=True)]}),
+        "a strict tool": ({"tools": [ToolSchema("yes", "", CITY, True)]},
+                          {"tools": [function("yes", "", CLOSED, strict=True)]}),
         **{f"choice {choice}": ({"tool_choice": choice, "tools": [LOOKS]}, {"tool_choice": choice})
            for choice in ("auto", "none", "required")},
     }  # fmt: skip

@@ -133,6 +133,14 @@ class TestRequests(ChatRequests):
         "further data": (
             {"parameters": {"include": [SEALED, "x"]}, "variant": {"encrypted_reasoning": True}},
             {"include": [SEALED, "x"]}),
+        "tools that say whether they are strict": (
+            {"tools": [ToolSchema("no", "", CITY, False), ToolSchema("any", "", {"type": "object"}),
+                       ToolSchema("none", "")], "variant": {"strict": True}},
+            {"tools": [function("no", "", CITY), function("any", "", NOTHING),
+                       function("none", "", {**NOTHING, "required": [],
+                                             "additionalProperties": False}, strict=True)]}),
+        "a strict tool": ({"tools": [ToolSchema("yes", "", CITY, True)]},
+                          {"tools": [function("yes", "", CLOSED, strict=True)]}),
         **{f"choice {choice}": ({"tool_choice": choice, "tools": [ToolSchema("look", "looks")]},
                                 {"tool_choice": choice})
            for choice in ("auto", "none", "required")},

@@ -101,8 +101,10 @@ def test_a_search_is_sent_with_and_without_further_fields(
     assert (body["input"][1], dropped) == (search, "")
 
 
-TOLD = {"include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
-        "max_tool_calls": 3, "truncation": "auto", "service_tier": "flex"}  # fmt: skip
+TOLD: Mapping[str, Any] = {
+    "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
+    "max_tool_calls": 3, "truncation": "auto", "service_tier": "flex",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("echo", [{}, {"service_tier": "priority", "truncation": "auto"}])
@@ -116,3 +118,13 @@ def test_fields_that_only_this_format_has(api: Api, service: FakeService, echo: 
     tier = {"service_tier": echo.get("service_tier", "default")}
     assert repeated == {"max_tool_calls": 3, "truncation": "auto", **tier}
     assert "x-genai-host-dropped" not in reply.headers
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, True), (True, True), (False, False)])
+def test_whether_a_tool_is_strict(
+    make_host: MakeHost, service: FakeService, given: bool | None, expected: bool
+) -> None:
+    tool = {**CLOCK, "parameters": {"type": "object", "properties": {}}, "strict": given}
+    with reading_api(make_host, service, serves=["openai-responses"], strict=True) as api:
+        body, _ = sent(api, service, tools=[tool])
+    assert body["tools"][0]["strict"] is expected

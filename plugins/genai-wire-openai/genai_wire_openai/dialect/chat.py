@@ -56,11 +56,10 @@ from genai_wire_openai.dialect.common import (
     arguments_text,
     data_url,
     explain_error,
-    fit,
+    fit_tool,
     inline_file,
     may_be_wrapped,
     unwrapped,
-    wire_parameters,
     with_json_instruction,
 )
 from genai_wire_openai.refusals import is_refusal, refusals_in
@@ -297,7 +296,7 @@ def _name(message: Message) -> dict[str, str]:
 
 
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
-    fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
+    fitted = fit_tool(tool, strict)
     function: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,

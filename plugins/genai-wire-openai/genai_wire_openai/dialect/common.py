@@ -377,9 +377,18 @@ def add_tools(
         body["tool_choice"] = choice if plain else wire_choice(choice)
 
 
-def wire_parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a tool; an object without properties needs an empty `properties`."""
-    return {"type": "object", "properties": {}, **schema}
+def fit_tool(tool: ToolSchema, strict: bool) -> Fitted:
+    """Convert the parameters of a tool to the form of the service.
+
+    Args:
+        tool: The tool. An object without properties needs an empty `properties`.
+        strict: Whether to have them enforced, unless the tool says it.
+    """
+    given = tool.parameters
+    # the strict form of an object of any properties would allow none
+    is_open = given and "properties" not in given and given.get("additionalProperties", True)
+    strict = strict if tool.strict is None else tool.strict
+    return fit({"type": "object", "properties": {}, **given}, strict and not is_open)
 
 
 def data_url(part: Image | File, usual_type: str) -> str:

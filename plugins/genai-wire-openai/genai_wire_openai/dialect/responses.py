@@ -53,12 +53,11 @@ from genai_wire_openai.dialect.common import (
     arguments_text,
     data_url,
     explain_error,
-    fit,
+    fit_tool,
     inline_file,
     may_be_wrapped,
     read_object,
     unwrapped,
-    wire_parameters,
     with_json_instruction,
 )
 from genai_wire_openai.dialect.response_replies import (
@@ -276,7 +275,7 @@ def _text_part(text: Text) -> dict[str, Any]:
 def _wire_tool(tool: ToolSchema, strict: bool) -> Mapping[str, Any]:
     if isinstance(tool, VendorTool):
         return _definition(tool)
-    fitted = fit(wire_parameters(tool.parameters), strict or tool.strict)
+    fitted = fit_tool(tool, strict)
     wire = {
         "type": "function",
         "name": tool.name,

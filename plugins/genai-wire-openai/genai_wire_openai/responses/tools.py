@@ -343,19 +343,24 @@ class _Function(NamedTuple):
         description: Its description.
         parameters: JSON Schema of its parameters; None for none.
         path: Its place in the request.
-        extra: Unknown fields; see `ToolSchema`.
+        strict, extra: See `ToolSchema`.
     """
 
     tool: ClientTool
     description: str
     parameters: Mapping[str, Any] | None
     path: str
+    strict: bool | None = None
     extra: Mapping[str, Any] | None = None
 
     @property
     def schema(self) -> ToolSchema:
         return ToolSchema(
-            self.tool.function, self.description, self.parameters or {}, extra=self.extra
+            self.tool.function,
+            self.description,
+            self.parameters or {},
+            self.strict,
+            extra=self.extra,
         )
 
 
@@ -382,7 +387,9 @@ def _functions(tool: RepeatedTool, path: str, namespace: str = "") -> Iterator[_
             description = with_grammar(description, form["syntax"], form["definition"])
     client_tool = ClientTool(kind, tool.get("name", _SEARCH), namespace)
     extra = extra_of(NAME, tool.get(EXTRA, {}))
-    yield _Function(client_tool, description, parameters, f"{path}.parameters", extra)
+    # true is also the value of tools that left it out
+    strict = False if tool.get("strict") is False else None
+    yield _Function(client_tool, description, parameters, f"{path}.parameters", strict, extra)
 
 
 def _in_items(items: Sequence[Item], path: str) -> Iterator[_Function]:
@@ -406,7 +413,12 @@ def _checked(
     for each in functions:
         client_tools[each.tool.function] = each.tool
         yield offered_tool(
-            each.tool.function, each.description, each.parameters, each.path, extra=each.extra
+            each.tool.function,
+            each.description,
+            each.parameters,
+            each.path,
+            strict=each.strict,
+            extra=each.extra,
         )
 
 

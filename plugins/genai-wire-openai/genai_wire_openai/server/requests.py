@@ -432,5 +432,5 @@ def _function(given: JsonReader) -> ToolSchema:
         given.text("description"),
         given.mapping("parameters"),
         given.at("parameters"),
-        strict=bool(given.flag("strict")),
+        strict=given.flag("strict"),
     )
