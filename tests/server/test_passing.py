@@ -529,14 +529,20 @@ def test_item_3_events_of_a_response_pass_byte_for_byte(gate: Gate, names: bool)
     assert gate.usage == [Usage(3, 5)]
 
 
-def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate) -> None:
-    gate.service.replies = [sse_reply([*RESPONSE_EVENTS[:3], CUT])]
+@pytest.mark.parametrize("number", [None, 7, "x"])
+def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate, number: Any) -> None:
+    numbered = {"type": "response.new", "sequence_number": number}
+    events = [*RESPONSE_EVENTS[:3], json.dumps(numbered).encode()]
+    gate.service.replies = [sse_reply([*events, CUT])]
     *before, last = gate.post("/v1/responses", streamed(REQUEST)).content.split(b"\n\n")[:-1]
-    assert [each + b"\n\n" for each in before] == named(RESPONSE_EVENTS[:3])
+    assert [each + b"\n\n" for each in before] == named(events)
     name, data = last.split(b"\ndata: ")
     failed = json.loads(data)
     assert (name, failed["type"]) == (b"event: response.failed", "response.failed")
-    assert failed["response"]["error"]["code"] == "server_error"
+    assert failed.get("sequence_number") == (8 if number == 7 else None)
+    assert failed["response"].pop("error")["code"] == "server_error"
+    begun = json.loads(RESPONSE_EVENTS[0])["response"]
+    assert failed["response"] == {**begun, "status": "failed"}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from genai_host import Host
 from genai_host.api import (
@@ -15,6 +16,8 @@ from genai_host.api import (
     HttpProblem,
     RouteRequest,
     RouteResponse,
+    StreamEvent,
+    read_json,
     sse_event,
 )
 from genai_host.errors import GenaiError
@@ -60,11 +63,12 @@ def passed(
     if given is None or _has_items_of_this_host(fields, given, unseal):
         return None
     has_system = b'"system"' in given.data
+    events = _Events(model, int(host.clock.now().timestamp()))
     form = PassingFormat(
         dialect=NAME,
         neutral=_NEUTRAL.union(() if has_system else {"system_role"}),
-        write_event=named_sse_of,
-        write_error=_failed,
+        write_event=events.write,
+        write_error=events.failed,
         writer=writer,
     )
     return pass_through(host, request, fields, form, model=model, stream=bool(stream))
@@ -103,13 +107,42 @@ def _has_items_of_this_host(
     return False
 
 
-def _failed(error: GenaiError) -> bytes:
-    """The last event of a response that was interrupted."""
-    response = {
-        "id": f"resp_{os.urandom(24).hex()}",
-        "object": "response",
-        "status": "failed",
-        "error": error_of(HttpProblem.of(error)),
-        "output": [],
-    }
-    return sse_event("response.failed", {"type": "response.failed", "response": response})
+class _Events:
+    """The events of one response. If it is interrupted, its last event continues those before."""
+
+    def __init__(self, model: str, created: int) -> None:
+        self._usual = {
+            "id": f"resp_{os.urandom(24).hex()}",
+            "object": "response",
+            "created_at": created,
+            "model": model,
+            "output": [],
+        }
+        self._first = self._last = b""
+
+    def write(self, event: StreamEvent) -> bytes:
+        if not event.is_done:
+            self._first = self._first or event.data
+            self._last = event.data
+        return named_sse_of(event)
+
+    def failed(self, error: GenaiError) -> bytes:
+        """The last event of an interrupted response."""
+        begun, number = _object(self._first).get("response"), "sequence_number"
+        response = {
+            **(begun if isinstance(begun, dict) else self._usual),
+            "status": "failed",
+            "error": error_of(HttpProblem.of(error)),
+        }
+        last = _object(self._last).get(number)
+        place = {number: last + 1} if type(last) is int else {}
+        kind = "response.failed"
+        return sse_event(kind, {"type": kind, **place, "response": response})
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = read_json(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
