@@ -123,6 +123,7 @@ class HttpProblem:
         headers: Headers of the reply, for example `allow`.
         request_id: Id of the request; empty if unknown.
         parameter: Name of the invalid model parameter; empty if none.
+        extra: Fields of a service's error; see `ProviderError`.
     """
 
     status: int
@@ -134,6 +135,7 @@ class HttpProblem:
     headers: Mapping[str, str] = field(factory=dict)
     request_id: str = field(default="", kw_only=True)
     parameter: str = field(default="", kw_only=True)
+    extra: Mapping[str, Any] = field(factory=dict, kw_only=True)
 
     @classmethod
     def of(cls, error: GenaiError) -> HttpProblem:
@@ -151,6 +153,7 @@ class HttpProblem:
             # respected by clients of OpenAI and Anthropic: a retry would fail as well
             {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
             parameter=error.parameter if isinstance(error, InvalidParameter) else "",
+            extra=error.extra if isinstance(error, ProviderError) else {},
         )
 
 

@@ -41,7 +41,7 @@ def redact(error: E, clean: Clean) -> E:
         left += [each.__cause__, each.__context__]
         each.args = tuple(_redacted(value, clean) for value in each.args)
         for name, value in vars(each).items():
-            if isinstance(value, (str, bytes)):
+            if isinstance(value, (str, bytes, dict)):
                 with contextlib.suppress(AttributeError):  # read-only
                     setattr(each, name, _redacted(value, clean))
     return error
@@ -58,4 +58,6 @@ def _redacted(value: Any, clean: Clean) -> Any:
         return clean(value)
     if isinstance(value, bytes):  # of a decoding error
         return clean(value.decode("latin-1")).encode("latin-1")
-    return value
+    if isinstance(value, dict):
+        return {_redacted(name, clean): _redacted(each, clean) for name, each in value.items()}
+    return [_redacted(each, clean) for each in value] if isinstance(value, list) else value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from genai_host.errors.base import GenaiError
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from collections.abc import Mapping
+    from typing import Self, Unpack
 
     from genai_host.errors.base import ErrorContext
 
@@ -20,12 +22,32 @@ class ProviderError(GenaiError):
     """
 
     code = "provider"
+    _extra: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, message: str, *, retry_after: float | None = None, **context: Unpack[ErrorContext]
     ) -> None:
         super().__init__(message, **context)
         self.retry_after = retry_after
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Fields of the service's error that only its API format knows, by the name of the format.
+        They are not recorded; a server gives them to clients of the format."""
+        return self._extra
+
+    def with_extra(self, name: str, fields: Mapping[str, Any]) -> Self:
+        """Add fields of the service's error.
+
+        Args:
+            name: Name of the format.
+            fields: The fields, which must be short.
+
+        Returns:
+            The same error.
+        """
+        self._extra = {**self._extra, name: fields}
+        return self
 
 
 class AuthenticationFailed(ProviderError):

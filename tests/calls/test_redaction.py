@@ -40,3 +40,10 @@ def test_bytes_of_an_error_of_decoding() -> None:
     error = UnicodeDecodeError("utf-8", b"sk-1 \xff", 5, 6, "invalid start byte")
     redact(error, clean)
     assert "sk-1" not in repr(error)
+
+
+def test_fields_of_the_error_of_a_service() -> None:
+    fields = {"code": "x", "inner": {"sk-1": ["the key sk-1", 1, None]}}
+    error = ServiceUnavailable("no").with_extra("a", fields)
+    redact(error, clean)
+    assert error.extra == {"a": {"code": "x", "inner": {"***": ["the key ***", 1, None]}}}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai_form import HI, READING, Api, gate_api, streamed
+from openai_form import HI, READING, Api, gate_api, reading_api, streamed
 
 from genai_host.api import Message, Prompt
 from genai_host.serving import CompletionStream
@@ -246,3 +246,64 @@ class TestSeveralAnswers:
     @pytest.mark.parametrize(("n", "status"), [(1, 200), (2, 400)])
     def test_item_5_other_formats_give_one(self, api: Api, n: int, status: int) -> None:
         assert api.chat(ASK, model="fake", n=n).status_code == status
+
+
+FILTERED = {
+    "message": "filtered",
+    "type": None,
+    "param": "prompt",
+    "code": "content_filter",
+    "innererror": {"code": "ResponsibleAIPolicyViolation", "result": {"hate": [True]}},
+}
+QUOTA = {"message": "no", "type": "insufficient_quota", "param": None,
+         "code": "insufficient_quota"}  # fmt: skip
+VALUE = {"message": "no", "type": "invalid_request_error", "param": "temperature",
+         "code": "unsupported_value"}  # fmt: skip
+LONG = {"message": "no", "code": "x" * 999, "type": ["x"], "param": 3,
+        "innererror": {"x": "x" * 9999}}  # fmt: skip
+DEEP: dict[str, Any] = {}
+for _ in range(200):
+    DEEP = {"a": DEEP}
+USUAL = {"type": "invalid_request_error", "code": "request_refused", "param": None}
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "responses"])
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (400, FILTERED, {**FILTERED, "type": USUAL["type"]}),
+        (400, VALUE, VALUE),
+        (429, QUOTA, QUOTA),
+        (400, {"message": "no"}, USUAL),
+        (400, {"message": "no", "code": None, "innererror": DEEP}, USUAL),
+        (400, LONG, {**USUAL, "code": "x" * 200}),
+        # the client cannot correct it
+        (401, {**VALUE, "code": "invalid_api_key"}, {"type": "server_error", "param": None}),
+    ],
+    ids=["filtered", "a value", "quota", "no code", "deep", "long", "the key of the host"],
+)
+def test_the_error_of_a_service_keeps_its_fields(
+    make_host: MakeHost, service: FakeService, path: str, status: int, error: Any, expected: Any
+) -> None:
+    service.replies = [json_reply({"error": error}, status=status)]
+    with reading_api(make_host, service) as api:
+        asked = {"model": "gate/m", "messages": [HI], "input": "hi"}
+        received = api.post(f"/v1/{path}", asked).json()["error"]
+    kept = {name: each for name, each in expected.items() if name != "message"}
+    assert {name: received.get(name) for name in kept} == kept
+    assert received.keys() - {"innererror"} == {"message", "type", "param", "code"}
+    assert ("innererror" in received) == ("innererror" in expected)
+
+
+def test_the_error_of_a_service_has_no_keys(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-of-the-host-123456"
+    monkeypatch.setenv("GATE_KEY", key)
+    error = {"message": f"no {key}", "code": f"x {key}", "innererror": {key: [key]}}
+    service.replies = [json_reply({"error": error}, status=400)]
+    with gate_api(make_host, service, settings={"api_key": {"env": "GATE_KEY"}}) as api:
+        reply = api.chat(model="gate/m")
+    assert reply.json()["error"]["code"].startswith("x ")
+    assert reply.json()["error"]["innererror"]
+    assert key not in reply.text

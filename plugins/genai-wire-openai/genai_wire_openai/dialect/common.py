@@ -32,7 +32,9 @@ from genai_host.api import (
     ToolSchema,
     error_object,
     explain_reply,
+    is_deep,
     message_in,
+    one_line,
     parameter,
     read_event,
     read_json,
@@ -41,7 +43,13 @@ from genai_host.api import (
     with_server_setting,
     write_json,
 )
-from genai_host.errors import GenaiError, RateLimited, UnsupportedPart
+from genai_host.errors import (
+    BadRequest,
+    GenaiError,
+    ProviderError,
+    RateLimited,
+    UnsupportedPart,
+)
 from genai_wire_openai.refusals import MARKED, is_refusal
 
 _VALUE = "whole_answer"  # unused by other schemas
@@ -341,8 +349,32 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     codes = {each for each in (code, error.get("type")) if isinstance(each, str)}
     status = _status_of_code(code) or status or _status_of(codes)
     if "insufficient_quota" in codes:
-        return RateLimited(message, status=status, retryable=False)
-    return with_server_setting(service_error(status, message, " ".join(codes)))
+        found: ProviderError = RateLimited(message, status=status, retryable=False)
+    else:
+        found = service_error(status, message, " ".join(codes))
+    if isinstance(found, (BadRequest, RateLimited)):  # others are no errors of the client
+        found.with_extra(FORMAT, _fields_of(error))
+    return with_server_setting(found)
+
+
+FORMAT = "openai"
+"""Name of the format of errors; see `ProviderError.extra`."""
+_LONGEST = 200
+_LARGEST = 4000  # bytes
+
+
+def _fields_of(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The short fields of an error for clients of the format; `innererror` is that of Azure."""
+    texts = {name: error.get(name) for name in ("type", "param", "code")}
+    fields: dict[str, Any] = {
+        name: one_line(text)[:_LONGEST]
+        for name, text in texts.items()
+        if text and isinstance(text, str) and text != "error"  # the type of an event
+    }
+    inner = error.get("innererror")
+    if isinstance(inner, dict) and not is_deep(inner) and len(write_json(inner)) <= _LARGEST:
+        fields["innererror"] = inner
+    return fields
 
 
 def _status_of_code(code: object) -> int | None:

@@ -26,6 +26,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
 from genai_wire_openai.annotations import for_responses
+from genai_wire_openai.dialect.common import FORMAT
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.refusals import is_refusal, with_own_finish
 from genai_wire_openai.responses.messages import (
@@ -158,7 +159,8 @@ class ResponseHead:
 def error_of(problem: HttpProblem) -> dict[str, str]:
     """Return the field `error` of a failed response."""
     known = "server_error" if problem.status >= 500 else "invalid_prompt"
-    return {"code": _ERRORS.get(problem.code, known), "message": problem.message}
+    own = problem.extra.get(FORMAT, {}).get("code")
+    return {"code": own or _ERRORS.get(problem.code, known), "message": problem.message}
 
 
 def item_tail(tail: str, number: int) -> str:

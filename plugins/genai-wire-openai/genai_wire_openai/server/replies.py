@@ -29,6 +29,7 @@ from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
 from genai_wire_openai.annotations import for_chat
 from genai_wire_openai.custom_tools import INPUT, input_of
+from genai_wire_openai.dialect.common import FORMAT
 from genai_wire_openai.refusals import is_refusal, refusals_in, with_own_finish
 
 DIALECT = "openai-chat"
@@ -66,6 +67,7 @@ def error_object(problem: HttpProblem) -> dict[str, Any]:
             "type": _QUOTA if code == _QUOTA else _TYPES.get(status, usual),
             "param": problem.path.removeprefix("$").lstrip(".") or problem.parameter or None,
             "code": code,
+            **problem.extra.get(FORMAT, {}),
         }
     }
 
