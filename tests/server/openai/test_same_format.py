@@ -307,3 +307,38 @@ def test_the_error_of_a_service_has_no_keys(
     assert reply.json()["error"]["code"].startswith("x ")
     assert reply.json()["error"]["innererror"]
     assert key not in reply.text
+
+
+SEEN = {"url": "https://a.example/b.png"}
+
+
+@pytest.mark.parametrize("client", ["chat/completions", "responses"])
+@pytest.mark.parametrize(
+    ("detail", "chat", "responses"),
+    [("low", "low", "low"), ("high", "high", "high"), ("auto", None, "auto"),
+     ("original", None, "original")],
+)  # fmt: skip
+def test_the_resolution_of_an_image(
+    make_host: MakeHost, service: FakeService, client: str, detail: str, chat: Any, responses: str
+) -> None:
+    picture: dict[str, Any] = {"type": "image_url", "image_url": {**SEEN, "detail": detail}}
+    if client == "responses":
+        picture = {"type": "input_image", "image_url": SEEN["url"], "detail": detail}
+    field = "input" if client == "responses" else "messages"
+    asked = {field: [{"role": "user", "content": [picture]}]}
+    service.replies = [json_reply({"choices": [{"message": {"content": "ok"}}], "output": []})] * 2
+    for serves, expected in (("openai-chat", chat), ("openai-responses", responses)):
+        with reading_api(make_host, service, serves=[serves]) as api:
+            replies = [
+                api.post(f"/v1/{client}", {"model": model, **asked}) for model in ("gate/m", "fake")
+            ]
+            unsent, unknown = (r.headers.get("x-genai-host-dropped", "") for r in replies)
+        body = service.requests[-1].json()
+        if serves == "openai-chat":
+            sent = body["messages"][0]["content"][0]["image_url"].get("detail")
+        else:
+            sent = body["input"][0]["content"][0]["detail"]
+        assert sent == expected
+        path = "messages[0].content[0].image_url" if "chat" in client else "input[0].content[0]"
+        assert unsent == (f"{path}.detail" if sent is None and detail != "auto" else "")
+        assert unknown == ("" if detail == "auto" else f"{path}.detail")

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from genai_wire_openai.image_detail import detail_extra
 from genai_wire_openai.refusals import MARKED
 from responses_api import CLOCK, Api, output_of, user
 
@@ -105,7 +106,7 @@ def test_what_the_model_hears(api: Api) -> None:
         Message("system", "be brief"),
         Message("user", [
             "look",
-            Image(PNG, "image/png"),
+            Image(PNG, "image/png", extra=detail_extra("low")),
             Image(url="https://a.example/b.png"),
             File(b"%PDF", "application/pdf", "a.pdf"),
             File(url="https://a.example/b.pdf"),

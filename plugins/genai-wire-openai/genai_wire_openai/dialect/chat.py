@@ -62,6 +62,7 @@ from genai_wire_openai.dialect.common import (
     unwrapped,
     with_json_instruction,
 )
+from genai_wire_openai.image_detail import detail_of
 from genai_wire_openai.refusals import is_refusal, refusals_in
 
 
@@ -279,8 +280,8 @@ class _Form(NamedTuple):
         if message.role == "user":
             if isinstance(part, Image):
                 image = {"url": part.url or data_url(part, "image/png")}
-                if self.image_detail:
-                    image["detail"] = self.image_detail
+                if detail := detail_of(part, NAME, self.image_detail):
+                    image["detail"] = detail
                 return {"type": "image_url", "image_url": image}
             if isinstance(part, File) and not part.url:
                 form = _AUDIO.get(part.media_type.partition(";")[0].lower())

@@ -66,6 +66,7 @@ from genai_wire_openai.dialect.response_replies import (
     ResponseDecoder,
     read_response,
 )
+from genai_wire_openai.image_detail import detail_of
 from genai_wire_openai.refusals import is_refusal
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
@@ -205,7 +206,7 @@ class _Form(NamedTuple):
             return {
                 "type": "input_image",
                 "image_url": part.url or data_url(part, "image/png"),
-                "detail": self.image_detail,
+                "detail": detail_of(part, NAME, self.image_detail),
             }
         if isinstance(part, File) and role == "user":
             if part.url:

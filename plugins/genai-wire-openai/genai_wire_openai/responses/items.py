@@ -18,6 +18,7 @@ from typing import Any
 from genai_host.api import Image, bytes_of
 from genai_host.errors import ValidationError
 from genai_wire_openai.dialect.response_replies import NAME, OF_SERVICE
+from genai_wire_openai.image_detail import report_detail
 from genai_wire_openai.responses.compaction import read_compaction
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 from genai_wire_openai.responses.tools import EXTRA, Item, read_tool_list
@@ -197,6 +198,7 @@ def _read_image(part: Fields) -> Item:
     if not _ADDRESS.fullmatch(url):
         inline(url, part.at("image_url"))
     detail = part.choice("detail", _DETAILS) or "auto"
+    report_detail(part, detail)
     return {"type": "input_image", "image_url": url, "detail": detail}
 
 

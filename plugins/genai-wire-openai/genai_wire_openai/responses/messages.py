@@ -37,6 +37,7 @@ from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
 from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import OF_SERVICE, add_fields
+from genai_wire_openai.image_detail import detail_extra
 from genai_wire_openai.refusals import MARKED, is_refusal
 from genai_wire_openai.responses.compaction import summary_text
 from genai_wire_openai.responses.items import PREFIXES, inline, is_inline
@@ -180,6 +181,7 @@ def _part(part: Mapping[str, Any]) -> Part:
     if part["type"] == "input_text":
         return Text(part["text"], extra=extra)
     if part["type"] == "input_image":
+        extra = merged_extra(extra or {}, detail_extra(part["detail"]))
         return evolve(_image(part["image_url"]), extra=extra)
     name = part.get("filename", "")
     if "file_url" in part:

@@ -30,6 +30,7 @@ from genai_host.api import (
     ToolSchema,
     VendorTool,
     bytes_of,
+    merged_extra,
     write_json,
 )
 from genai_host.errors import ValidationError
@@ -44,6 +45,7 @@ from genai_host.serving import (
 )
 from genai_wire_openai.annotations import CHAT, RESPONSES
 from genai_wire_openai.custom_tools import INPUT, PARAMETERS, with_grammar
+from genai_wire_openai.image_detail import detail_extra, report_detail
 from genai_wire_openai.refusals import MARKED
 
 NEUTRAL = ("annotations", "cache_control", "id")
@@ -89,7 +91,7 @@ def texts_or_tokens(body: JsonReader, name: str) -> Sequence[str | Sequence[int]
 def _part_with_extra(given: JsonReader) -> Part:
     part = _part(given)
     extra = given.extra_fields(*NEUTRAL)
-    return part if extra is None else evolve(part, extra={**(part.extra or {}), **extra})
+    return part if extra is None else evolve(part, extra=merged_extra(part.extra or {}, extra))
 
 
 def _part(given: JsonReader) -> Part:
@@ -104,7 +106,9 @@ def _part(given: JsonReader) -> Part:
         inner = given.object("image_url")
         if inner is None:
             raise ValidationError("image_url is missing", path=given.path)
-        return image_at(inner.text("url"), inner.at("url"))
+        detail = inner.text("detail")
+        report_detail(inner, detail)
+        return evolve(image_at(inner.text("url"), inner.at("url")), extra=detail_extra(detail))
     if kind == "file":
         inner = given.object("file")
         if inner is None:
