@@ -39,7 +39,7 @@ PATCH = ToolCall("1", "patch", {"input": '{"é"} "'})
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5,
-         "prompt_tokens_details": {"cached_tokens": 4},
+         "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
          "completion_tokens_details": {"reasoning_tokens": 2}}  # fmt: skip
 OVERLOADED = {"message": "overloaded", "code": 503}
 
@@ -167,7 +167,7 @@ class TestReplies(ChatReplies):
             choice({"tool_calls": [NO_ID, NO_ID]}),
             answer(ToolCall("call_0", "f"), ToolCall("call_1", "f"), finish="tool_calls")),
         "usage": ({**choice({"content": "x"}), "usage": USAGE},
-                  answer("x", usage=Usage(10, 5, 4, 2))),
+                  answer("x", usage=Usage(10, 5, 4, 2, 3))),
         "no usage": ({**choice({"content": "x"}), "usage": None}, answer("x")),
         **{f"odd details {each}": ({**choice({"content": "x"}), "usage": odd_usage(each)},
                                    answer("x", usage=Usage(3))) for each in ODD},
@@ -268,7 +268,7 @@ class TestReplies(ChatReplies):
         "former call": ([delta(FORMER), DONE], [Delta(tool_call=FORMER_LOOK)],
                         answer(FORMER_LOOK, finish="tool_calls")),
         "usage": ([A, {"choices": [], "usage": USAGE}, DONE], [Delta("a")],
-                  answer("a", usage=Usage(10, 5, 4, 2))),
+                  answer("a", usage=Usage(10, 5, 4, 2, 3))),
         **{f"odd details {each}": ([A, {"choices": [], "usage": odd_usage(each)}, DONE],
                                    [Delta("a")], answer("a", usage=Usage(3))) for each in ODD},
         **{f"events named {name}": ([event((name, json.dumps(A).encode())), event((name, DONE))],

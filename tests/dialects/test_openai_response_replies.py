@@ -32,7 +32,8 @@ OPAQUE = VendorPart(NAME, THOUGHT)
 OPEN = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}
 SEARCH = {"type": "web_search_call", "id": "x"}
 REFUSAL = {"type": "refusal", "refusal": "no"}
-USAGE = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4},
+USAGE = {"input_tokens": 10, "output_tokens": 5,
+         "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
          "output_tokens_details": {"reasoning_tokens": 2}}  # fmt: skip
 ODD_USAGE = {"input_tokens": 3, "input_tokens_details": [], "output_tokens_details": 0}
 
@@ -150,7 +151,7 @@ class TestReplies(ChatReplies):
                         answer(finish="other", vendor="incomplete")),
         "output alone": ({"output": [message("hi")]}, answer("hi")),
         "a call alone": ({"output": [WIRE_LOOK]}, answer(LOOK, finish="tool_calls")),
-        "usage": (response(usage=USAGE), answer(usage=Usage(10, 5, 4, 2), vendor="completed")),
+        "usage": (response(usage=USAGE), answer(usage=Usage(10, 5, 4, 2, 3), vendor="completed")),
         "no usage": (response(usage=None), answer(vendor="completed")),
         "odd usage": (response(message("hi"), usage=ODD_USAGE),
                       answer("hi", usage=Usage(3), vendor="completed")),
@@ -199,7 +200,7 @@ class TestReplies(ChatReplies):
             "incomplete_details": {"reason": "max_output_tokens"}, "output": []})],
             [Delta("a")], answer("a", finish="length", vendor="max_output_tokens")),
         "usage": ([A, completed(usage=USAGE)], [Delta("a")],
-                  answer("a", usage=Usage(10, 5, 4, 2), vendor="completed")),
+                  answer("a", usage=Usage(10, 5, 4, 2, 3), vendor="completed")),
     }  # fmt: skip
     late_failures = [
         ({"type": "error", "code": "rate_limit_exceeded", "message": "no"}, RateLimited,

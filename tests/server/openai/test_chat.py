@@ -34,7 +34,8 @@ CLOCK = {
 
 def test_a_completion(api: Api) -> None:
     api.fake.answer = lambda prompt: Completion(
-        Message("assistant", "hello"), usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1)
+        Message("assistant", "hello"),
+        usage=Usage(7, 3, cached_tokens=2, reasoning_tokens=1, cache_write_tokens=4),
     )
     body = api.completed()
     assert (body["object"], body["model"]) == ("chat.completion", "fake")
@@ -45,6 +46,7 @@ def test_a_completion(api: Api) -> None:
     usage = body["usage"]
     assert (usage["prompt_tokens"], usage["total_tokens"]) == (7, 10)
     assert usage["prompt_tokens_details"]["cached_tokens"] == 2
+    assert usage["prompt_tokens_details"]["cache_write_tokens"] == 4
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 1
 
 

@@ -74,8 +74,8 @@ _KNOWN: Mapping[str, frozenset[str]] = {
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
 _IN_DETAILS = frozenset(
     {
-        "accepted_prediction_tokens", "audio_tokens", "cached_tokens", "reasoning_tokens",
-        "rejected_prediction_tokens",
+        "accepted_prediction_tokens", "audio_tokens", "cache_write_tokens", "cached_tokens",
+        "reasoning_tokens", "rejected_prediction_tokens",
     }
 )  # fmt: skip
 _NOT_IN_CHUNKS = frozenset({"obfuscation", "service_tier"})
@@ -368,11 +368,13 @@ def read_usage(data: Any) -> Usage:
     """Token usage, if reported."""
     if not isinstance(data, dict):
         return NO_USAGE
+    prompt = details_in(data, "prompt_tokens_details")
     return Usage(  # invalid counts become 0
         data.get("prompt_tokens", 0),
         data.get("completion_tokens", 0),
-        details_in(data, "prompt_tokens_details").get("cached_tokens", 0),
+        prompt.get("cached_tokens", 0),
         details_in(data, "completion_tokens_details").get("reasoning_tokens", 0),
+        prompt.get("cache_write_tokens", 0),
     )
 
 

@@ -362,9 +362,11 @@ def _failure(data: Mapping[str, Any]) -> GenaiError:
 def _read_usage(data: Any) -> Usage:
     if not isinstance(data, dict):
         return NO_USAGE
+    details = details_in(data, "input_tokens_details")
     return Usage(
         input_tokens=count_in(data, "input_tokens"),
         output_tokens=count_in(data, "output_tokens"),
-        cached_tokens=count_in(details_in(data, "input_tokens_details"), "cached_tokens"),
+        cached_tokens=count_in(details, "cached_tokens"),
+        cache_write_tokens=count_in(details, "cache_write_tokens"),
         reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
     )
