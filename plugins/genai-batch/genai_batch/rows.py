@@ -39,6 +39,11 @@ URLS = (
 """Paths of the requests that rows in OpenAI's format can have."""
 
 
+def with_version(url: str) -> str:
+    """A path with `/v1`, which clients of Azure leave out."""
+    return url if url.startswith("/v1/") else f"/v1{url}"
+
+
 @frozen
 class BatchRow:
     """A row.
@@ -156,11 +161,12 @@ def _own(given: JsonReader) -> dict[str, Any]:
 
 def _openai(given: JsonReader) -> dict[str, Any]:
     url, body = given.text("url"), given.object("body")
-    if given.text("method", "POST") != "POST" or url not in URLS:
+    path = with_version(url)
+    if given.text("method", "POST") != "POST" or path not in URLS:
         raise ValidationError(
             f"{url[:60]!r} is not supported in batches: use {', '.join(URLS)}", path="$.url"
         )
     if body is None or body.raw("stream"):
         raise ValidationError("body must be an object without stream", path="$.body")
     given.nothing_else()
-    return {"url": url, "body": dict(body.value)}
+    return {"url": path, "body": dict(body.value)}

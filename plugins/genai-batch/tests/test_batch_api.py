@@ -28,6 +28,7 @@ from genai_host_testing.internal.stores import MakeStore
 pytestmark = pytest.mark.part
 
 CHAT = "/v1/chat/completions"
+HI = {"role": "user", "content": "hi"}
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 DAY = 24 * 60 * 60
 Line = Mapping[str, Any]
@@ -199,15 +200,17 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
         ("/v1/completions", {"model": "fake", "prompt": "hi"}, "text_completion"),
         ("/v1/embeddings", {"model": "fake-embed", "input": "hi"}, "list"),
         ("/v1/responses", {"model": "fake", "input": "hi"}, "response"),
+        ("/chat/completions", {"model": "fake", "messages": [HI]}, "chat.completion"),  # of Azure
     ],
 )
 def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> None:
     client = serve()
     row = {"custom_id": "a", "method": "POST", "url": endpoint, "body": body}
-    batch = client.ended(client.create(row, endpoint=endpoint))
-    assert batch["status"] == "completed", batch
-    (line,) = client.lines(batch)
-    assert line["response"]["body"]["object"] == kind
+    other = {**row, "custom_id": "b", "url": f"/v1{endpoint.removeprefix('/v1')}"}
+    batch = client.ended(client.create(row, other, endpoint=endpoint))
+    assert (batch["status"], batch["endpoint"]) == ("completed", endpoint), batch
+    lines = client.lines(batch)
+    assert [line["response"]["body"]["object"] for line in lines] == [kind] * 2
 
 
 @pytest.mark.parametrize(
@@ -216,6 +219,7 @@ def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> N
         ({"input_file_id": "file_0"}, "input_file_id"),
         ({"input_file_id": None}, "input_file_id"),
         ({"endpoint": "/v1/nothing"}, "endpoint"),
+        ({"endpoint": "/files"}, "endpoint"),
         ({"endpoint": None}, "endpoint"),
         ({"completion_window": "1h"}, "completion_window"),
         ({"metadata": {"a": 1}}, "metadata"),

@@ -144,6 +144,8 @@ def test_a_line_of_openais_batches(tmp_path: Path) -> None:
     line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
     [row] = rows(tmp_path, line)
     assert row == BatchRow(1, "a", {"url": "/v1/chat/completions", "body": body})
+    without_version = {**line, "url": "/chat/completions"}  # of Azure
+    assert rows(tmp_path, without_version) == [row]
     assert row.is_openai
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_batch.rows import with_version
 from genai_host.api import Cancellation, JsonReader, RouteRequest, body_of, write_json
 from genai_host.errors import ValidationError
 
@@ -111,7 +112,7 @@ def _row(number: int, custom_id: str, given: JsonReader, url: str) -> Row:
     method, path, body = (given.raw(name) for name in _FIELDS[1:])
     if method != "POST":
         raise _RowError("invalid_method", "method must be POST")
-    if path != url:
+    if not isinstance(path, str) or with_version(path) != with_version(url):
         raise _RowError("mismatched_url", f"url must be {url}, the endpoint of the batch")
     if not isinstance(body, dict):
         raise _RowError("missing_required_parameter", "body must be an object")

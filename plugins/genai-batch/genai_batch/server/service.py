@@ -14,7 +14,7 @@ from genai_wire_openai.responses.request import read_metadata
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, new_id, shown
 
-from genai_batch.rows import URLS
+from genai_batch.rows import URLS, with_version
 from genai_batch.server.work import ENDED, BatchWork, batches_of
 from genai_host import Host
 from genai_host.api import HttpProblem, Job, RouteRequest, RouteResponse, json_response
@@ -100,7 +100,8 @@ class BatchesService:
         """Return the new batch of a request. Raises `ValidationError`."""
         file = self._input(user, given)
         endpoint = given.needed("endpoint")
-        if endpoint not in URLS or isinstance(self._routes.find("POST", endpoint), HttpProblem):
+        path = with_version(endpoint)
+        if path not in URLS or isinstance(self._routes.find("POST", path), HttpProblem):
             raise given.must_be("endpoint", f"one of {', '.join(URLS)}")
         if given.needed("completion_window") != "24h":
             raise given.must_be("completion_window", "24h")

@@ -25,6 +25,7 @@ from attrs import frozen
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore
 
+from genai_batch.rows import with_version
 from genai_batch.server.rows import Row, lines_in, rows_in
 from genai_batch.work import body_in, sleep
 from genai_host.api import (
@@ -241,7 +242,7 @@ class _Run:
                 reply = self._its.answer(
                     RouteRequest(
                         "POST",
-                        self._batch["endpoint"],
+                        with_version(self._batch["endpoint"]),
                         headers={"content-type": "application/json"},
                         body=row.body,
                         limits=limits,
