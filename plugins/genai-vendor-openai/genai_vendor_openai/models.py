@@ -151,6 +151,7 @@ MODERATE: Sequence[Model] = (
     Model(
         "omni-moderation",
         dialects=["openai-moderate"],
+        aliases=["omni-moderation-latest"],
         operation="moderate",
         at={"openai": "omni-moderation-latest"},
     ),

@@ -24,6 +24,11 @@ def test_all_families_are_declared() -> None:
 
 
 @each_model
+def test_the_id_at_the_service_is_a_name_of_it(model: Model) -> None:
+    assert {*model.at.values()} <= {model.name, *model.aliases}
+
+
+@each_model
 def test_its_sizes_are_sane(model: Model) -> None:
     if model.operation not in ("moderate", "transcribe"):  # their windows are not documented
         assert model.window is not None
