@@ -134,7 +134,8 @@ def reverses(prompt: RecordedPrompt) -> str:
 def test_each_row_has_its_answer_in_the_order_of_the_rows(serve: Serve) -> None:
     client = serve(reverses)
     rows = [chat(f"r{number}", f"n{number}") for number in range(20)]
-    new = client.create(*rows, metadata={"a": "b"})
+    expiry = {"anchor": "created_at", "seconds": DAY}
+    new = client.create(*rows, metadata={"a": "b"}, output_expires_after=expiry)
     assert new["object"] == "batch"
     assert (new["status"], new["errors"], new["output_file_id"]) == ("validating", None, None)
     assert new["expires_at"] - new["created_at"] == DAY
@@ -154,6 +155,7 @@ def test_each_row_has_its_answer_in_the_order_of_the_rows(serve: Serve) -> None:
     assert client.texts(batch)["r12"] == "21n"
     file = client.get(f"/files/{batch['output_file_id']}")
     assert file["purpose"] == "batch_output"
+    assert file["expires_at"] == file["created_at"] + DAY
     assert file["bytes"] == len(client.ask("GET", f"/files/{file['id']}/content").content)
 
 
@@ -223,6 +225,7 @@ def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> N
         ({"endpoint": None}, "endpoint"),
         ({"completion_window": "1h"}, "completion_window"),
         ({"metadata": {"a": 1}}, "metadata"),
+        ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
     ],
 )
 def test_an_invalid_request_creates_no_batch(serve: Serve, fields: Any, param: str) -> None:

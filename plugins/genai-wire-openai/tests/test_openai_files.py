@@ -110,9 +110,9 @@ def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
             read_upload(sent(data, FORM))
 
 
-def uploaded(url: str) -> requests.Response:
+def uploaded(url: str, **fields: str) -> requests.Response:
     files = {"file": ("a.jsonl", b"{}")}
-    return requests.post(url, files=files, data={"purpose": "batch"}, timeout=60)
+    return requests.post(url, files=files, data={"purpose": "batch", **fields}, timeout=60)
 
 
 @pytest.mark.part
@@ -241,3 +241,46 @@ class TestListsGoOnAfterDeletedObjects:
         shelf.clear()
         with pytest.raises(ValidationError, match="unknown thing 'b'"):
             self.ids(shelf, after="b")
+
+
+HOUR = 3600
+
+
+@pytest.mark.part
+def test_a_file_expires(make_host: MakeHost, make_store: MakeStore) -> None:
+    clock = ManualClock()
+    host = make_host(openai=genai_wire_openai, store=make_store(), clock=clock)
+    with RouteServer(host) as server:
+        url = f"{server.url}/v1/files"
+        stays = uploaded(url).json()
+        life = {"expires_after[anchor]": "created_at", "expires_after[seconds]": str(HOUR)}
+        file = uploaded(url, **life).json()
+        assert file["expires_at"] == file["created_at"] + HOUR
+        assert requests.get(url, timeout=60).json()["data"] == [file, stays]
+        clock.advance(HOUR)
+        for path in ("", "/content"):
+            assert requests.get(f"{url}/{file['id']}{path}", timeout=60).status_code == 404
+        assert Files(host).name("", file["id"]) == ""
+        assert requests.get(url, timeout=60).json()["data"] == [stays]
+        assert len(list(ObjectStore(host, "", "file").all())) == 1  # the other is not only hidden
+        assert requests.get(f"{url}/{stays['id']}/content", timeout=60).content == b"{}"
+
+
+@pytest.mark.part
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"expires_after": "3600"}, "anchor"),
+        ({"expires_after[anchor]": "last_active_at"}, "anchor"),
+        ({"expires_after[anchor]": "created_at"}, "seconds"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"}, "seconds"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"}, "seconds"),
+        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"}, "seconds"),
+    ],
+)
+def test_when_a_file_cannot_expire(
+    make_host: MakeHost, make_store: MakeStore, fields: Any, param: str
+) -> None:
+    with RouteServer(make_host(openai=genai_wire_openai, store=make_store())) as server:
+        reply = uploaded(f"{server.url}/v1/files", **fields)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"expires_after.{param}")

@@ -11,11 +11,11 @@ from typing import Any
 
 from genai_wire_openai.responses.fields import Fields, fields_of
 from genai_wire_openai.responses.request import read_metadata
-from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.files import Files, expiry_in
 from genai_wire_openai.server.objects import Object, new_id, shown
 
 from genai_batch.rows import URLS, with_version
-from genai_batch.server.work import ENDED, BatchWork, batches_of
+from genai_batch.server.work import ENDED, OUTPUT_LIFE, BatchWork, batches_of
 from genai_host import Host
 from genai_host.api import HttpProblem, Job, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
@@ -106,6 +106,7 @@ class BatchesService:
         if given.needed("completion_window") != "24h":
             raise given.must_be("completion_window", "24h")
         metadata = read_metadata(given) if "metadata" in given else None
+        life = expiry_in(given.object("output_expires_after"))
         given.drop_others()
         now = batches_of(self._host, user).now()
         return {
@@ -129,6 +130,7 @@ class BatchesService:
             "cancelled_at": None,
             "request_counts": {"total": 0, "completed": 0, "failed": 0},
             "metadata": metadata,
+            OUTPUT_LIFE: life,
         }
 
     def _input(self, user: str, given: Fields) -> str:

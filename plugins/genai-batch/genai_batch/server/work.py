@@ -62,6 +62,9 @@ CONCURRENCY = 8
 MOST_ROWS = 50_000
 """Maximum number of rows."""
 
+OUTPUT_LIFE = "_output_expires_after"
+"""Field of a batch with the seconds after which its files expire."""
+
 _ATTEMPTS = 4  # of a row whose service has reached its rate limit
 _LONGEST_WAIT = 60.0  # seconds between them
 _PAGE_SIZE = 8  # results in memory, each of up to several megabytes
@@ -299,7 +302,9 @@ class _Run:
         name = f"{self._batch['id']}_{what}.jsonl"
         id = f"file_{self._digest(what)}"
         lines = self._lines(is_error=is_error)
-        return str(self._its.files.keep(self._job.user, name, lines, "batch_output", id=id)["id"])
+        life = self._batch.get(OUTPUT_LIFE)
+        file = self._its.files.keep(self._job.user, name, lines, "batch_output", id=id, life=life)
+        return str(file["id"])
 
     def _lines(self, *, is_error: bool) -> Iterator[bytes]:
         for number in sorted(self._done):

@@ -9,14 +9,15 @@ Source: OpenAI API reference, "Files", "Upload file".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api import JsonReader, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
 from genai_wire_openai.server.forms import Form
-from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
+from genai_wire_openai.server.objects import Missing, Object, ObjectStore, new_id, shown
 
 if TYPE_CHECKING:
     from genai_host.api import DocumentCollection, HostServices
@@ -62,6 +63,29 @@ def _plain(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2] or "file"
 
 
+_SHORTEST_LIFE, _LONGEST_LIFE = 3600, 30 * 24 * 3600  # seconds
+_EXPIRY = "expires_after"
+
+
+def expiry_in(given: JsonReader | None) -> int | None:
+    """Return the seconds after which a file expires; None for never. Raises `ValidationError`."""
+    if given is None:
+        return None
+    if given.choice("anchor", ("created_at",)) == "":
+        raise ValidationError("anchor is missing", path=given.at("anchor"))
+    seconds = given.whole("seconds", _SHORTEST_LIFE, _LONGEST_LIFE)
+    if seconds is None:
+        raise ValidationError("seconds is missing", path=given.at("seconds"))
+    return seconds
+
+
+def _expiry_of(fields: Mapping[str, str]) -> int | None:
+    """As `expiry_in`, for the fields of a form."""
+    given = {name: fields.get(f"{_EXPIRY}[{name}]") for name in ("anchor", "seconds")}
+    is_given = _EXPIRY in fields or any(given.values())
+    return expiry_in(JsonReader(given, f"$.{_EXPIRY}") if is_given else None)
+
+
 MOST_BYTES = 128 * 2**20
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHOWN_AS = {"evals": "user_data"}
@@ -83,12 +107,16 @@ class Files:
                 f"purpose must be one of {', '.join(_PURPOSES)}", path="$.purpose"
             )
         purpose = _SHOWN_AS.get(purpose, purpose)
-        return json_response(shown(self.keep(request.user, upload.name, upload.data, purpose)))
+        life = _expiry_of(upload.fields)
+        self._remove_expired(request.user)
+        file = self.keep(request.user, upload.name, upload.data, purpose, life=life)
+        return json_response(shown(file))
 
     def show(self, request: RouteRequest) -> RouteResponse:
         return json_response(shown(self.get(request.user, request.parameters["file"])))
 
     def page(self, request: RouteRequest) -> RouteResponse:
+        self._remove_expired(request.user)
         purpose = request.query.get("purpose")
         where = {"purpose": purpose} if purpose else None
         shelf = self._shelf(request.user)
@@ -107,19 +135,38 @@ class Files:
 
     def delete(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
-        shelf = self._shelf(request.user)
-        deletions = self._deletions(request.user)
+        self._remove(request.user, file)
+        return json_response({"id": file["id"], "object": "file", "deleted": True})
+
+    def _remove(self, user: str, file: Object) -> None:
+        shelf = self._shelf(user)
+        deletions = self._deletions(user)
         deletions.put(_DELETIONS, {})  # if this process is killed before the second time
         shelf.delete(file["id"], keep_place=True)
         deletions.put(_DELETIONS, {})
-        blobs = self._host.store_for(request.user).blobs()
+        blobs = self._host.store_for(user).blobs()
         blobs.remove(file["_blob"], holder=file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:
             blobs.remove(file["_blob"])  # of a file of an earlier version, without a holder
-        return json_response({"id": file["id"], "object": "file", "deleted": True})
+
+    def _remove_expired(self, user: str) -> None:
+        for file in [*self._shelf(user).all({"_expires": True})]:
+            if self._is_expired(user, file):
+                with suppress(NotFound):  # another request has removed it
+                    self._remove(user, file)
+
+    def _is_expired(self, user: str, file: Object) -> bool:
+        return "expires_at" in file and bool(file["expires_at"] <= self._shelf(user).now())
 
     def keep(
-        self, user: str, name: str, data: bytes | Iterable[bytes], purpose: str, *, id: str = ""
+        self,
+        user: str,
+        name: str,
+        data: bytes | Iterable[bytes],
+        purpose: str,
+        *,
+        id: str = "",
+        life: int | None = None,
     ) -> Object:
         """Add a file, and return its object.
 
@@ -129,6 +176,7 @@ class Files:
             data: Its bytes, or chunks of them.
             purpose: Its purpose.
             id: Its id, if this may be repeated: an existing file is returned. Empty for a new id.
+            life: Seconds after which it expires; None for never.
         """
         shelf = self._shelf(user)
         id = id or new_id("file")
@@ -151,11 +199,17 @@ class Files:
             "status": "processed",
             "_blob": blob,
         }
+        if life is not None:
+            file |= {"expires_at": file["created_at"] + life, "_expires": True}
         return shelf.add_once(file)
 
     def get(self, user: str, id: str) -> Object:
         """Return a file. Raises `Missing`."""
-        return self._shelf(user).get(id)
+        shelf = self._shelf(user)
+        file = shelf.get(id)
+        if self._is_expired(user, file):
+            raise shelf.missing(id)
+        return file
 
     def deletions(self, user: str) -> int:
         """Return a number that increases when files of a user are deleted."""
@@ -164,8 +218,10 @@ class Files:
 
     def name(self, user: str, id: str, usual: str = "") -> str:
         """Return the name of a file; `usual` if it was deleted."""
-        found = self._shelf(user).find(id)
-        return usual if found is None else str(found["filename"])
+        try:
+            return str(self.get(user, id)["filename"])
+        except Missing:
+            return usual
 
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:
         """Check that files exist.

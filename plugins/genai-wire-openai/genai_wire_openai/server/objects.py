@@ -107,9 +107,9 @@ class ObjectStore:
         try:
             found = self._documents.get(id).value
         except NotFound:
-            raise self._missing(id) from None
+            raise self.missing(id) from None
         if found.get("_deleted"):
-            raise self._missing(id)
+            raise self.missing(id)
         return found
 
     def find(self, id: str) -> Object | None:
@@ -128,7 +128,7 @@ class ObjectStore:
 
         def make_of_existing(found: Object) -> tuple[Object | None, T]:
             if found.get("_deleted"):
-                raise self._missing(id)
+                raise self.missing(id)
             return make(found)
 
         return self._change(id, make_of_existing)
@@ -139,7 +139,7 @@ class ObjectStore:
         except Missing:  # of another object, which `make` has asked for
             raise
         except NotFound:
-            raise self._missing(id) from None
+            raise self.missing(id) from None
 
     def update(self, id: str, **fields: Any) -> Object:
         """Change fields of an object, and return the object."""
@@ -184,7 +184,7 @@ class ObjectStore:
             with suppress(NotFound):
                 self._places.keep(documents.get(id), self.now())
         if not documents.delete(id):
-            raise self._missing(id)
+            raise self.missing(id)
 
     def clear(self) -> None:
         self._documents.clear()
@@ -262,7 +262,8 @@ class ObjectStore:
             found.reverse()
         return listed([show(each.value) for each in found], more)
 
-    def _missing(self, id: str) -> Missing:
+    def missing(self, id: str) -> Missing:
+        """Return the error of an unknown id."""
         return Missing(f"No {self._kind} found with id '{id[:64]}'.")
 
 
