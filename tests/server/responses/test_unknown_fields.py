@@ -115,7 +115,7 @@ def test_fields_that_only_this_format_has(api: Api, service: FakeService, echo: 
     body = service.requests[-1].json()
     assert {name: body[name] for name in TOLD} == {**TOLD, "include": TOLD["include"][1:]}
     repeated = {name: reply.json()[name] for name in TOLD if name != "include"}
-    tier = {"service_tier": echo.get("service_tier", "default")}
+    tier = {"service_tier": echo.get("service_tier", "flex")}
     assert repeated == {"max_tool_calls": 3, "truncation": "auto", **tier}
     assert "x-genai-host-dropped" not in reply.headers
 

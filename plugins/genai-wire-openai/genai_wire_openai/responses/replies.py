@@ -124,11 +124,12 @@ class ResponseHead:
         if status == "incomplete" and output and "status" in output[-1]:
             output[-1]["status"] = status
         further = completion.extra.get(NAME, {})
+        if completion.route is not None and completion.route.dialect != NAME:
+            further = {"service_tier": OF_FORMAT["service_tier"], **further}
         return {
             **self.unfinished(status, output),
             "completed_at": now if status == "completed" else None,
             "incomplete_details": why,
-            "service_tier": "default",  # unless the service reports another one
             **self._model(completion),
             **further,
             "usage": merged_extra(_usage(completion.usage), further.get("usage", {})),
