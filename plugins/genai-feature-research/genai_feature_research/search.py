@@ -82,9 +82,9 @@ def _short(sentence: str) -> list[str]:
     return [*parts, sentence]
 
 
-_CODE = re.compile(  # or mathematics between dollar signs
-    r"(```.*?(?:```|\Z)|`[^`\n]+`|\$\$?(?=[^\s$])[^$\n]*(?<=[^\s$])\$\$?(?!\d))", re.DOTALL
-)
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+_MATHEMATICS = re.compile(r"\$\$?(?=[^\s$])[^$\n]*(?<=[^\s$])\$\$?(?!\d)")  # or between prices
+_INDEXED = re.compile(r"(?:(?<![^\W\d_])[^\W\d_]|\\[a-z]+)(?=\[)", re.IGNORECASE)  # one letter
 _NUMBERS = re.compile(  # `items[0]` is no citation
     r"(?!(?<=\w)\[0\])[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)"
 )
@@ -142,6 +142,7 @@ class _Reader:
         self._prompt = prompt
         self._findings = findings
         self._numbers: set[int] = set()
+        self._indices: set[int] = set()  # where they start, in mathematics
         self._left_out: list[str] = []
         self._labels: Counter[str] = Counter()  # of links and images
 
@@ -156,12 +157,20 @@ class _Reader:
         for place, part in enumerate(parts):
             if place % 2 == 0:
                 part = _LINKS.sub(self._link, _DEFINITIONS.sub(self._definition, part))
+                self._indices = {
+                    indexed.end()
+                    for found in _MATHEMATICS.finditer(part)
+                    for indexed in _INDEXED.finditer(part, *found.span())
+                }
                 part = _NUMBERS.sub(self._number, part)
                 part = part if is_plain else _RELATIVE.sub(self._address, part)
             parts[place] = _ADDRESSES.sub(self._address, part)
         return Cited("".join(parts), tuple(sorted(self._numbers)), tuple(self._left_out))
 
     def _number(self, found: re.Match[str]) -> str:
+        if found.start() in self._indices:
+            self._indices.add(found.end())  # of a second one: `x[3][4]`
+            return found[0]
         given = [int(each) for each in re.findall(r"\d+", found[1])]
         known = [each for each in given if 1 <= each <= self._findings]
         self._numbers.update(known)
