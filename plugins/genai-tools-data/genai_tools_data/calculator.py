@@ -124,7 +124,7 @@ def _power(base: Number, exponent: Number) -> Number:
             return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
         if not is_long:
             return _bounded(base**exponent.numerator)
-    result = float(base) ** float(exponent)
+    result = _inexact(base) ** float(exponent)
     if isinstance(result, complex):
         raise ValidationError("the root of a negative number is not a real number")
     if not result and base:
@@ -158,7 +158,14 @@ def _bounded(value: Number) -> Number:
         return value
     if value.denominator == 1:
         raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
-    return float(value)
+    return _inexact(value)
+
+
+def _inexact(value: Number) -> float:
+    rounded = float(value)
+    if not rounded and value:
+        raise ValidationError("a number is too small")
+    return rounded
 
 
 def _digits(number: int) -> int:
