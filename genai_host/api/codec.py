@@ -126,7 +126,7 @@ class Codec:
         converter.register_unstructure_hook_factory(_has_unresolved_types, self._write_resolved)
         converter.register_structure_hook_func(has_own_schema, _read_as_described)
         converter.register_unstructure_hook_func(
-            has_own_schema, lambda value: value.model_dump(mode="json")
+            has_own_schema, lambda value: value.model_dump(mode="json", by_alias=True)
         )
 
     def _write_json(self, value: Any) -> Any:

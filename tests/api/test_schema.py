@@ -13,7 +13,7 @@ import pytest
 from attrs import field, frozen
 from hypothesis import given, strategies as st
 from message_schema import message_schema
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from genai_host.api import SchemaValidator, Secret, patterns, schema_of
 from genai_host.api.codec import default_codec
@@ -96,6 +96,10 @@ class Tree(BaseModel):  # type: ignore[misc]  # see above
     trees: list[Tree] = []
 
 
+class Renamed(BaseModel):  # type: ignore[misc]  # see above
+    a: int = Field(alias="b")
+
+
 _COMMENTS = GenericAlias(list, ("Comment",))  # as `list["Comment"]`
 Comment: Any = dataclasses.make_dataclass(
     "Comment", [("replies", _COMMENTS, dataclasses.field(default_factory=list))]
@@ -148,6 +152,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         (list[Pydantic], ["x"], [("model", "x")], [5]),
         (Pydantic | None, None, None, 5),
         (Comment, {"replies": [{}]}, Comment([Comment()]), {"replies": [5]}),
+        (Renamed, {"b": 1}, Renamed(b=1), {"a": 1}),
         (list[Model], [{"inner": {"y": 1}}], [Model(inner=Inner(y=1))], [{"inner": {}}]),
         (dict[str, Tree], {"a": {"trees": [{}]}}, {"a": Tree(trees=[Tree()])}, {"a": {"trees": 5}}),
         ({"type": "integer"}, 5, 5, "x"),
@@ -168,6 +173,7 @@ def test_objects_are_written_in_the_form_of_their_schema() -> None:
     for value, data in (
         (Comment([Comment()]), {"replies": [{}]}),
         ([Model(inner=Inner(y=1))], [{"inner": {"y": 1}}]),
+        (Renamed(b=1), {"b": 1}),
     ):
         assert default_codec().to_json(value) == data
 
