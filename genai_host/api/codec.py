@@ -126,7 +126,8 @@ class Codec:
         converter.register_unstructure_hook_factory(_has_unresolved_types, self._write_resolved)
         converter.register_structure_hook_func(has_own_schema, _read_as_described)
         converter.register_unstructure_hook_func(
-            has_own_schema, lambda value: value.model_dump(mode="json", by_alias=True)
+            lambda kind: has_own_schema(kind) and hasattr(kind, "model_dump"),
+            lambda value: value.model_dump(mode="json", by_alias=True),
         )
 
     def _write_json(self, value: Any) -> Any:

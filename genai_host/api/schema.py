@@ -311,14 +311,20 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
         return schema
 
     try:
+        # msgspec would describe the fields of an attrs class
+        own = {name: schema_of_class(form) for name, form in forms.items() if has_own_schema(form)}
+        others = [name for name in forms if name not in own]
         found, defined = msgspec.json.schema_components(
-            forms.values(), schema_hook=schema_of_class, ref_template="#/$defs/{name}"
+            [forms[name] for name in others],
+            schema_hook=schema_of_class,
+            ref_template="#/$defs/{name}",
         )
         define(defined)
     except (TypeError, NameError) as error:
         types = ", ".join(map(_type_name, forms.values()))
         raise ValidationError(f"no JSON Schema can be made from {types}: {error}") from error
-    return dict(zip(forms, found, strict=True)), definitions
+    schemas = {**own, **dict(zip(others, found, strict=True))}
+    return {name: schemas[name] for name in forms}, definitions
 
 
 def _type_name(form: Any) -> str:

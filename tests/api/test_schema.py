@@ -84,6 +84,21 @@ class Pydantic:
         return ("model", value)
 
 
+@frozen
+class Described:
+    """A class with fields that describes and reads itself in another form."""
+
+    text: str
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        return {"type": "string"}
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Described:
+        return cls(value)
+
+
 class Inner(BaseModel):  # type: ignore[misc]  # pydantic has no types here
     y: int
 
@@ -152,6 +167,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         (list[Pydantic], ["x"], [("model", "x")], [5]),
         (Pydantic | None, None, None, 5),
         (Comment, {"replies": [{}]}, Comment([Comment()]), {"replies": [5]}),
+        (Described, "x", Described("x"), {"text": "x"}),
         (Renamed, {"b": 1}, Renamed(b=1), {"a": 1}),
         (list[Model], [{"inner": {"y": 1}}], [Model(inner=Inner(y=1))], [{"inner": {}}]),
         (dict[str, Tree], {"a": {"trees": [{}]}}, {"a": Tree(trees=[Tree()])}, {"a": {"trees": 5}}),
@@ -176,6 +192,10 @@ def test_objects_are_written_in_the_form_of_their_schema() -> None:
         (Renamed(b=1), {"b": 1}),
     ):
         assert default_codec().to_json(value) == data
+
+
+def test_a_class_that_does_not_write_itself_is_written_by_its_fields() -> None:
+    assert default_codec().to_json([Described("x")]) == [{"text": "x"}]
 
 
 def test_two_classes_of_one_name_have_no_schema() -> None:
