@@ -440,6 +440,8 @@ def _is_plain_union(form: Any) -> bool:
 def _read_union(
     converter: cattrs.Converter,
 ) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    exchanged = ((int, float), (float, int))
+
     def factory(form: Any) -> Callable[[Any, Any], Any]:
         def read(value: Any, _: Any) -> Any:
             faults: list[Exception] = []  # of members that are objects
@@ -448,6 +450,8 @@ def _read_union(
                     if value is None:
                         return None
                     continue
+                if (member, type(value)) in exchanged and type(value) in get_args(form):
+                    continue  # 3.0 is also an integer
                 try:
                     return converter.structure(value, member)
                 except Exception as error:  # noqa: BLE001 - try the next member

@@ -401,6 +401,14 @@ def test_a_number_may_be_whole_where_it_need_not_be() -> None:
     assert default_codec().from_json(None, float | None) is None
 
 
+@pytest.mark.parametrize("value", [3, 3.0])
+@pytest.mark.parametrize("form", [int | float, float | int, str | int | float | None])
+def test_a_number_keeps_its_type_in_a_union_of_both(value: float, form: Any) -> None:
+    codec = Codec()  # a used one reads both orders as the earlier one
+    result = codec.from_json(codec.to_json(value), form)
+    assert (result, type(result)) == (value, type(value))
+
+
 def test_any_depth_of_plain_json_passes() -> None:
     data = {"type": "opaque", "dialect": "d", "data": nested(DEEP)}
     part = default_codec().from_json(data, Part)
