@@ -184,9 +184,12 @@ def content_as_markdown(message: Message) -> str:
     return "\n\n".join(parts)
 
 
+_MARKUP = re.compile(r"[\\`\[\]<]|:(?=//)|(?<=www)\.", re.IGNORECASE)  # also bare addresses
+
+
 def _plain(text: str) -> str:
-    """A text on one line, without links, HTML and code."""
-    return re.sub(r"[\\`\[\]<]", r"\\\g<0>", " ".join(text.split()))
+    """A text on one line, without links to pages, HTML and code."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def _part(part: Part) -> str:

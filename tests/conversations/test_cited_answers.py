@@ -211,12 +211,14 @@ class TestSources:
 
     def test_a_transcript_lists_them_below_the_text(self) -> None:
         hostile = Citation("https://evil.example", "a\n# b ](javascript:c) <img> `d")
-        message = cites(OSLO, ROME, hostile, Citation("javascript:alert(1)", "e"))
+        bare = Citation("https://c.example", "At HTTPS://evil.example, WWW.evil.example: 1//2")
+        message = cites(OSLO, ROME, hostile, bare, Citation("javascript:alert(1)", "e"))
         assert as_markdown([message]) == (
             f"## assistant\n\n{SAID}\n\nSources:\n\n"
             "1. Oslo <https://oslo.example>\n"
             "2. <https://rome.example>\n"
             r"3. a # b \](javascript:c) \<img> \`d <https://evil.example>" + "\n"
+            r"4. At HTTPS\://evil.example, WWW\.evil.example: 1//2 <https://c.example>" + "\n"
         )
         only = Message("assistant", Text(SAID, citations=[Citation("javascript:alert(1)")]))
         assert as_markdown([only]) == f"## assistant\n\n{SAID}\n"
