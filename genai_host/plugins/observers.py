@@ -38,6 +38,7 @@ from genai_host.api.messages import NO_USAGE
 from genai_host.errors import Cancelled
 from genai_host.plugins.manager import HookManager
 from genai_host.plugins.watchdog import Watchdog
+from genai_host.util.forking import renew_after_fork
 
 NO_PARAMETERS: Mapping[str, Any] = {}
 _log = logging.getLogger(__name__)
@@ -153,8 +154,13 @@ class Observers:
         names = () if guarded is None else (name for name, _ in guarded.list_name_plugin())
         self.plugins = frozenset(names)
         self._callers: dict[str, Callable[..., Any] | None] = {}
-        self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Begin with other ids."""
+        self._origin = os.urandom(12).hex()
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call a hook of each plugin that implements it."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from genai_host.api import CancelToken, Clock
 from genai_host.api.cancellation import ended_with
 from genai_host.util import concurrency
+from genai_host.util.forking import renew_after_fork
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +38,18 @@ class Watchdog:
         clock: Clock | None = None,
         owner: Callable[[str, str], str] = lambda kind, name: "",
     ) -> None:
-        self.hanging: frozenset[str] = frozenset()
         self.now: Callable[[], float] = (lambda: 0.0) if clock is None else clock.monotonic
         self._clock = clock
         self._owner = owner
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Begin without code that is watched."""
+        self.hanging: frozenset[str] = frozenset()
         self.watched: set[Watched] = set()
         self._lock = threading.Lock()
-        self.is_set = clock is None
+        self.is_set = self._clock is None
 
     def watch(
         self,

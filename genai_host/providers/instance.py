@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +46,7 @@ from genai_host.providers.limits import (
 )
 from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.util import paths
+from genai_host.util.forking import renew_after_fork
 from genai_host.util.text import describe_exception
 
 
@@ -55,9 +55,13 @@ class LazyTransport:
 
     def __init__(self) -> None:
         self.call_limits = CallLimits()
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Begin without connections."""
         self._lock = threading.Lock()
         self._transport: Any = None
-        self._process = 0  # that has the connections
 
     def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         reply: ProviderReply = self._made().send(request, limits)
@@ -78,20 +82,18 @@ class LazyTransport:
                 self._transport.close()
 
     def _made(self) -> HttpTransport:
-        process = os.getpid()
-        if self._process != process:
+        if self._transport is None:
             from genai_host.http.transport import Transport
 
             limits = self.call_limits
             with self._lock:
-                if self._process != process:  # a forked process must not use its parent's
+                if self._transport is None:
                     self._transport = Transport(
                         connect_timeout=limits.connect_timeout,
                         timeout=limits.timeout,
                         proxy=limits.proxy,
                         ca_file=limits.ca_file,
                     )
-                    self._process = process
         made: HttpTransport = self._transport
         return made
 

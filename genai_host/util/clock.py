@@ -6,10 +6,11 @@ import datetime
 import heapq
 import itertools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
+
+from genai_host.util.forking import renew_after_fork
 
 _log = logging.getLogger(__name__)
 
@@ -23,21 +24,20 @@ class SystemClock:
     def __init__(self) -> None:
         self._order = itertools.count()
         self._closed = False
-        self._begin()
         # and the quarter of an hour that it is valid for: no offset changes within one, and a
         # look-up takes five times as long as the time and a lock of libc
         self._zone: tuple[int, datetime.tzinfo | None] = (-1, None)
+        self.renew()
+        renew_after_fork(self)
 
-    def _begin(self) -> None:
-        """Begin without timers. A process that was forked has those of its parent, not its thread,
-        and a lock that no thread may release."""
+    def renew(self) -> None:
+        """Begin without timers: a forked process has those of its parent, but not its thread."""
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._released = 0
         # reentrant: the garbage collector may close a generator here that releases a timer
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
-        self._process = os.getpid()
 
     monotonic = staticmethod(time.monotonic)
 
@@ -51,8 +51,6 @@ class SystemClock:
         return datetime.datetime.fromtimestamp(moment, zone)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
-        if self._process != os.getpid():
-            self._begin()
         alarm = Alarm(callback, self._forget)
         due = time.monotonic() + seconds
         with self._lock:

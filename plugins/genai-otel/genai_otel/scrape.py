@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from genai_host.api import RouteRequest, RouteResponse
@@ -31,6 +32,7 @@ class Gathered:
         self._sums = Sums()
         self._shared = SharedSums(folder, self._sums) if folder else None
         self._clock = clock
+        self._lock = threading.Lock()
         self._is_due = False
 
     def begin(self, operation: ObservedOperation) -> None:
@@ -44,13 +46,18 @@ class Gathered:
     def _write_later(self) -> None:
         if self._shared is not None and not self._is_due:
             self._is_due = True
-            self._clock.call_later(_DELAY, self.write)
+            self._clock.call_later(_DELAY, self._write_in_thread)
+
+    def _write_in_thread(self) -> None:
+        """Write where no timer waits for a slow file system."""
+        threading.Thread(target=self.write, name="genai-otel", daemon=True).start()
 
     def write(self) -> None:
         """Write the sums for other processes."""
-        self._is_due = False  # first, so that no measurement is missed
         if self._shared is not None:
-            self._shared.write()
+            with self._lock:
+                self._is_due = False  # first, so that no measurement is missed
+                self._shared.write()
 
     def registry(self) -> CollectorRegistry:
         """The metrics of all processes."""

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -42,9 +41,9 @@ def shared_folder(workers: int, environ: Mapping[str, str] = os.environ) -> str:
     if environ.get(VARIABLE):
         folder = Path(environ[VARIABLE])
     elif workers > 1:
-        every = Path(paths.cache_dir(), "genai-otel")
-        folder = every / _named(os.getppid())
-        _clean(every)
+        parent = Path(paths.cache_dir(), "genai-otel")
+        folder = parent / _process_name(os.getppid())
+        _clean(parent)
     else:
         return ""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,16 +61,14 @@ class SharedSums:
     def __init__(self, folder: str, own: Sums) -> None:
         self._folder = Path(folder)
         self._own = own
-        self._file = self._folder / f"{_named(os.getpid())}.json"
-        self._lock = threading.Lock()
+        self._file = self._folder / f"{_process_name(os.getpid())}.json"
 
     def write(self) -> None:
-        """Write the sums of this process."""
+        """Write the sums of this process, in one thread at a time."""
         new = self._file.with_suffix(".new")
         try:
-            with self._lock:
-                new.write_text(json.dumps(self._own.to_json()), encoding="utf-8")
-                new.replace(self._file)
+            new.write_text(json.dumps(self._own.to_json()), encoding="utf-8")
+            new.replace(self._file)
         except OSError:
             _log.warning("cannot write the metrics of this process", exc_info=True)
 
@@ -125,16 +122,16 @@ def is_alive(pid: int) -> bool:
 def _is_running(name: str) -> bool:
     """Whether the process with this name is running."""
     found = _NAME.fullmatch(name)
-    return bool(found and is_alive(int(found[1])) and name == _named(int(found[1])))
+    return bool(found and is_alive(int(found[1])) and name == _process_name(int(found[1])))
 
 
-def _named(pid: int) -> str:
+def _process_name(pid: int) -> str:
     """Return the name of a process in this directory."""
-    began = _began(pid)
-    return f"{pid}-{began}" if began else str(pid)
+    started = _start_time(pid)
+    return f"{pid}-{started}" if started else str(pid)
 
 
-def _began(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """Return the start time in ticks since boot (proc(5), `starttime`); empty if unknown."""
     try:
         status = Path("/proc", str(pid), "stat").read_text()
@@ -143,10 +140,10 @@ def _began(pid: int) -> str:
     return status.rpartition(")")[2].split()[19]
 
 
-def _clean(every: Path) -> None:
-    """Remove the directories of ended parents. Safe for concurrent use."""
-    if not every.is_dir():
+def _clean(parent: Path) -> None:
+    """Remove the directories of ended parent processes. Safe for concurrent use."""
+    if not parent.is_dir():
         return
-    for folder in every.iterdir():
+    for folder in parent.iterdir():
         if _NAME.fullmatch(folder.name) and not _is_running(folder.name):
             shutil.rmtree(folder, ignore_errors=True)
