@@ -21,15 +21,12 @@ from genai_host.api import (
     EmbedCall,
     Embeddings,
     File,
-    Image,
     Message,
     Moderate,
     ModerateCall,
-    Part,
     Prompt,
     SchemaValidator,
     Text,
-    ToolResult,
     TranscribeCall,
     Transcription,
     Usage,
@@ -40,7 +37,12 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.dropped import DroppedFields
 from genai_host.api.features import RetryWait
 from genai_host.api.models import EXTRA_BODY, merged_parameters
-from genai_host.api.reply_values import picture_in_words
+from genai_host.calls.eligibility import (
+    eligible_routes,
+    needs_of,
+    sent_parameters,
+    with_images_in_words,
+)
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.passthrough import PassedRequest
 from genai_host.calls.rate_limiter import RateLimiter
@@ -52,9 +54,6 @@ from genai_host.calls.tool_names import with_accepted_names, with_own_names
 from genai_host.catalog.catalog import ModelChoice
 from genai_host.errors import GenaiError, NoRoute, OutputValidationError, UnsupportedPart
 from genai_host.plugins.observers import CallRecord
-
-_NOTHING: frozenset[str] = frozenset()
-_IMAGES = frozenset({"images"})
 
 
 class Agent:
@@ -154,7 +153,7 @@ class Agent:
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            given = _sent(self._parameters_of(asked), route, dropped)
+            given = sent_parameters(self._parameters_of(asked), route, dropped)
             call = self._call(asked, route, given, mixed, stream)
             if asked.rate is not None and self._rates is not None:
                 with waiting():
@@ -166,7 +165,7 @@ class Agent:
 
         try:
             completion = yield from self._with_retries().stream(
-                _able(
+                eligible_routes(
                     self._capable_routes(prompt, self.routes, mixed),
                     self._parameters_of(prompt),
                     dropped,
@@ -249,11 +248,11 @@ class Agent:
                 variant=route.candidate.variant,
                 prompts=prompts,
                 suffix=suffix,
-                parameters=route.parameters(_sent(self.parameters, route, dropped)),
+                parameters=route.parameters(sent_parameters(self.parameters, route, dropped)),
                 stream=stream,
             )
 
-        routes = _able(self._accepting(prompts), self.parameters, dropped)
+        routes = eligible_routes(self._accepting(prompts), self.parameters, dropped)
         completion: Completion = yield from self._stream(routes, make_call, cancellation)
         return completion
 
@@ -276,7 +275,7 @@ class Agent:
                 parameters=route.parameters(self.parameters),
             )
 
-        routes = _able(self.routes, self.parameters)
+        routes = eligible_routes(self.routes, self.parameters)
         transcription: Transcription = drained(self._stream(routes, make_call, cancellation))
         return transcription
 
@@ -395,7 +394,7 @@ class Agent:
         in_words = {"assistant", "tool"} - route.roles_with_images
         if any(each.role in in_words for each in mixed):
             messages = [
-                each.remember("in words", _images_in_words) if each.role in in_words else each
+                each.remember("in words", with_images_in_words) if each.role in in_words else each
                 for each in messages
             ]
         tools, choice = route.accepted(prompt.tools, prompt.tool_choice)
@@ -424,7 +423,7 @@ class Agent:
         needs = {"tools"} if prompt.tools else set()
         wants: set[str] = set()
         for message in mixed:
-            needed, wanted = message.remember("needs", _needs)
+            needed, wanted = message.remember("needs", needs_of)
             needs |= needed
             wants |= wanted
         able = [route for route in routes if needs <= route.capabilities]
@@ -484,59 +483,3 @@ def _joined(batches: Sequence[Embeddings]) -> Embeddings:
         seconds=sum(each.seconds for each in batches),
         cost=sum(costs) if len(costs) == len(batches) else None,
     )
-
-
-def _able(
-    routes: Sequence[Route], parameters: Mapping[str, Any], dropped: DroppedFields | None = None
-) -> list[Route]:
-    """The routes for a request, without those that must not receive it. Models of all but the best
-    route must accept the parameters. Raises `ValidationError` if no route is left."""
-    needed = parameters.keys() if dropped is None else dropped.required(parameters)
-    others = [each for each in routes[1:] if needed <= each.candidate.parameters.keys()]
-    able = [*routes[:1], *others]
-    if dropped is None or not dropped.may_change:
-        return able
-    errors = [dropped.error_at(route.receives) for route in able]
-    if errors[0] is not None and all(errors):
-        raise errors[0]
-    return [route for route, error in zip(able, errors, strict=True) if error is None]
-
-
-def _sent(
-    parameters: Mapping[str, Any], route: Route, dropped: DroppedFields | None
-) -> Mapping[str, Any]:
-    """The parameters that the service of an attempt receives."""
-    if dropped is None:
-        return parameters
-    dropped.sent_to(route.receives)
-    return dropped.parameters_for(route.receives, parameters)
-
-
-def _needs(message: Message) -> tuple[frozenset[str], frozenset[str]]:
-    """The capabilities that a message requires, and those that it benefits from."""
-    needs = set()
-    wants = _NOTHING
-    for part in message.content:
-        if isinstance(part, Image) and message.role == "assistant":
-            wants = _IMAGES
-        elif isinstance(part, Image):
-            needs.add("images")
-        elif isinstance(part, File):
-            needs.add("files")
-        elif isinstance(part, ToolResult) and any(isinstance(each, Image) for each in part.content):
-            wants = _IMAGES
-    return frozenset(needs) if needs else _NOTHING, wants
-
-
-def _images_in_words(message: Message) -> Message:
-    """Replace images in tool results and answers by text, for a model that accepts none there."""
-    if not message.remember("needs", _needs)[1]:
-        return message
-    return evolve(message, content=[_in_words(part) for part in message.content])
-
-
-def _in_words(part: Part) -> Part:
-    if isinstance(part, ToolResult):
-        content = [picture_in_words(e) if isinstance(e, Image) else e for e in part.content]
-        return evolve(part, content=content)
-    return picture_in_words(part) if isinstance(part, Image) else part
