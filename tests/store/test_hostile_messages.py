@@ -100,7 +100,7 @@ def test_item_a_no_value_of_a_request_spoils(host: Host, make_store: MakeStore) 
             accepted += status < 300
             jobs += [reply["id"]] if status == 202 else []
             assert store.summary(id).status == "idle"
-    assert accepted > 100
+    assert accepted > 90
     for job in jobs:
         assert mine.send("GET", f"/api/v1/jobs/{job}/result", query={"wait": "30"})[0] != 202
     for odd in _NAMES:

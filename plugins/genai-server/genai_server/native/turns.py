@@ -125,6 +125,7 @@ class Live:
         self._is_watching = False
         self._lock = threading.Lock()
         self._has_ended = threading.Condition(self._lock)
+        self._is_idle = concurrency.new_event()
         self._turns: dict[str, tuple[Conversation, CancelToken]] = {}
         self._held: set[str] = set()
 
@@ -137,6 +138,7 @@ class Live:
             if id in self._turns:
                 raise ConversationBusy("a turn is in progress", hint="wait for it, or cancel it")
             self._turns[id] = conversation, limits
+            self._is_idle.clear()
             begins = not self._is_watching and self._host is not None and bool(self._host.store)
             self._is_watching = self._is_watching or begins
         if begins:
@@ -148,13 +150,16 @@ class Live:
             with self._has_ended:
                 del self._turns[id]
                 self._has_ended.notify_all()
+                if not self._turns:
+                    self._is_idle.set()
 
     def _watch(self) -> None:
         """Cancel turns on request of other processes, as long as turns are in progress."""
         assert self._host is not None  # checked when it starts
         while True:
-            with self._has_ended:
-                if self._has_ended.wait_for(lambda: not self._turns, _LOOK):
+            self._is_idle.wait(_LOOK)
+            with self._lock:
+                if not self._turns:
                     self._is_watching = False
                     return
             try:
