@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from genai_host.api.codec import default_codec, has_own_schema
+from genai_host.api.codec import default_codec
+from genai_host.api.codec_values import has_own_schema
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
