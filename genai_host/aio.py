@@ -167,6 +167,7 @@ class AsyncCompletion:
     ) -> None:
         self.completion: Completion | None = None
         self._limits = limits
+        self._error: Exception | None = None
         self._until = Cancellation()
         self._deltas = call(self._until)
         self._reading = threading.Lock()  # a generator can only be closed when it waits
@@ -190,6 +191,8 @@ class AsyncCompletion:
 
     async def _whole(self) -> Completion:
         await self._read(self._skip_to_end)
+        if self._error is not None:  # a generator ends with its first error
+            raise self._error
         if self.completion is None:
             raise Cancelled("the call was cancelled")
         return self.completion
@@ -222,6 +225,9 @@ class AsyncCompletion:
         except StopIteration as end:
             self.completion = self.completion or end.value
             return None
+        except Exception as error:
+            self._error = error
+            raise
 
     def _skip_to_end(self) -> None:
         while self._next() is not None:
