@@ -45,11 +45,11 @@ class _Full(Exception):
     """The request is not a health check, and its connection is one of the reserve."""
 
 
-class _Codings(Exception):
+class _UnsupportedCoding(Exception):
     """The body has transfer codings other than `chunked`."""
 
 
-class _OfServer(Exception):
+class _ServerOptions(Exception):
     """The request is `OPTIONS *`."""
 
 
@@ -193,7 +193,7 @@ class ServerConnection(HttpToolsProtocol):
         self._read_target()
         codings = [value for name, value in self.headers if name == b"transfer-encoding"]
         if codings and [each.lower() for each in codings] != [b"chunked"]:
-            raise _Codings
+            raise _UnsupportedCoding
         if self.parser.should_upgrade():
             return
         if self._is_reserve and not self._is_health_check():
@@ -214,7 +214,7 @@ class ServerConnection(HttpToolsProtocol):
         """Make the target of the request a path. The host of an address is that of the request
         (RFC 9112, section 3.2.2)."""
         if self.url == b"*" and self.parser.get_method() == b"OPTIONS":
-            raise _OfServer
+            raise _ServerOptions
         if absolute := _ABSOLUTE.fullmatch(self.url):
             authority, path = absolute.groups()
             self.url = path if path.startswith(b"/") else b"/" + path
@@ -446,6 +446,6 @@ _OPTIONS += b"connection: close\r\n\r\n"
 _REFUSALS: dict[object, bytes] = {
     _TooLarge: _TOO_LARGE,
     _Full: _FULL,
-    _Codings: _CODINGS,
-    _OfServer: _OPTIONS,
+    _UnsupportedCoding: _CODINGS,
+    _ServerOptions: _OPTIONS,
 }
