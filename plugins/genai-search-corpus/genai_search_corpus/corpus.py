@@ -28,6 +28,9 @@ from genai_search_corpus.index import Index, OpenIndex, PassageMatch
 PATIENCE = 10.0
 """Seconds per search for computing missing vectors."""
 
+TIMEOUT = 120.0
+"""Seconds after which a call of the tool is cancelled."""
+
 FURTHEST = 0.18
 """Maximum cosine distance of similar texts with multilingual-e5; unrelated texts: 0.2 or more."""
 
@@ -174,9 +177,9 @@ def _update(session: OpenIndex, root: str, cancel: CancelToken) -> None:
         session.remove(path)
     changed = (file for path, file in there.items() if known.get(path) != file)
     for file, found in read_all(root, changed, cancel):
-        cancel.check()
         kept = file if found.is_lasting else evolve(file, modified=-1)
         session.put(kept, found.passages, found.why)
+        cancel.check()
 
 
 def _state(session: OpenIndex) -> CorpusState:
@@ -199,7 +202,7 @@ class CorpusTools:
         self._corpus = Corpus(settings)
 
     def tools(self) -> Sequence[Tool]:
-        return [tool(self.search, idempotent=True, timeout=120.0, available_when=self._applies)]
+        return [tool(self.search, idempotent=True, timeout=TIMEOUT, available_when=self._applies)]
 
     def search(
         self,

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from genai_host.api import (
     CancelToken,
     ChildLimits,
+    can_run_in_child,
     charset_in_html,
     decode_text,
     is_text,
@@ -217,8 +218,12 @@ def files_in(root: str) -> Iterator[CorpusFile]:
                 yield CorpusFile(path, found.st_size, min(found.st_mtime_ns, _LATEST))
 
 
-LIMITS = ChildLimits(memory=2**30, cpu_seconds=60, seconds=300.0, output=64 * 2**20)
-"""Limits of a process that reads PDF or HTML."""
+LIMITS = ChildLimits(memory=2**30, cpu_seconds=30, seconds=60.0, output=64 * 2**20)
+"""Limits of a process that reads one PDF or HTML file."""
+
+BATCH_LIMITS = evolve(LIMITS, cpu_seconds=10, seconds=20.0)
+"""Limits of a process that reads several. A batch and then one file must take less than the time
+limit of the tool, or else a search would end before it learns which file is unreadable."""
 
 _BATCH_FILES = 32
 _BATCH_BYTES = 4 * 2**20
@@ -238,19 +243,21 @@ def read_all(
 ) -> Iterator[tuple[CorpusFile, ReadDocument]]:
     """Read documents. PDF and HTML are read in another process with limits: there are small files
     for which their parsers take hours or all memory. A process reads several files, since its start
-    takes longer than most of them. If it exceeds a limit, each is read alone.
-
-    Raises:
-        ConfigurationError: There is no Python interpreter for the other process.
+    takes longer than most of them. If it exceeds a limit, each is read alone, the smallest first.
     """
     batch: list[tuple[CorpusFile, bytes]] = []
     for file in files:
+        is_read_apart = _kind_of(file.path) in ("html", "pdf")
+        if is_read_apart and not can_run_in_child():
+            why = "HTML and PDF files cannot be read: this program is frozen"
+            yield file, ReadDocument(why=why, is_lasting=False)  # others can use the index
+            continue
         try:
             data = load(root, file)
         except UnreadableDocument as error:
             yield file, ReadDocument(why=str(error), is_lasting=error.is_lasting)
             continue
-        if _kind_of(file.path) not in ("html", "pdf"):
+        if not is_read_apart:
             yield file, read_one(os.path.basename(file.path), data)
             continue
         batch.append((file, data))
@@ -273,13 +280,13 @@ def _read_apart(
             [len(data) for _, data in batch],
             returns=list[ReadDocument],
             cancel=cancel,
-            limits=LIMITS,
+            limits=BATCH_LIMITS if len(batch) > 1 else LIMITS,
             exceeded=exceeded,
             data=b"".join(data for _, data in batch),
         )
     except UnreadableDocument as error:
         if len(batch) > 1:
-            for each in batch:
+            for each in sorted(batch, key=lambda each: each[0].size):
                 yield from _read_apart([each], cancel)
             return
         found = [ReadDocument(why=str(error))]

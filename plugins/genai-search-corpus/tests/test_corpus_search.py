@@ -15,6 +15,7 @@ import pytest
 from attrs import evolve
 from genai_search_corpus import Settings, corpus as module, documents
 from genai_search_corpus.corpus import Corpus, CorpusState
+from genai_search_corpus.documents import files_in, read_all
 from genai_search_corpus.index import Index
 from hypothesis import given, strategies as st
 
@@ -179,6 +180,17 @@ def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
     assert (states[-1].passages, states[-1].embedded) == (4, 4)
 
 
+def test_a_document_that_was_read_is_kept_when_the_search_is_cancelled(
+    corpus: Corpus, index: Path
+) -> None:
+    cancelled = Cancellation()
+    cancelled.cancel()
+    with pytest.raises(Cancelled):
+        corpus.search("rivers", 1, cancelled)
+    with Index(str(index)).opened() as session:
+        assert len(session.files()) == 1
+
+
 @pytest.mark.part  # one that finds the file busy waits
 def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     links: list[str] = []
@@ -219,7 +231,8 @@ def test_a_search_finds_what_another_process_indexes_again(
 def test_what_is_made_to_break_its_reader_is_left_out(
     corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "LIMITS", evolve(documents.LIMITS, cpu_seconds=2))
+    for each in ("LIMITS", "BATCH_LIMITS"):
+        monkeypatch.setattr(documents, each, evolve(getattr(documents, each), cpu_seconds=2))
     names_of_attributes = " ".join(f"a{number}" for number in range(500_000))
     (folder / "endless.html").write_text(f"<p {names_of_attributes}>x")
     bomb = zlib.compress(b"BT " + b"(x) Tj " * 10_000_000 + b"ET", 9)
@@ -232,6 +245,42 @@ def test_what_is_made_to_break_its_reader_is_left_out(
     assert reasons.keys() == {"endless.html", "bomb.pdf", "deep.pdf"}
     assert reasons["endless.html"] == "reading it exceeds the memory or time limit"
     assert names(corpus, "deserts")[0] == "page.html"
+
+
+@pytest.mark.process
+def test_a_batch_with_an_unreadable_file_is_read_singly_the_smallest_file_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("LIMITS", "BATCH_LIMITS"):
+        monkeypatch.setattr(documents, each, evolve(getattr(documents, each), cpu_seconds=2))
+    attributes = " ".join(f"a{number}" for number in range(500_000))
+    (folder / "a.html").write_text(f"<p {attributes}>x")
+    (folder / "b.html").write_text("<p>Deserts are dry.")
+    files = [each for each in files_in(str(folder)) if each.path.endswith(".html")]
+    found = [(file.path, read.why) for file, read in read_all(str(folder), files, NOTHING)]
+    assert found == [
+        ("b.html", ""),
+        ("a.html", "reading it exceeds the memory or time limit"),
+    ]
+
+
+def test_a_search_can_find_an_unreadable_file_within_the_time_limit_of_the_tool() -> None:
+    for each in (documents.LIMITS, documents.BATCH_LIMITS):
+        assert each.cpu_seconds is not None
+        assert each.seconds is not None
+        assert each.cpu_seconds < each.seconds
+    assert (documents.BATCH_LIMITS.seconds or 0) + (documents.LIMITS.seconds or 0) < module.TIMEOUT
+
+
+def test_a_frozen_program_leaves_html_out(
+    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "page.html").write_text("<p>Deserts are dry.")
+    with monkeypatch.context() as patch:
+        patch.setattr("genai_host.api.child_process.has_interpreter", lambda: False)
+        assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+        [(name, why)] = corpus.make(NOTHING, lambda state: None).left_out
+        assert (name, "frozen" in why) == ("page.html", True)
 
 
 @pytest.mark.process
