@@ -5,50 +5,51 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, get_args
 
-from genai_host.api import File, Message, Prompt, ToolSchema
+from genai_host.api import File, Message, Operation, Prompt, ToolSchema
 from genai_host.api.dropped import DroppedFields
 from genai_host.api.services import TurnLimits
 from genai_host.calls.retry import RetryPolicy
-from genai_host.config import Config
+from genai_host.config import Config, ModelConfig
 from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import ValidationError
+from genai_host.providers.instance import ProviderInstance
 from genai_host.util.text import short_repr
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Type(NamedTuple):
+class _ArgumentType(NamedTuple):
     """A description of valid values, for errors, and whether a value is valid."""
 
-    be: str
-    is_so: Callable[[Any], bool]
+    description: str
+    is_valid: Callable[[Any], bool]
 
 
-def _a(*types: type) -> Callable[[Any], bool]:
+def _instance_of(*types: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, types)
 
 
-def _has(*methods: str) -> Callable[[Any], bool]:
+def _has_methods(*methods: str) -> Callable[[Any], bool]:
     """Protocols are checked by a few of their methods."""
     return lambda value: all(callable(getattr(value, each, None)) for each in methods)
 
 
-def _by_name(is_so: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _mapping_to(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, Mapping)
-        and all(isinstance(name, str) and is_so(each) for name, each in value.items())
+        and all(isinstance(name, str) and is_valid(each) for name, each in value.items())
     )
 
 
-def _several(is_so: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _items(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Items are checked unless that would use up an iterator."""
     return lambda value: (
         isinstance(value, Iterable)
         and not isinstance(value, (str, bytes, Mapping))
-        and (not isinstance(value, (list, tuple)) or all(map(is_so, value)))
+        and (not isinstance(value, (list, tuple)) or all(map(is_valid, value)))
     )
 
 
@@ -62,67 +63,78 @@ def _is_text_or_tokens(value: Any) -> bool:
     )
 
 
-_is_text = _a(str)
-_are_texts = _several(_is_text_or_tokens)
-_are_messages = _several(_a(Message))
-_TEXT = _Type("a string", _is_text)
-_FLAG = _Type("True or False", _a(bool))
-_TEXTS = _Type("a list of strings, or of lists of token IDs", _are_texts)
-_ANY_BY_NAME = _Type("a mapping with strings for keys", _by_name(_any))
+_is_text = _instance_of(str)
+_are_texts = _items(_is_text_or_tokens)
+_are_messages = _items(_instance_of(Message))
+_TEXT = _ArgumentType("a string", _is_text)
+_FLAG = _ArgumentType("True or False", _instance_of(bool))
+_TEXTS = _ArgumentType("a list of strings, or of lists of token IDs", _are_texts)
+_MAPPING = _ArgumentType("a mapping with strings for keys", _mapping_to(_any))
 
+_OPERATIONS = get_args(Operation)
 _PURPOSES = ("query", "document")
 
-TYPES: Mapping[str, _Type] = {
+TYPES: Mapping[str, _ArgumentType] = {
     "after": _TEXT,
-    "audio": _Type("a File", _a(File)),
-    "clock": _Type("a Clock", _has("monotonic", "now")),
-    "complete.prompt": _Type(
+    "again": _ArgumentType("a provider instance", _instance_of(ProviderInstance)),
+    "approved": _FLAG,
+    "arguments": _MAPPING,
+    "audio": _ArgumentType("a File", _instance_of(File)),
+    "check_configuration.config": _ArgumentType("a ModelConfig", _instance_of(ModelConfig)),
+    "clock": _ArgumentType("a Clock", _has_methods("monotonic", "now")),
+    "complete.prompt": _ArgumentType(
         "a string, or a list of strings or of lists of token IDs",
         lambda value: _is_text(value) or _are_texts(value),
     ),
-    "config": _Type("a Config", _a(Config)),
-    "conversation.models": _Type(
+    "config": _ArgumentType("a Config", _instance_of(Config)),
+    "context": _MAPPING,
+    "conversation.models": _ArgumentType(
         "a mapping of roles to names of models or None",
-        _by_name(lambda value: value is None or _is_text(value)),
+        _mapping_to(lambda value: value is None or _is_text(value)),
     ),
     "conversation.record": _FLAG,
-    "count_tokens.tools": _Type("a list of tools", _several(_a(ToolSchema))),
-    "discovery": _Type("a Discovery", _has("find", "deferred")),
-    "dropped": _Type("DroppedFields", _a(DroppedFields)),
+    "count_tokens.tools": _ArgumentType("a list of tools", _items(_instance_of(ToolSchema))),
+    "cut": _FLAG,
+    "discovery": _ArgumentType("a Discovery", _has_methods("find", "deferred")),
+    "dropped": _ArgumentType("DroppedFields", _instance_of(DroppedFields)),
     "feature": _TEXT,
-    "history": _Type("a list of messages", _are_messages),
+    "history": _ArgumentType("a list of messages", _are_messages),
     "id": _TEXT,
-    "keys": _Type("a SecretStore", _has("find", "set")),
-    "limit": _Type("an integer", lambda value: type(value) is int),
-    "limits": _Type("a CancelToken", _has("check", "on_cancel")),
-    "messages": _Type(
+    "keys": _ArgumentType("a SecretStore", _has_methods("find", "set")),
+    "limit": _ArgumentType("an integer", lambda value: type(value) is int),
+    "limits": _ArgumentType("a CancelToken", _has_methods("check", "on_cancel")),
+    "messages": _ArgumentType(
         "a string or a list of messages", lambda value: _is_text(value) or _are_messages(value)
     ),
     "model": _TEXT,
-    "models": _Type("a mapping of roles to names of models", _by_name(_is_text)),
-    "owner": _TEXT,
-    "parameters": _ANY_BY_NAME,
-    "persisted": _FLAG,
-    "prices": _Type("a price list", _has("price")),
-    "prompt": _Type("a Prompt", _a(Prompt)),
-    "provider": _TEXT,
-    "purpose": _Type(f"one of {', '.join(_PURPOSES)}", lambda value: value in _PURPOSES),
-    "record": _Type(
-        "True, False or a recorder", lambda value: isinstance(value, bool) or _has("append")(value)
+    "models": _ArgumentType("a mapping of roles to names of models", _mapping_to(_is_text)),
+    "name": _TEXT,
+    "operation": _ArgumentType(
+        f"one of {', '.join(_OPERATIONS)}", lambda value: value in _OPERATIONS
     ),
-    "reopen.record": _Type("an InMemoryRecord", _a(InMemoryRecord)),
-    "retry_policy": _Type("a RetryPolicy", _a(RetryPolicy)),
-    "schema": _ANY_BY_NAME,
-    "settings": _ANY_BY_NAME,
-    "store": _Type("a Store", _has("record", "conversations")),
+    "owner": _TEXT,
+    "parameters": _MAPPING,
+    "persisted": _FLAG,
+    "prices": _ArgumentType("a price list", _has_methods("price")),
+    "prompt": _ArgumentType("a Prompt", _instance_of(Prompt)),
+    "provider": _TEXT,
+    "purpose": _ArgumentType(f"one of {', '.join(_PURPOSES)}", lambda value: value in _PURPOSES),
+    "queue": _TEXT,
+    "record": _ArgumentType(
+        "True, False or a recorder",
+        lambda value: isinstance(value, bool) or _has_methods("append")(value),
+    ),
+    "reopen.record": _ArgumentType("an InMemoryRecord", _instance_of(InMemoryRecord)),
+    "retry_policy": _ArgumentType("a RetryPolicy", _instance_of(RetryPolicy)),
+    "schema": _MAPPING,
+    "settings": _MAPPING,
+    "store": _ArgumentType("a Store", _has_methods("record", "conversations")),
     "stream": _FLAG,
     "suffix": _TEXT,
     "text": _TEXT,
     "texts": _TEXTS,
-    "tools": _Type(
-        "a list of names of tools", lambda value: _is_text(value) or _several(_is_text)(value)
-    ),
-    "turn_limits": _Type("TurnLimits", _a(TurnLimits)),
+    "tools": _ArgumentType("a list of names of tools", _items(_is_text)),
+    "turn_limits": _ArgumentType("TurnLimits", _instance_of(TurnLimits)),
 }
 """By name of the argument, after that of the method if other methods have another type."""
 
@@ -130,18 +142,22 @@ TYPES: Mapping[str, _Type] = {
 def checked(method: Callable[P, R]) -> Callable[P, R]:
     """Let a method check the types of its arguments, also if it is a generator.
 
-    A default of None is valid, too. The method then also raises `ValidationError`, whose `path` is
-    the name of the argument.
+    None is valid, too, if the annotation has it. The method then also raises `ValidationError`,
+    whose `path` is the name of the argument.
     """
     parameters = inspect.signature(method).parameters
     types = {name: TYPES.get(f"{method.__name__}.{name}", TYPES.get(name)) for name in parameters}
-    optional = {name for name, each in parameters.items() if each.default is None}
+    optional = {  # annotations are text here: some of their modules are slow to import
+        name for name, each in parameters.items() if "None" in str(each.annotation).split(" | ")
+    }
 
     def check(name: str, value: Any) -> None:
-        must = types.get(name)
-        if must is None or must.is_so(value) or (value is None and name in optional):
+        kind = types.get(name)
+        if kind is None or kind.is_valid(value) or (value is None and name in optional):
             return
-        raise ValidationError(f"{name} must be {must.be}, not {short_repr(value)}", path=name)
+        raise ValidationError(
+            f"{name} must be {kind.description}, not {short_repr(value)}", path=name
+        )
 
     @wraps(method)
     def checking(*given: P.args, **named: P.kwargs) -> R:

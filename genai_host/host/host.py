@@ -51,6 +51,8 @@ class Host(ModelCalls):
     `plugins.broken` and does not affect others. Thread-safe.
 
     An argument of a wrong type raises `ValidationError`, whose `path` is the name of the argument.
+    This is checked for all arguments but `output_type`, `request` and `state`, and for the items
+    of lists, tuples and mappings, but not of iterators.
 
     `config_file` is the path of the configuration file, even if the file does not exist; empty if
     `config` was given. `retry_policy` and `store` can be set until the first call.

@@ -175,6 +175,7 @@ class HostParts:
             self.clock,
         )
 
+    @checked
     def feature(self, name: str) -> Feature[Any]:
         """A feature by its name.
 
@@ -195,6 +196,7 @@ class HostParts:
                 hint=unknown_name_hint("feature", name, known),
             ) from None
 
+    @checked
     def store_for(self, owner: str | None = None) -> Store:
         """The store, limited to one owner.
 
@@ -208,6 +210,7 @@ class HostParts:
             raise ConfigurationError("the host has no store", hint="pass one: Host(store=Store())")
         return self.store if owner is None else self.store.for_owner(owner)
 
+    @checked
     def jobs(self, queue: str) -> JobQueue:
         """A durable queue of background jobs in the store, shared by all processes that use the
         store.
@@ -237,6 +240,7 @@ class HostParts:
         """
         return self.toolbox.tools(self._closing)
 
+    @checked
     def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[AvailableTool, ...]:
         """The tools that a model is offered: those available in a context and not denied.
 
@@ -245,6 +249,7 @@ class HostParts:
         """
         return self.toolbox.offered(context or {}, self._closing)
 
+    @checked
     def tool(self, name: str) -> Tool:
         """A tool by its name.
 
@@ -256,6 +261,7 @@ class HostParts:
         """
         return self._tools.named(name, self._closing)
 
+    @checked
     def call_tool(
         self,
         name: str,
@@ -282,6 +288,7 @@ class HostParts:
         with self._until(limits) as until:
             return self.toolbox.call(call, context or {}, until, approved=approved)
 
+    @checked
     def open_executor(self, name: str, settings: Mapping[str, Any]) -> Executor:
         """Open an executor of a plugin, which the caller shuts down.
 
@@ -304,6 +311,7 @@ class HostParts:
         """Rebuild the catalog, for example after keys or weights were added."""
         return self._routing.refresh()
 
+    @checked
     def probe(self, again: ProviderInstance | None = None) -> Catalog:
         """The catalog with the checked state of each provider: service, key, library.
 
@@ -322,6 +330,7 @@ class HostParts:
         """
         return self.refresh().matrix()
 
+    @checked
     def explain(
         self, model: str | None, provider: str | None = None, operation: Operation = "chat"
     ) -> list[Candidate]:
@@ -337,6 +346,7 @@ class HostParts:
         """
         return self._routing.explain(model, provider, operation)
 
+    @checked
     def default_model(self, operation: Operation = "chat") -> DefaultModel:
         """The default model of an operation, with the reason.
 
@@ -358,6 +368,7 @@ class HostParts:
         """
         return self._routing.default_model(operation)
 
+    @checked
     def check_configuration(self, name: str, config: ModelConfig) -> str:
         """Check whether a model configuration can run.
 
@@ -375,6 +386,7 @@ class HostParts:
         """
         return self._routing.check(name, config)
 
+    @checked
     def reconfigure(self, config: Config) -> None:
         """Apply the defaults and model configurations of a configuration from now on.
 

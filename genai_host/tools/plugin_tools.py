@@ -93,7 +93,7 @@ class PluginTools:
         """
         if given is None:
             return None
-        names = (given,) if isinstance(given, str) else tuple(given)
+        names = tuple(given)
         if "*" in names:
             return None
         declared, sources = self._registry.tools, self._registry.tool_sources

@@ -9,24 +9,39 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import File, Message, Prompt
+from genai_host.config import Config, ModelConfig
 from genai_host.errors import ValidationError
 from genai_host.host.arguments import TYPES
+from genai_host.store import Store
+from genai_host_testing.internal.fixtures import MakeHost
 
 VALID: dict[str, dict[str, Any]] = {
+    "call_tool": {"name": "clock"},
+    "check_configuration": {"name": "mine", "config": ModelConfig("mock")},
     "complete": {"prompt": "hi", "model": "mock"},
     "conversation": {"id": "1"},
     "conversations": {},
     "count_tokens": {"messages": "hi", "model": "mock"},
+    "default_model": {},
     "embed": {"texts": ["hi"], "model": "mock-embed"},
+    "explain": {"model": "mock"},
+    "feature": {"name": "chat"},
+    "jobs": {"queue": "orders"},
     "moderate": {"text": "hi"},
+    "offered_tools": {},
     "open": {"feature": "chat", "model": "mock"},
+    "open_executor": {"name": "threads", "settings": {}},
     "pass_through": {"model": "mock"},
+    "probe": {},
     "prompt": {"prompt": Prompt([Message("user", "hi")]), "model": "mock"},
+    "reconfigure": {"config": Config()},
     "reopen": {},
+    "store_for": {},
     "suspends": {"model": "mock"},
+    "tool": {"name": "clock"},
     "transcribe": {"audio": File(b"a", "audio/wav", "a.wav")},
 }
-UNCHECKED = {"self", "operation", "output_type", "request", "state"}
+UNCHECKED = {"self", "output_type", "request", "state"}
 """Any value is valid, or is checked elsewhere."""
 RESEMBLING: dict[str, list[Any]] = {
     "complete.prompt": [[3], [[1.0]]],
@@ -40,7 +55,7 @@ RESEMBLING: dict[str, list[Any]] = {
     "settings": ["x", {3: 3}],
     "stream": [1],
     "texts": ["hi", [3], [["hi"]]],
-    "tools": [[3], {}],
+    "tools": [[3], {}, "look"],
 }
 """Wrong values that resemble valid ones."""
 
@@ -65,6 +80,16 @@ def test_a_wrong_argument_is_named(host: Host, method: str, name: str, value: An
     assert caught.value.path == name
 
 
+def test_every_public_method_with_arguments_is_covered() -> None:
+    methods = inspect.getmembers(Host, inspect.isfunction)
+    with_arguments = {
+        name
+        for name, each in methods
+        if not name.startswith("_") and len(inspect.signature(each).parameters) > 1
+    }
+    assert with_arguments == VALID.keys()
+
+
 @pytest.mark.parametrize("name", inspect.signature(Host).parameters)
 def test_a_wrong_argument_of_the_host_is_named(name: str) -> None:
     wrong: dict[str, Any] = {name: 3.5}
@@ -77,7 +102,11 @@ def test_arguments_are_also_checked_by_position(host: Host) -> None:
         host.open("chat", 3)  # type: ignore[arg-type]  # on purpose
 
 
-def test_none_is_valid_only_as_a_default(host: Host) -> None:
+def test_all_conversations_are_listed_without_a_limit(make_host: MakeHost, store: Store) -> None:
+    assert make_host(store=store).conversations(limit=None) == []
+
+
+def test_none_is_valid_only_if_the_annotation_has_it(host: Host) -> None:
     assert host.open("chat", "mock", parameters=None).say("hi").text
     with pytest.raises(ValidationError, match="audio must be a File, not None"):
         host.transcribe(None)  # type: ignore[arg-type]  # on purpose

@@ -86,7 +86,7 @@ def make(make_host: MakeHost, sources: list[Source]) -> Make:
         (["git__p*", "add"], "add git__push", [1, 0]),
         (["gi*"], "gists__list git__log git__push", [1, 1]),
         (["git__log", "send"], "git__log", [1, 0]),
-        ("a*", "add", [0, 0]),
+        (["a*"], "add", [0, 0]),
     ],
 )
 def test_only_these_are_offered_and_only_their_sources_are_asked(
