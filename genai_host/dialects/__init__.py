@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from genai_host.api import Dialect, ReactionType, hookimpl
-from genai_host.api.features import SOURCES
 
 
 @hookimpl
@@ -19,17 +18,6 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
 
 @hookimpl
 def genai_reactions() -> Iterable[ReactionType]:
-    text = {"type": "string"}
-    source = {
-        "type": "object",
-        "properties": {"number": {"type": "integer"}, "title": text, "link": text},
-        "required": ["number", "title", "link"],
-        "additionalProperties": False,
-    }
-    schema = {
-        "type": "object",
-        "properties": {SOURCES: {"type": "array", "items": source}},
-        "required": [SOURCES],
-        "additionalProperties": False,
-    }
-    yield ReactionType(SOURCES, schema, text_view="genai_host.tools.reactions:sources")
+    from genai_host.dialects.sources import SOURCES_TYPE
+
+    return [SOURCES_TYPE]

@@ -10,7 +10,6 @@ import copy
 import importlib
 import itertools
 import logging
-import textwrap
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -84,19 +83,6 @@ class ReactionViews:
         fields = () if kind is None else kind.pictures
         found = (_picture(reaction.get(field), reaction) for field in fields)
         return [each for each in found if each is not None]
-
-
-def sources(reaction: Mapping[str, Any], width: int) -> Iterator[str]:
-    """The view of reactions of the type `sources`: titles, and below them links."""
-    for each in reaction["sources"]:
-        mark, title, link = f"[{each['number']}] ", each["title"], each["link"]
-        indent = " " * len(mark)
-        if title:
-            yield from textwrap.wrap(
-                f"{mark}{title}", max(width, 20), subsequent_indent=indent, break_on_hyphens=False
-            )
-        if link:
-            yield f"{indent if title else mark}{link}"
 
 
 def _viewed(address: str, reaction: dict[str, Any], width: int) -> list[str]:

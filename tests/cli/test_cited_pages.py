@@ -14,7 +14,7 @@ from screens import HOSTILE
 from support import Terminal
 
 from genai_host.api import Answer, Citation
-from genai_host.tools.reactions import sources
+from genai_host.dialects.sources import sources
 from genai_host_testing.fake_service import FakeService
 
 LONG = f"https://long.example/{'a' * 400}"
