@@ -11,6 +11,7 @@ import pytest
 import requests
 from attrs import evolve
 from genai_wire_openai.server.files import Files, read_upload
+from genai_wire_openai.server.forms import _options_in
 from genai_wire_openai.server.objects import ObjectStore
 from hypothesis import given, strategies as st
 from requests import Request
@@ -70,6 +71,11 @@ def test_an_upload_can_have_an_extended_name(parameters: bytes, name: str) -> No
     disposition = b'Content-Disposition: form-data; name="file"; ' + parameters
     upload = read_upload(sent(b"--b\r\n" + disposition + b"\r\n\r\nx\r\n--b--\r\n", FORM))
     assert (upload.name, upload.data) == (name, b"x")
+
+
+@pytest.mark.parametrize("end", [b"", b"\\", b'\\\n"'])
+def test_a_long_quoted_text_takes_no_time(end: bytes) -> None:
+    assert b"name" in _options_in(b'form-data; name="f"; x="' + b'\\"' * 200_000 + end)
 
 
 @pytest.mark.parametrize(

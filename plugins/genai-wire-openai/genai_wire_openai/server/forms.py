@@ -16,9 +16,9 @@ from genai_host.errors import ValidationError
 _MOST_FIELDS = 100
 _LONGEST_FIELD = 64 * 1024
 _FILE_NAME = re.compile(
-    rb"\"(?:[^\"\\]|\\.)*\""  # may have what resembles the parameter
+    rb"\"(?:[^\"\\]|\\.?)*\"?"  # may have what resembles the parameter; the end of the text ends it
     rb"|;\s*filename\*\s*=\s*(?P<charset>[\w-]*)'[^';]*'(?P<name>[^;\s]*)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.DOTALL,
 )
 _LATIN = b"iso-8859-1"
 
@@ -35,7 +35,7 @@ class Form:
         file: Name and content of the file; None if there is none.
 
     Raises:
-        ValidationError: It is no such form, or too large.
+        ValidationError: The body is not a valid form, or it exceeds a limit.
     """
 
     def __init__(self, kind: str, body: bytes) -> None:
