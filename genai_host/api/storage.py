@@ -85,8 +85,16 @@ class DocumentCollection(Protocol):
             Conflict: The document changed during each of 50 attempts.
         """
 
-    def delete(self, id: str) -> bool:
-        """Delete a document. Returns False if it does not exist."""
+    def delete(self, id: str, *, expect: int | None = None) -> bool:
+        """Delete a document. Returns False if it does not exist.
+
+        Args:
+            id: Id of the document.
+            expect: Expected current version; None for any.
+
+        Raises:
+            Conflict: The document has another version.
+        """
 
     def clear(self) -> int:
         """Delete all documents, and return their number."""

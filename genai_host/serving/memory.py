@@ -21,7 +21,7 @@ class DocumentCollection(Protocol):
     def put_all(
         self, values: Mapping[str, Mapping[str, Any]], *, expect: Mapping[str, int]
     ) -> None: ...
-    def delete(self, id: str) -> bool: ...
+    def delete(self, id: str, *, expect: int | None = None) -> bool: ...
     def clear(self) -> int: ...
     def list(
         self, *, after: str | int | None = None, limit: int = 20, newest_first: bool = True
@@ -107,7 +107,7 @@ class MemoryCache:
             group = self._groups.get(key) or _Group()
             for id, expected in expect.items():
                 if expected != group.version(id):
-                    raise Conflict(f"document {id} in {key[1]} has changed since it was read")
+                    raise _conflict(key, id)
             replaced = sum(len(group.held[id].data) for id in texts if id in group.held)
             more = sum(map(len, texts.values())) - replaced
             if group.size + more > self._size:
@@ -129,11 +129,13 @@ class MemoryCache:
                 self._remove(next(iter(self._groups)))
             return group.version(next(reversed(texts)))
 
-    def delete(self, key: _Key, id: str) -> bool:
+    def delete(self, key: _Key, id: str, expect: int | None) -> bool:
         with self._lock:
             group = self._groups.get(key)
             if group is None or id not in group.held:
                 return False
+            if expect not in (None, group.version(id)):
+                raise _conflict(key, id)
             size = len(group.held.pop(id).data)
             group.size -= size
             self._used -= size
@@ -161,6 +163,10 @@ def _not_found(key: _Key, id: str) -> NotFound:
     return NotFound(f"no document {id} in {key[1]}")
 
 
+def _conflict(key: _Key, id: str) -> Conflict:
+    return Conflict(f"document {id} in {key[1]} has changed since it was read")
+
+
 class _MemoryShelf:
     def __init__(self, memory: MemoryCache, owner: str, collection: str, together: bool) -> None:
         self._memory = memory
@@ -180,8 +186,8 @@ class _MemoryShelf:
     ) -> None:
         self._memory.put_all(self._key(), values, expect)
 
-    def delete(self, id: str) -> bool:
-        return self._memory.delete(self._key(id), id)
+    def delete(self, id: str, *, expect: int | None = None) -> bool:
+        return self._memory.delete(self._key(id), id, expect)
 
     def clear(self) -> int:
         return self._memory.clear(self._key())

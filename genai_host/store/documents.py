@@ -161,11 +161,15 @@ class Documents:
                     raise
         return result
 
-    def delete(self, id: str) -> bool:
-        """Delete a document. Returns False if it does not exist."""
+    def delete(self, id: str, *, expect: int | None = None) -> bool:
+        """As `DocumentCollection.delete`."""
         if not _is_id(id):
             return False
         with self._database.writing() as connection:
+            if expect is not None:
+                found = connection.execute(self._statements.version, self._this(id)).scalar()
+                if found not in (None, expect):
+                    raise self._conflict(id)
             return connection.execute(self._statements.delete, self._this(id)).rowcount > 0
 
     def count(self) -> int:

@@ -241,9 +241,9 @@ class PausingDocuments(Documents):
         self.schedule.pause()
         return version
 
-    def delete(self, id: str) -> bool:
+    def delete(self, id: str, *, expect: int | None = None) -> bool:
         self.schedule.pause()
-        return super().delete(id)
+        return super().delete(id, expect=expect)
 
     def clear(self) -> int:
         self.schedule.pause()

@@ -387,8 +387,11 @@ class TestDocuments:
         assert documents.put("x", {"a": 3}) == 3
         document = documents.get("x")
         assert (document.id, document.version, document.value) == ("x", 3, {"a": 3})
-        assert documents.delete("x")
+        with pytest.raises(Conflict):
+            documents.delete("x", expect=2)
+        assert documents.delete("x", expect=3)
         assert not documents.delete("x")
+        assert not documents.delete("x", expect=3)
         with pytest.raises(NotFound):
             documents.get("x")
 

@@ -277,7 +277,9 @@ def test_documents_in_memory_that_are_removed_together() -> None:
     assert [(each.id, each.value["x"]) for each in listed] == [("a", 1), ("b", 2)]
     assert [each.id for each in talk.list()] == ["c", "b", "a", "head"]
     number = talk.get("b").number
-    assert talk.delete("b")
+    with pytest.raises(Conflict):
+        talk.delete("b", expect=2)
+    assert talk.delete("b", expect=1)
     assert not talk.delete("b")
     assert [each.id for each in talk.list(after=number)] == ["a", "head"]
     assert [each.id for each in talk.list(after=number, newest_first=False)] == ["c"]
