@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from genai_wire_openai.responses.conversations import CONVERSATIONS, ConversationStore
 from genai_wire_openai.responses.fields import Fields
+from genai_wire_openai.responses.replies import item_tail
 from genai_wire_openai.responses.state import ResponseStore
 from responses_api import CLOCK, Api, output_of, two_users, user
 from sqlalchemy import event
@@ -285,6 +286,19 @@ def test_turns_at_the_same_time_are_all_added(sqlite_store: Store, make_host: Ma
         assert sorted(turns[::2]) == [(number, turn) for number in range(4) for turn in range(5)]
 
 
+def test_an_item_whose_id_was_chosen_by_a_client_stays(make_host: MakeHost) -> None:
+    conversations = ConversationStore(ResponseStore(make_host()))
+    id = conversations.create("", Fields({}, "$"), lambda text: None)["id"]
+    chosen = [f"msg_{item_tail(id.removeprefix('conv_'), number)}" for number in (2, 5)]
+    conversations.add("", id, [message(chosen[0], "a"), message("", "b")])
+    conversations.add("", id, [message(chosen[1], "c")])
+    for text in "de":
+        conversations.add("", id, [message("", text)])
+    items = conversations.items("", id)
+    assert [item["content"][0]["text"] for item in items] == [*"abcde"]
+    assert [items[at]["id"] for at in (0, 2)] == chosen
+
+
 def test_a_conversation_stays_while_seconds_pass(make_host: MakeHost) -> None:
     class Hasty(ManualClock):
         """Another second each time that somebody looks."""
@@ -352,6 +366,24 @@ class TestConversationsOfEarlierVersions:
         assert texts(api.ok("GET", f"{self.path}/items", order="asc")) == ["one", "two"]
         api.ok("DELETE", self.path)
         api.error("GET", self.path)
+
+    def test_one_that_an_earlier_version_changes_while_it_is_converted(
+        self, api: Api, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        former = sqlite_store.documents(CONVERSATIONS)
+        put_all = type(former).put_all
+
+        def late(self: Any, *args: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            put_all(self, *args, **named)
+            value = former.get(TestConversationsOfEarlierVersions.id).value
+            items = [*value["items"], message("msg_late", "three")]
+            former.put(TestConversationsOfEarlierVersions.id, {**value, "items": items})
+
+        monkeypatch.setattr(type(former), "put_all", late)
+        listed = api.ok("GET", f"{self.path}/items", order="asc")
+        assert texts(listed) == ["one", "two", "three"]
+        assert former.list() == []
 
     def test_one_that_is_deleted_while_it_is_converted(
         self, api: Api, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch

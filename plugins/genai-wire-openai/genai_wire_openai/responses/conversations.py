@@ -174,13 +174,21 @@ class ConversationStore:
         former = self._kept.in_store(user, CONVERSATIONS)
         if former is None:
             return
-        head = dict(former.get(id).value)
-        try:
-            documents.put_all(_by_id(head, head.pop("items")), expect={_HEAD: 0})
-        except Conflict:  # another process converts it
-            return
-        if not former.delete(id):  # it was deleted meanwhile
-            documents.clear()
+        for last in reversed(range(_TRIES)):
+            found = former.get(id)
+            head = dict(found.value)
+            try:
+                documents.put_all(_by_id(head, head.pop("items")), expect={_HEAD: 0})
+            except Conflict:  # another process converts it
+                return
+            try:
+                if not former.delete(id, expect=found.version):  # it was deleted meanwhile
+                    documents.clear()
+                return
+            except Conflict:  # a server of an earlier version has added a turn
+                documents.clear()
+                if not last:
+                    raise
 
     def _place(self, user: str, id: str, documents: DocumentCollection, item: str) -> int:
         try:
@@ -235,9 +243,12 @@ def _added(
     """The conversation and its new items, which get unique ids."""
     tail = head["id"].rpartition("_")[2]
     added: dict[str, Item] = {}
-    for number, item in enumerate(items, head["count"] + 1):
-        if item["id"] and (item["id"] in added or is_taken(item["id"])):
-            item = {**item, "id": ""}
-        new = with_id(item, item_tail(tail, number))
+    count = head["count"]
+    for item in items:
+        count += 1
+        new = with_id(dict(item), item_tail(tail, count))
+        while new["id"] in added or is_taken(new["id"]):
+            count += 1
+            new = with_id({**item, "id": ""}, item_tail(tail, count))
         added[new["id"]] = new
-    return {**head, "count": head["count"] + len(items)}, list(added.values())
+    return {**head, "count": count}, list(added.values())
