@@ -6,8 +6,10 @@ client itself, may have deleted that object meanwhile. So its place is kept for 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from genai_host.api import Document
-from genai_host.errors import NotFound
+from genai_host.errors import Conflict, NotFound
 from genai_host.serving import DocumentCollection
 
 _LIFE = 24 * 3600  # seconds
@@ -31,7 +33,8 @@ class DeletedPlaces:
         document was deleted.
         """
         self._marks.delete(document.id)
-        self._marks.put(document.id, {"number": document.number, "until": now + _LIFE})
+        with suppress(Conflict):  # PostgreSQL: another process deletes the document, too
+            self._marks.put(document.id, {"number": document.number, "until": now + _LIFE})
         for oldest in self._marks.list(limit=_SWEPT, newest_first=False):
             if oldest.value["until"] < now:  # removes more than are added
                 self._marks.delete(oldest.id)

@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 from requests import Request
 
 from genai_host.api import Cancellation, RouteRequest
-from genai_host.errors import NotFound, ValidationError
+from genai_host.errors import Conflict, NotFound, ValidationError
 from genai_host_testing import RouteServer
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
@@ -220,6 +220,19 @@ class TestListsGoOnAfterDeletedObjects:
                 shelf.delete(each["id"], keep_place=True)
             page = shelf.page({"limit": "2", "after": page["last_id"]})
         assert listed == "edcba"
+
+    def test_two_may_delete_one_at_once(
+        self, shelf: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On PostgreSQL, both may insert its place at once."""
+
+        def conflicts(*args: Any, **named: Any) -> int:
+            raise Conflict("it has changed")
+
+        monkeypatch.setattr(type(shelf._documents), "put", conflicts)
+        shelf.delete("b", keep_place=True)
+        with pytest.raises(NotFound):
+            shelf.delete("b", keep_place=True)
 
     def test_what_never_existed_is_refused(self, shelf: ObjectStore) -> None:
         for name in ("after", "before"):
