@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from genai_feature_assistants.service.indexing import shelf_of, stores_of
+from genai_feature_assistants.service.vector_store_files import StoreFiles
+from genai_wire_openai.server.files import Files
+from sqlalchemy import event
 
+from genai_host import Host
+from genai_host.api import Cancellation, RouteRequest
+from genai_host.store import Store
 from genai_host_testing import RecordedPrompt
 from genai_host_testing.internal.assistants_api import (
     SEARCH,
@@ -18,6 +25,8 @@ from genai_host_testing.internal.assistants_api import (
     says,
     until,
 )
+from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.stores import MakeStore
 
 pytestmark = pytest.mark.part
 
@@ -152,6 +161,55 @@ def test_a_deleted_file_is_in_no_vector_store(make_api: MakeApi) -> None:
     assert [each["file_counts"]["total"] for each in listed] == [1, 1]
     assert [each["id"] for each in listed] == stores[::-1]
     assert other.get(path)["usage_bytes"] == other.get(f"{path}/files/{files[2]}")["usage_bytes"]
+
+
+class TestVectorStoresAfterTheDeletionOfAFile:
+    @pytest.fixture
+    def store(self, make_store: MakeStore) -> Store:
+        return make_store()
+
+    @pytest.fixture
+    def host(self, make_host: MakeHost, store: Store) -> Host:
+        return make_host(store=store)
+
+    @staticmethod
+    def begun(host: Host, count: int) -> tuple[StoreFiles, Any]:
+        """A vector store with some files, the first of which is deleted after it was read."""
+        files, worker = Files(host), cast("Any", None)  # no file is being indexed
+        stores_of(host, "").add({"id": "vs_1"})
+        for number in range(count):
+            file = files.keep("", "a.txt", b"", "assistants", id=f"file-{number}")
+            shelf_of(host, "", "vs_1").add({"id": file["id"], "status": "completed"})
+        found = stores_of(host, "").get("vs_1")
+        named = {"file": "file-0"}
+        files.delete(RouteRequest("DELETE", "/", parameters=named, limits=Cancellation()))
+        return StoreFiles(host, files, worker), found
+
+    def test_all_files_are_read_at_once(self, host: Host, store: Store) -> None:
+        store_files, found = self.begun(host, 50)
+        statements: list[Any] = []
+        event.listen(
+            store._database.engine,
+            "before_cursor_execute",
+            lambda *given: statements.append(given[2]),
+        )
+        store_files.settle("", found)
+        assert 0 < len(statements) < 50
+        assert len([*shelf_of(host, "", "vs_1").all()]) == 49
+
+    def test_the_store_may_be_deleted_meanwhile(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        remove = StoreFiles.remove
+
+        def removes(self: StoreFiles, user: str, store: str, file: str) -> None:
+            remove(self, user, store, file)
+            stores_of(host, user).delete(store)
+
+        monkeypatch.setattr(StoreFiles, "remove", removes)
+        store_files, found = self.begun(host, 2)
+        store_files.settle("", found)
+        assert stores_of(host, "").find("vs_1") is None
 
 
 def test_a_file_that_is_deleted_during_a_search(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
 _LEAST, _MOST = 100, 4096
 _MOST_IN_BATCH = 2000
+_PAGE_SIZE = 1000
 _STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
@@ -164,10 +165,14 @@ class StoreFiles:
         deletions = self._files.deletions(user)
         if store.get("_deletions") == deletions:
             return
-        for file in list(shelf_of(self._host, user, store["id"]).all()):
-            if not self._files.name(user, file["id"]):
-                self.remove(user, store["id"], file["id"])
-        stores_of(self._host, user).update(store["id"], _deletions=deletions)
+        shelf = shelf_of(self._host, user, store["id"])
+        ids = [file["id"] for file in shelf.all(page_size=_PAGE_SIZE)]
+        existing = self._files.ids(user) if ids else set()
+        for id in ids:
+            if id not in existing:
+                self.remove(user, store["id"], id)
+        with suppress(NotFound):  # another client deletes the vector store
+            stores_of(self._host, user).update(store["id"], _deletions=deletions)
 
     def _forget(self, user: str, file: Object) -> None:
         self._end(user, file)

@@ -90,6 +90,7 @@ MOST_BYTES = 128 * 2**20
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHOWN_AS = {"evals": "user_data"}
 _MOST_LISTED = 10_000
+_PAGE_SIZE = 1000
 _DELETIONS = "assistants/file deletions"
 
 
@@ -215,6 +216,11 @@ class Files:
         """Return a number that increases when files of a user are deleted."""
         found = self._deletions(user).list(limit=1)
         return found[0].version if found else 0
+
+    def ids(self, user: str) -> set[str]:
+        """Return the ids of all files of a user."""
+        files = self._shelf(user).all(page_size=_PAGE_SIZE)
+        return {file["id"] for file in files if not self._is_expired(user, file)}
 
     def name(self, user: str, id: str, usual: str = "") -> str:
         """Return the name of a file; `usual` if it was deleted."""
