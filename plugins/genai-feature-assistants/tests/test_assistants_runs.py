@@ -463,6 +463,20 @@ class TestARunThatEndsWhileItsMessageIsStreamed:
         assert dict(events)["thread.run.step.failed"]["last_error"]["code"] == "server_error"
         assert names_of(events)[-2:] == ["thread.run.failed", "done"]
 
+    def test_item_11_it_fails_before_it_has_a_word(self, make_api: MakeApi) -> None:
+        """The message was announced, and so it ends. The model is not shown it."""
+        api = make_api(lambda prompt: " " * 8 + "words")
+        api.fake.faults[0] = CUT
+        events = api.events(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
+        message = dict(events)["thread.message.incomplete"]
+        assert message["id"] == dict(events)["thread.message.created"]["id"]
+        assert message["content"] == []
+        run = dict(events)["thread.run.failed"]
+        path = f"/threads/{run['thread_id']}/messages"
+        assert api.get(path, run_id=run["id"])["data"] == [message]
+        api.run(run["thread_id"], run["assistant_id"])
+        assert [each.text for each in api.fake.prompts[-1].messages] == ["hi"]
+
 
 def test_what_cannot_begin_has_a_status_of_its_own(make_api: MakeApi) -> None:
     api = make_api()

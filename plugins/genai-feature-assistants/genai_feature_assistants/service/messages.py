@@ -175,6 +175,7 @@ class Messages:
         """Return the messages of a thread, oldest first, as the model is shown them."""
         shelf = self.shelf(user, thread)
         found = list(shelf.all()) if last is None else shelf.last(last)
+        found = [each for each in found if each["content"] or each["attachments"]]
         return [self._message(user, each) for each in found]
 
     def _message(self, user: str, message: Object) -> Message:

@@ -52,7 +52,7 @@ class RunProgress:
         self._steps = steps
         self._messages = messages
         self._to = to
-        self._streamed_round = -1  # round of the message that was streamed
+        self._streamed_round = -1  # round of the message that is streamed; -1 for none
         self._streamed: list[str] = []  # texts of that, until it is added
         self._pieces = AnnotatedPieces({}, {})  # of that
 
@@ -96,11 +96,12 @@ class RunProgress:
             cut: Whether the message ends at a limit.
         """
         self._streamed = []
+        is_begun, self._streamed_round = self._streamed_round == round, -1
         message = self._message(round)
         step = self._step(round, "message_creation", {"message_id": message["id"]})
         if self._steps.find(step["id"]) is not None:  # before its client was asked, or by others
             return
-        if self._streamed_round != round:
+        if not is_begun:
             self._pieces = AnnotatedPieces(*self._sources())
             self._begin_message(round, message)
             for piece in self._pieces.add(text):
@@ -207,9 +208,9 @@ class RunProgress:
             self._publish(f"thread.run.{status}", shown(self.run))
 
     def _cut_message(self, reason: str) -> None:
-        """Keep an incomplete message, if one was streamed, and its step, which is in progress."""
+        """Keep an incomplete message, if one was begun, and its step, which is in progress."""
         text = "".join(self._streamed)
-        if not text.strip() or not self._states.is_active(self._user, self.run):
+        if self._streamed_round < 0 or not self._states.is_active(self._user, self.run):
             return
         message = self._message(self._streamed_round)
         self._keep_message(message, text, reason)
@@ -220,7 +221,8 @@ class RunProgress:
         """Add a message that was streamed. `incomplete` is the reason why it is incomplete."""
         for piece in self._pieces.rest():
             self._publish_piece(message["id"], piece)
-        message["content"] = [text_content(text, annotations_of(text, *self._sources()))]
+        if text.strip() or not incomplete:
+            message["content"] = [text_content(text, annotations_of(text, *self._sources()))]
         if incomplete:
             now = self._messages.now()
             message.update(status="incomplete", completed_at=None, incomplete_at=now)
