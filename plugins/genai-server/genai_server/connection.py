@@ -404,7 +404,7 @@ class _PlainWire(_Wire):
 
     def write(self, data: bytes) -> None:
         if self._is_head:
-            head = data.replace(_CHUNKED, b"", 1)
+            head = data.replace(_CHUNKED, b"" if _CLOSE in data else _CLOSE, 1)
             self._is_chunked = head != data
             super().write(head)
         else:
@@ -412,6 +412,8 @@ class _PlainWire(_Wire):
 
 
 _CHUNKED = b"transfer-encoding: chunked\r\n"
+_CLOSE = b"connection: close\r\n"
+"""Not written by older versions of uvicorn, which close the connection too."""
 
 
 def _content_of(chunks: bytes) -> bytes:
