@@ -36,7 +36,7 @@ WIRE_LOOK: Mapping[str, Any] = {
 }
 PNG = b"\x89PNG\r\n\x1a\n"
 OTHERWISE: Mapping[str, Mapping[str, Any]] = {
-    "several texts": {"messages": [{"role": "user", "content": "ab"}]},
+    "several texts": {"messages": [{"role": "user", "content": "a\nb"}]},
     "length": {"messages": HI, "options": {"num_predict": 7}},
     "guides": {"messages": HI, "options": {"temperature": 0.5, "top_p": 0.9}},
     "further guides": {"messages": HI, "options": {

@@ -10,23 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import genai_vendor_openai
 import pytest
 from stored import run_concurrently
 
 from genai_host import Config, Host, TurnLimits
-from genai_host.api import (
-    Completion,
-    Embeddings,
-    File,
-    HttpProblem,
-    Message,
-    Prompt,
-    RouteInfo,
-    Transcription,
-    Usage,
-    http_status,
-)
+from genai_host.api import Completion, HttpProblem, Message, Prompt, RouteInfo, Usage, http_status
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import (
     BudgetExceeded,
@@ -39,7 +27,6 @@ from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
 from genai_host_testing import ManualClock
-from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -349,35 +336,6 @@ def test_tokens_are_estimated_if_the_service_reports_none(sold: Sold) -> None:
         conversation.say("hi")
         with pytest.raises(BudgetExceeded, match="of 20 tokens"):
             conversation.say("hi")
-
-
-@pytest.mark.part
-@pytest.mark.parametrize(
-    ("reply", "call", "tokens"),
-    [
-        ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, "é" * 20, "a"), 11),
-        ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, [1, 2, 3], "abcd"), 4),
-        ({"text": "one two three"}, lambda host: transcribe(host), 4),
-    ],
-    ids=["texts", "token ids", "speech"],
-)
-def test_tokens_of_other_calls_are_estimated_too(
-    sold: Sold, service: FakeService, reply: Any, call: Callable[[Host], Any], tokens: int
-) -> None:
-    service.replies = [json_reply(reply)] * 2
-    host = sold(BudgetsConfig(user=BudgetConfig(day_tokens=tokens)), openai=genai_vendor_openai)
-    host.instances.add("gate", "openai-compatible", {"base_url": service.url})
-    assert call(host).usage.total == 0  # it is what the service reports
-    with pytest.raises(BudgetExceeded, match=f" {tokens} of {tokens} tokens"):
-        call(host)
-
-
-def embed(host: Host, *texts: str | list[int]) -> Embeddings:
-    return host.embed(texts, model="gate/m")
-
-
-def transcribe(host: Host) -> Transcription:
-    return host.transcribe(File(b"sound", "audio/wav", "a.wav"), model="gate/m")
 
 
 def test_what_is_spent_needs_a_store(sold: Sold) -> None:
