@@ -142,8 +142,8 @@ class Answer:
         usage: Tokens used by all prompts of the turn; set by the host.
         cost: Cost of all model calls of the turn; set by the host.
         images: Images for the user; the host inserts the images of tools before them.
-        citations: Web pages that support passages of the summary. If there are none, the host
-            takes those of the last completion of the turn whose text is the summary.
+        citations: Web pages that support passages of the summary. If empty, the host uses the
+            citations of the turn's last completion with the same text.
 
     Raises:
         TypeError: A field has a value of the wrong type.

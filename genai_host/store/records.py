@@ -269,8 +269,8 @@ def _put_back(form: Any, find: Callable[[str], str | None]) -> Any:
 
     Args:
         form: The stored form.
-        find: Returns a blob as base64, or None. A note takes the place of an image or a file whose
-            blob is None.
+        find: Returns a blob as base64, or None. Images and files without a blob are replaced by a
+            note.
 
     Raises:
         LookupError, TypeError, ValueError: The entry is damaged.
