@@ -225,7 +225,7 @@ class Agent:
         suffix: str,
         cancellation: Cancellation,
         *,
-        stream: bool = True,
+        stream: bool,
         dropped: DroppedFields | None = None,
     ) -> Generator[Delta | RetryWait, None, Completion]:
         """Continue texts: yield chunks of the answers, then return them.

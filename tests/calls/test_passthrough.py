@@ -8,7 +8,9 @@ from unittest import mock
 import pytest
 from attrs import evolve
 
+from genai_host import Config, Host
 from genai_host.api import (
+    CancelToken,
     ChatCall,
     Completion,
     Delta,
@@ -16,12 +18,28 @@ from genai_host.api import (
     EncodedJson,
     Message,
     Model,
+    NoSettings,
+    Offering,
+    Provider,
     ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Services,
     StreamEvent,
 )
-from genai_host.calls.passthrough import PassedCompletion, PassedDelta, PassedRequest, PassThrough
+from genai_host.calls.passthrough import (
+    PassedCompletion,
+    PassedCount,
+    PassedDelta,
+    PassedRequest,
+    PassThrough,
+)
+from genai_host.calls.retry import drained
 from genai_host.catalog.join import Candidate
+from genai_host.config import ModelConfig
 from genai_host.errors import BadRequest
+from genai_host_testing import InlinePlugin
+from genai_host_testing.internal.fixtures import MakeHost
 
 REQUEST = PassedRequest("wire", {"model": EncodedJson(b'"x"'), "seed": EncodedJson(b"1")})
 CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body": {}})
@@ -131,3 +149,67 @@ def test_each_event_is_in_one_chunk(dialect: Any) -> None:
     assert raised.value is error
     dialect.decoder.return_value = None
     assert through.decoder(CALL) is None
+
+
+WHOLE = b'{"message": {"role": "assistant", "content": "a"}, "finish": "stop"}'
+COUNT = b'{"tokens": 6}'
+
+
+class Service(Provider):
+    """Records the fields that it receives."""
+
+    serves = {"plain": DialectEndpoint(), "plain-count": DialectEndpoint()}
+    extra_body: dict[str, Any] = {}
+
+    def __init__(self, settings: NoSettings, services: Services) -> None:
+        self.received: list[dict[str, Any]] = []
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        self.received.append(dict(request.body))
+        return ProviderReply(WHOLE if request.dialect == "plain" else COUNT)
+
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        return self.send(request, limits)
+
+
+class Other(Service):
+    """Requires a field that no client knows."""
+
+    serves = {"plain": DialectEndpoint(extra_fields={"version": 2})}
+
+
+def passed(host: Host, *, model: str = "m", **fields: Any) -> Any:
+    """The result of a request that passes through; None if it has to be read."""
+    request = evolve(REQUEST, **{"dialect": "plain", **fields})
+    pieces = host.pass_through(request, model=model)
+    return None if pieces is None else drained(pieces)
+
+
+def test_a_host_passes_requests_through(make_host: MakeHost) -> None:
+    host = make_host(
+        plain=InlinePlugin(
+            providers=[
+                ProviderType("service", NoSettings, Service),
+                ProviderType("other", NoSettings, Other),
+            ],
+            models=[Model("m", ["plain"])],
+            offerings=[Offering("m", "service", "m-1"), Offering("m", "other", "m-2")],
+        ),
+        config=Config(
+            model_configs={"alias": ModelConfig("m"), "cold": ModelConfig("m", (), {"seed": 7})}
+        ),
+    )
+    assert passed(host) is None  # one of two services cannot receive it
+    host.instances.remove("other")
+    result = passed(host)
+    assert isinstance(result, PassedCompletion)
+    assert (result.body, result.route and result.route.provider) == (WHOLE, "service")
+    service = host.instances["service"].provider
+    assert isinstance(service, Service)
+    assert service.received == [{"model": "m-1", "seed": REQUEST.fields["seed"]}]
+    assert passed(host, model="alias").route.configuration == "alias"
+    assert passed(host, model="cold") is None
+    count = passed(host, dialect="plain-count", operation="count")
+    assert isinstance(count, PassedCount)
+    assert (count.tokens, count.body) == (6, COUNT)
+    assert passed(host, dialect="plain-count") is None

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
+from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 
 from genai_host import Host
@@ -16,6 +17,7 @@ from genai_host.api import (
     Completion,
     Delta,
     DialectEndpoint,
+    FinishReason,
     HttpProvider,
     Message,
     Model,
@@ -31,7 +33,13 @@ from genai_host.api import (
     hookimpl,
 )
 from genai_host.api.stream_parsers import read_sse
-from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
+from genai_host.errors import (
+    Cancelled,
+    ConversationClosed,
+    InvalidParameter,
+    NoRoute,
+    OutputValidationError,
+)
 from genai_host_testing import FakeModel, InlinePlugin
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.fixtures import MakeHost
@@ -56,6 +64,20 @@ def test_a_model_answers_in_pieces_or_at_once(make_host: MakeHost) -> None:
     assert "".join(piece.text for piece in pieces) == completion.text == "a long answer to hi"
     assert len(pieces) > 1
     assert len(run_prompt(host, HI, stream=False)[0]) == 1
+
+
+@pytest.mark.parametrize(("finish", "cut"), [("length", True), ("length", False), ("stop", True)])
+def test_an_answer_that_was_cut_need_not_match_its_schema(
+    make_host: MakeHost, finish: FinishReason, cut: bool
+) -> None:
+    answer = Completion(Message("assistant", '{"n": '), finish)
+    host = make_host(fake=FakeModel(lambda prompt: answer))
+    prompt = evolve(HI, schema={"type": "object"})
+    if finish == "length" and cut:
+        assert run_prompt(host, prompt, cut=cut)[1].text == '{"n": '
+    else:
+        with pytest.raises(OutputValidationError):
+            run_prompt(host, prompt, cut=cut)
 
 
 def test_tools_are_the_callers(make_host: MakeHost) -> None:
