@@ -284,7 +284,7 @@ class TestWorkers:
             workers.submit(fail)
 
     def test_an_idle_thread_ends(self, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("genai_server.state._IDLE", 0.0)
+        monkeypatch.setattr("genai_server.state._IDLE_SECONDS", 0.0)
         first = self.ran(workers)
         first.join(60)
         assert not first.is_alive()

@@ -139,11 +139,11 @@ class TestBodies:
             assert receive_all(sender) == b""
 
     def test_of_all_have_a_bound(self, host: Host, client: requests.Session) -> None:
-        with served(host, bodies=1500) as server:
+        with served(host, max_body_memory=1500) as server:
             with dial(server.url) as sender:
                 sender.sendall(POST + b"content-length: 1000\r\n\r\n" + b"1" * 999)
                 uvicorn: Any = server._uvicorn
-                while uvicorn.config.app.state.bodies.left > 501:  # it has not been read yet
+                while uvicorn.config.app.state.body_budget.left > 501:  # it has not been read yet
                     assert client.get(f"{server.url}/size").status_code == 200
                 assert client.post(f"{server.url}/large", json="x" * 1000).status_code == 429
                 sender.sendall(b"1")
@@ -196,22 +196,22 @@ class TestPlaces:
     def test_in_the_order_of_coming(self) -> None:
         async def check() -> None:
             places = RequestQueue(1, 2)
-            assert places.enter() is None
-            first, second = places.enter(), places.enter()
+            assert places.acquire() is None
+            first, second = places.acquire(), places.acquire()
             assert first is not None
             assert second is not None
             with pytest.raises(Refused):
-                places.enter()
+                places.acquire()
             first.cancel()
-            places.give_up(first)
-            third = places.enter()
+            places.cancel_wait(first)
+            third = places.acquire()
             assert third is not None
-            places.leave()
+            places.release()
             assert (second.done(), third.done()) == (True, False)
-            places.give_up(second)  # it had its turn, and is not there to take it
+            places.cancel_wait(second)  # it had its turn, and is not there to take it
             assert third.done()
-            places.leave()
-            assert places.enter() is None
+            places.release()
+            assert places.acquire() is None
 
         asyncio.run(check())
 
@@ -242,30 +242,30 @@ class TestRate:
     def test_comes_back_with_time_and_that_of_many_is_forgotten(self) -> None:
         allowance = UserRateLimiter(60)
         for _ in range(60):
-            allowance.take("a", 0.0)
+            allowance.acquire("a", 0.0)
         with pytest.raises(Refused) as refused:
-            allowance.take("a", 0.5)
+            allowance.acquire("a", 0.5)
         assert refused.value.problem.retry_after == 1
-        allowance.take("a", 1.0)
+        allowance.acquire("a", 1.0)
         with pytest.raises(Refused):
-            allowance.take("a", 1.0)
+            allowance.acquire("a", 1.0)
         for _ in range(60):
-            allowance.take("a", 1e6)
+            allowance.acquire("a", 1e6)
         with pytest.raises(Refused):
-            allowance.take("a", 1e6)
+            allowance.acquire("a", 1e6)
 
         many = UserRateLimiter(1)
         for number in range(20_000):
-            many.take(str(number), 0.0)
+            many.acquire(str(number), 0.0)
         assert len(many._left) == 10_000
 
     def test_room(self) -> None:
         room = ByteBudget(10)
-        room.take(10)
+        room.acquire(10)
         with pytest.raises(Refused):
-            room.take(1)
-        room.give_back(10)
-        room.take(1)
+            room.acquire(1)
+        room.release(10)
+        room.acquire(1)
 
 
 class TestSlowReaders:
@@ -365,7 +365,7 @@ def test_the_limit_of_open_files_leaves_room(monkeypatch: pytest.MonkeyPatch) ->
     limits = {resource.RLIM_INFINITY: 20_000, 10**6: 20_000, 1024: 768, 200: 136, 16: 8}
     for files, connections in limits.items():
         monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
-        assert ServerSettings().most_connections == connections
+        assert ServerSettings().max_connections == connections
 
 
 CALLS, CAP, LINE = 200, 20, 80
@@ -434,8 +434,8 @@ def nothing_is_left(here: Place) -> None:
     settings = application.settings
     opened: Any = here.host.instances["remote"]._opened
     for _ in range(1000):
-        free = (application._asking._free, opened.gate.inside, application.bodies.left)
-        if free == (settings.max_concurrency, 0, settings.bodies):
+        free = (application._write_queue._free, opened.gate.inside, application.body_budget.left)
+        if free == (settings.max_concurrency, 0, settings.max_body_memory):
             return
         assert here.send("GET", "/health").status_code == 200
     pytest.fail(f"places are left: {free}")

@@ -166,7 +166,7 @@ def test_a_stream_that_fails_before_its_content_has_the_status_of_the_error(
     """Azure begins each stream with the results of its filter."""
     begun = b'{"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}'
     with place(
-        make_host, tmp_path, config={"server": ServerConfig(pass_through=False)}, head_wait=60.0
+        make_host, tmp_path, config={"server": ServerConfig(pass_through=False)}, head_delay=60.0
     ) as here:
         here.service.replies = [sse_reply([begun, CUT])]
         assert status_of(front, here.ask(front, stream=True))[0] in (502, 503)
@@ -241,7 +241,9 @@ def test_a_stream_that_takes_its_time_says_that_it_goes_on(
 ) -> None:
     """After the head is sent, an interrupted reply is reported as an event instead of a status."""
     plugins = {"agent": genai_feature_agent, "research": genai_feature_research}
-    with place(make_host, tmp_path, head_wait=0.0, silence=0.01, plugins=plugins) as here:
+    with place(
+        make_host, tmp_path, head_delay=0.0, keepalive_interval=0.01, plugins=plugins
+    ) as here:
         body = slowly(here, front, [*begun, HOLD, DELTA, *end])
     assert (front.done in body, front.failed in body) == (end != [CUT], end == [CUT])
     if front.name == "agent-lines":

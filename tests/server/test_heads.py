@@ -140,7 +140,7 @@ def test_who_still_sends_reads_why_it_is_refused(url: str, begun: bytes, status:
 
 
 def test_endless_sender_is_disconnected(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_server.connection._LINGER", 0.1)
+    monkeypatch.setattr("genai_server.connection._LINGER_SECONDS", 0.1)
     with dial(url) as client, pytest.raises(OSError, match=r"reset|aborted|Broken pipe"):
         client.sendall(b"GET /" + b"a" * 5000)
         while True:

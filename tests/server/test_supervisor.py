@@ -16,7 +16,7 @@ import requests
 from fronts import WORD
 from genai_server import supervisor as supervisor_module
 from genai_server.listener import listen
-from genai_server.supervisor import Child, Supervisor, must_share
+from genai_server.supervisor import Child, Supervisor, check_platform
 from hanging_turns import hanging, service
 from raw_http import dial, receive_all
 
@@ -231,11 +231,11 @@ class TestSupervisor:
 
     @pytest.fixture
     def messages(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        monkeypatch.setattr(supervisor_module, "_PAUSE", 0.01)
+        monkeypatch.setattr(supervisor_module, "_RESTART_DELAY", 0.01)
         return []
 
     def run(self, messages: list[str], monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-        monkeypatch.setattr(supervisor_module, "_PROGRAM", program)
+        monkeypatch.setattr(supervisor_module, "_WORKER_PROGRAM", program)
         listener = listen("127.0.0.1", 0)
 
         def start(number: int) -> Child:
@@ -271,7 +271,7 @@ class TestSupervisor:
     def test_ends_one_that_hangs(
         self, messages: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(supervisor_module, "_START", 0.1)
+        monkeypatch.setattr(supervisor_module, "_START_TIMEOUT", 0.1)
         with pytest.raises(GenaiError, match="SIGKILL"):
             self.run(messages, monkeypatch, "import time; time.sleep(60)")
 
@@ -285,7 +285,7 @@ class TestSupervisor:
 
             def __init__(self, number: int) -> None:
                 self.number, self.error = number, None
-                self.is_ready = self.is_leaving = False
+                self.is_ready = self.is_stopping = False
                 self._unread = b""
                 self._channel, self.theirs = socket.socketpair()
                 self._channel.setblocking(False)
@@ -302,7 +302,7 @@ class TestSupervisor:
                 self.theirs.close()
                 self._channel.close()
 
-            def why(self) -> GenaiError:
+            def exit_error(self) -> GenaiError:
                 return PluginError("a worker exited")
 
         started: list[Idle] = []
@@ -330,7 +330,7 @@ class TestSupervisor:
     def test_needs_a_system_that_shares_ports(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_server.supervisor.os.name", "nt")
         with pytest.raises(ConfigurationError, match="several workers at one port"):
-            must_share()
+            check_platform()
 
 
 def listens(url: str) -> bool:

@@ -62,7 +62,7 @@ def test_silent_streams_take_no_threads(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, front: Front
 ) -> None:
     """Idle threads end while the streams are open."""
-    monkeypatch.setattr("genai_server.state._IDLE", 0.01)
+    monkeypatch.setattr("genai_server.state._IDLE_SECONDS", 0.01)
     with place(make_host, tmp_path) as here, ExitStack() as stack:
         streaming(here, front, stack, 12)
         wait_until(lambda: workers() <= 1)  # one looks for changes of the configuration
@@ -70,7 +70,7 @@ def test_silent_streams_take_no_threads(
 
 def test_a_stream_leaves_no_reference_cycles(make_host: MakeHost, tmp_path: Path) -> None:
     """Their collection would delay other requests."""
-    with place(make_host, tmp_path, head_wait=0.0) as here:
+    with place(make_host, tmp_path, head_delay=0.0) as here:
 
         def ask() -> None:
             here.service.replies = [sse_reply([DELTA, _USAGE, b"[DONE]"])]

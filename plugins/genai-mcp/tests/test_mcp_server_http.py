@@ -234,7 +234,7 @@ class TestSessions:
 
     def test_a_client_that_waits_is_told_that_it_goes_on(self, place: Place) -> None:
         with (
-            served(place.host, head_wait=0.0, silence=0.01) as server,
+            served(place.host, head_delay=0.0, keepalive_interval=0.01) as server,
             requests.Session() as client,
         ):
             url = f"{server.url}/mcp"

@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _FORWARDED = frozenset({"forwarded", "x-forwarded-for", "x-real-ip"})
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
-_OPEN = ("/", "/page", "/health", "/ready")
-_OPEN_BELOW = "/page/assets/"
-_OF_FILES = "multipart/form-data"
-_OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", _OF_FILES)
-_METHODS = "GET, POST, PUT, PATCH, DELETE"
+_PUBLIC_PATHS = ("/", "/page", "/health", "/ready")
+_PUBLIC_PREFIX = "/page/assets/"
+_MULTIPART = "multipart/form-data"
+_FORM_TYPES = ("", "text/plain", "application/x-www-form-urlencoded", _MULTIPART)
+_CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 
 class AccessPolicy:
@@ -48,16 +48,16 @@ class AccessPolicy:
     def __init__(self, settings: ServerSettings) -> None:
         self._cors = [re.compile(_origin_pattern(each)) for each in settings.cors_origins]
         self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
-        self._hosts = frozenset(map(_plain, (*settings.allowed_hosts, settings.bind)))
+        self._hosts = frozenset(map(_normalized, (*settings.allowed_hosts, settings.bind)))
         bound = address_of(settings.bind)
         # DNS can map any name to this server, but not an address
-        self._takes_addresses = bound is not None and bound.is_unspecified
-        self._takes_any = ANY in settings.allowed_hosts
+        self._accepts_addresses = bound is not None and bound.is_unspecified
+        self._accepts_any_host = ANY in settings.allowed_hosts
 
     def is_attempt(self, head: Head) -> bool:
         """Whether the request has a token that must be checked."""
-        is_open = head.is_reading and _is_open(head.path)
-        return bool(self._tokens and not is_open and _token(head.headers))
+        is_public = head.is_reading and _is_public(head.path)
+        return bool(self._tokens and not is_public and _token(head.headers))
 
     def admit(self, head: Head) -> str:
         """Check a request and return its user, whose conversations it can see; empty for the
@@ -72,7 +72,7 @@ class AccessPolicy:
         anywhere. Some take the address of the client from a header. Raises `Refused`."""
         is_here = is_loopback(head.client) and head.headers.keys().isdisjoint(_FORWARDED)
         if not self._tokens and not is_here:
-            raise Refused(_NO_TOKEN)
+            raise Refused(_NOT_LOCAL)
 
     def cors(self, head: Head) -> dict[str, str]:
         """Return the CORS headers for a reply; without an allowed origin, at most `vary`."""
@@ -95,8 +95,8 @@ class AccessPolicy:
         wanted = head.headers.get("access-control-request-headers", "")
         return {
             **self.cors(head),
-            "access-control-allow-methods": _METHODS,
-            "access-control-allow-headers": ", ".join(_names(wanted)),
+            "access-control-allow-methods": _CORS_METHODS,
+            "access-control-allow-headers": ", ".join(_header_names(wanted)),
             "access-control-max-age": "600",
         }
 
@@ -106,12 +106,12 @@ class AccessPolicy:
         found = _HOST.fullmatch(host)
         if found is None:
             raise Refused(HttpProblem(400, "bad_request", "the Host header is missing or invalid"))
-        name = _plain(found[1])
+        name = _normalized(found[1])
         if not (
-            self._takes_any
+            self._accepts_any_host
             or name in self._hosts
             or is_loopback(name)
-            or (self._takes_addresses and address_of(name) is not None)
+            or (self._accepts_addresses and address_of(name) is not None)
         ):
             raise Refused(
                 HttpProblem(
@@ -127,8 +127,8 @@ class AccessPolicy:
         origin = head.headers.get("origin", "").lower()
         if self._is_allowed(origin):
             return
-        is_own = not origin or _is_same(origin, host, is_https=head.is_https)
-        if not is_own or _is_foreign(head.headers, head.method):
+        is_own = not origin or _is_same_origin(origin, host, is_https=head.is_https)
+        if not is_own or _is_cross_site(head.headers, head.method):
             raise Refused(
                 HttpProblem(
                     403,
@@ -144,8 +144,8 @@ class AccessPolicy:
     def _user(self, head: Head) -> str:
         if not self._tokens:
             return ""
-        user = self._owner(_digest(_token(head.headers)))
-        if user is None and not (head.is_reading and _is_open(head.path)):
+        user = self._user_with(_digest(_token(head.headers)))
+        if user is None and not (head.is_reading and _is_public(head.path)):
             raise Refused(
                 HttpProblem(
                     401,
@@ -157,7 +157,7 @@ class AccessPolicy:
             )
         return user or ""
 
-    def _owner(self, digest: bytes) -> str | None:
+    def _user_with(self, digest: bytes) -> str | None:
         """Compare all tokens, so that the duration reveals nothing."""
         found = None
         for user, known in self._tokens:
@@ -166,7 +166,7 @@ class AccessPolicy:
         return found
 
 
-_NO_TOKEN = HttpProblem(
+_NOT_LOCAL = HttpProblem(
     403,
     "wrong_client",
     "without a token, this server accepts clients on this machine only",
@@ -192,9 +192,9 @@ def _check_media_type(head: Head) -> None:
     if "content-type" not in head.headers and not _is_of_browser(head.headers):
         return
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type == _OF_FILES and _token(head.headers):
+    if media_type == _MULTIPART and _token(head.headers):
         return
-    if media_type in _OF_FORMS or "/" not in media_type:
+    if media_type in _FORM_TYPES or "/" not in media_type:
         raise Refused(
             HttpProblem(
                 415,
@@ -217,8 +217,8 @@ def _origin_pattern(origin: str) -> str:
     return escaped.replace(r"//\*", "//[a-z0-9._-]+")
 
 
-def _is_open(path: str) -> bool:
-    return path in _OPEN or path.startswith(_OPEN_BELOW)
+def _is_public(path: str) -> bool:
+    return path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIX)
 
 
 def _token(headers: Mapping[str, str]) -> str:
@@ -232,12 +232,12 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("latin-1", "replace")).digest()
 
 
-def _is_same(origin: str, host: str, *, is_https: bool) -> bool:
+def _is_same_origin(origin: str, host: str, *, is_https: bool) -> bool:
     """Behind a proxy that terminates TLS, the origin is `https` and the request `http`."""
     return origin == f"https://{host}" or (origin == f"http://{host}" and not is_https)
 
 
-def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
+def _is_cross_site(headers: Mapping[str, str], method: str) -> bool:
     """Whether the browser reports a request of a foreign page, except for a followed link: the
     page cannot read its reply."""
     if headers.get("sec-fetch-site", "none").lower() in ("none", "same-origin"):
@@ -246,24 +246,24 @@ def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
     return not (method == "GET" and is_link and headers.get("sec-fetch-dest") == "document")
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     """Normalize a host name: lower case, without brackets and a trailing dot."""
     return name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 
-def _names(wanted: str) -> list[str]:
+def _header_names(wanted: str) -> list[str]:
     """The valid header names of a comma-separated list."""
     names = [name.strip().lower() for name in wanted.split(",")]
     return [name for name in names if name.isascii() and name.replace("-", "").isalnum()]
 
 
-_KNOWN = 10_000  # maximum number of users and addresses whose rate is stored
-_RETRY = 1.0  # seconds to wait before a retry
+_MAX_ENTRIES = 10_000  # maximum number of users and addresses whose rate is stored
+_RETRY_AFTER = 1.0  # seconds to wait before a retry
 
 
-_FREE = 5  # wrong tokens without a delay
-_STEP = 0.125  # seconds of the first delay; doubles with each wrong token
-_FORGET = 60.0  # seconds without a wrong token after which the count restarts
+_FREE_ATTEMPTS = 5  # wrong tokens without a delay
+_FIRST_DELAY = 0.125  # seconds of the first delay; doubles with each wrong token
+_RESET_AFTER = 60.0  # seconds without a wrong token after which the count restarts
 
 
 class FailedAttempts:
@@ -280,7 +280,7 @@ class FailedAttempts:
     def __init__(self, most: float) -> None:
         self._most = most
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        self._right: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._valid: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def attempt(self, client: str, user: str | None, now: float) -> float:
         """Record an attempt and return its delay in seconds.
@@ -292,31 +292,35 @@ class FailedAttempts:
             user: User of the token; None if the token is wrong.
             now: Seconds of a monotonic clock.
         """
-        network = _network(client)
+        network = _network_of(client)
         count, then = self._failed.get(network, (0, now))
-        if now - then > _FORGET:
+        if now - then > _RESET_AFTER:
             count = 0
         if user is None:
             _remember(self._failed, network, (count + 1, now))
-            times, rest = divmod(count + 1, _FREE)
+            times, rest = divmod(count + 1, _FREE_ATTEMPTS)
             if not rest and times & (times - 1) == 0:
                 _log.warning("%d invalid tokens in a row from %s", count + 1, network or "-")
-        elif (network, user) in self._right or count < _FREE:
-            _remember(self._right, (network, user), None)
+        elif (network, user) in self._valid or count < _FREE_ATTEMPTS:
+            _remember(self._valid, (network, user), None)
             return 0.0
         # limited, because a large power of 2 does not fit into a float
-        return min(self._most, _STEP * 2 ** min(count - _FREE, 30)) if count >= _FREE else 0.0
+        return (
+            min(self._most, _FIRST_DELAY * 2 ** min(count - _FREE_ATTEMPTS, 30))
+            if count >= _FREE_ATTEMPTS
+            else 0.0
+        )
 
 
 def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
-    """Insert an entry as the latest, and drop the oldest beyond `_KNOWN`."""
+    """Insert an entry as the latest, and drop the oldest beyond `_MAX_ENTRIES`."""
     known[key] = value
     known.move_to_end(key)
-    if len(known) > _KNOWN:
+    if len(known) > _MAX_ENTRIES:
         known.popitem(last=False)
 
 
-def _network(client: str) -> str:
+def _network_of(client: str) -> str:
     """The part of an address that its owner cannot choose: of IPv6, the first 64 bits."""
     address = address_of(client)
     if address is None or address.version == 4:
@@ -333,8 +337,8 @@ class RequestQueue:
         self._most_waiting = waiting
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def enter(self) -> asyncio.Future[None] | None:
-        """Take a slot: None if one is free, else a future for it. `leave` releases it. Raises
+    def acquire(self) -> asyncio.Future[None] | None:
+        """Take a slot: None if one is free, else a future for it. `release` releases it. Raises
         `Refused` if the queue is full."""
         if self._free:
             self._free -= 1
@@ -345,25 +349,25 @@ class RequestQueue:
                     429,
                     "overloaded",
                     "too many concurrent requests",
-                    retry_after=_RETRY,
+                    retry_after=_RETRY_AFTER,
                 )
             )
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        return turn
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
+        return slot
 
-    def give_up(self, turn: asyncio.Future[None]) -> None:
+    def cancel_wait(self, slot: asyncio.Future[None]) -> None:
         """Stop waiting for a slot."""
-        if turn.done() and not turn.cancelled() and turn.exception() is None:
-            self.leave()  # the slot was assigned, but not used
-        elif turn in self._waiting:
-            self._waiting.remove(turn)
+        if slot.done() and not slot.cancelled() and slot.exception() is None:
+            self.release()  # the slot was assigned, but not used
+        elif slot in self._waiting:
+            self._waiting.remove(slot)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1
 
@@ -371,11 +375,11 @@ class RequestQueue:
 class UserRateLimiter:
     """Limit on requests per minute and user. Unused requests accumulate for up to one minute."""
 
-    def __init__(self, a_minute: int | None) -> None:
-        self._most = a_minute
+    def __init__(self, per_minute: int | None) -> None:
+        self._most = per_minute
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str, now: float) -> None:
+    def acquire(self, who: str, now: float) -> None:
         """Count one request of a user or address, at a time of a monotonic clock. Raises `Refused`
         if the limit is reached."""
         if self._most is None:
@@ -383,7 +387,7 @@ class UserRateLimiter:
         left, then = self._left.pop(who, (float(self._most), now))
         left = min(self._most, left + (now - then) * self._most / 60)
         self._left[who] = (left - 1 if left >= 1 else left, now)
-        if len(self._left) > _KNOWN:
+        if len(self._left) > _MAX_ENTRIES:
             self._left.popitem(last=False)
         if left < 1:
             raise Refused(
@@ -402,7 +406,7 @@ class ByteBudget:
     def __init__(self, most: int) -> None:
         self.left = most
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         """Reserve bytes. Raises `Refused` if not enough bytes are free."""
         if size > self.left:
             raise Refused(
@@ -410,10 +414,10 @@ class ByteBudget:
                     429,
                     "overloaded",
                     "the server has no memory for this request now",
-                    retry_after=_RETRY,
+                    retry_after=_RETRY_AFTER,
                 )
             )
         self.left -= size
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         self.left += size

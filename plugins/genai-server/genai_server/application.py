@@ -32,11 +32,11 @@ from genai_server.routes import own_routes
 from genai_server.settings import ServerSettings, settings_of
 from genai_server.state import ServerState
 
-_PATIENCE = 60.0  # seconds in which another process may write to the store
-_LAST = 1.0  # seconds in which interrupted requests may send their error
-_LEAST = 0.1  # the same for an immediate stop
-_LOOK = 0.4  # seconds between two checks of the configuration; a change is seen twice
-_REJECTED = "websocket.http.response"
+_STORE_TIMEOUT = 60.0  # seconds in which another process may write to the store
+_INTERRUPTED_SECONDS = 1.0  # seconds in which interrupted requests may send their error
+_IMMEDIATE_SECONDS = 0.1  # the same for an immediate stop
+_CONFIG_INTERVAL = 0.4  # seconds between two checks of the configuration; a change is seen twice
+_DENIAL_RESPONSE = "websocket.http.response"
 _NOT_STARTED = HttpProblem(503, "stopping", "the server could not start; see its log")
 
 _log = logging.getLogger(__name__)
@@ -63,19 +63,19 @@ class Application:
         self._host = host
         self._settings = settings
         self._lock = threading.Lock()
-        self._opened = contextlib.ExitStack()
+        self._resources = contextlib.ExitStack()
         self.state: ServerState | None = None
         self._ended_in: asyncio.AbstractEventLoop | None = None
-        self._under_way: set[RequestHandler] = set()
+        self._handlers: set[RequestHandler] = set()
         self._idle = asyncio.Event()
 
     async def __call__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._handle(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._reject(scope, receive, send)
+            await self._deny(scope, receive, send)
         else:
             raise RuntimeError(f"unsupported ASGI scope type {scope['type']!r}")
 
@@ -101,32 +101,34 @@ class Application:
             yield
             has_ended = await self.drain(asyncio.Event())
         finally:
-            await asyncio.to_thread(self.close, _LAST if has_ended else 0.0)
+            await asyncio.to_thread(self.close, _INTERRUPTED_SECONDS if has_ended else 0.0)
 
-    async def drain(self, hurry: asyncio.Event) -> bool:
-        """Wait for the requests in progress, at most for the graceful timeout or until `hurry` is
-        set, then interrupt the remaining ones. Later requests get status 503.
+    async def drain(self, immediate: asyncio.Event) -> bool:
+        """Wait for the requests in progress, at most for the graceful timeout or until `immediate`
+        is set, then interrupt the remaining ones. Later requests get status 503.
 
         Returns:
             Whether all requests have ended.
         """
         assert self.state is not None
         self.state.is_draining = True
-        await self._until_idle(self.state.settings.graceful_timeout, hurry)
+        await self._until_idle(self.state.settings.graceful_timeout, immediate)
         stopped = Interrupted(
             "the server is shutting down", hint="resume the turn later, or send the request again"
         )
-        for handler in list(self._under_way):
+        for handler in list(self._handlers):
             handler.interrupt(stopped)
-        await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
+        await self._until_idle(
+            _IMMEDIATE_SECONDS if immediate.is_set() else _INTERRUPTED_SECONDS, asyncio.Event()
+        )
         self._ended_in = self.state.loop
-        hanging = list(self._under_way)
+        hanging = list(self._handlers)
         for handler in hanging:
             handler.abandon()
-        await self._until_idle(_LEAST, asyncio.Event())
+        await self._until_idle(_IMMEDIATE_SECONDS, asyncio.Event())
         return not hanging
 
-    def close(self, seconds: float = _LAST) -> None:
+    def close(self, seconds: float = _INTERRUPTED_SECONDS) -> None:
         """Release what was opened. The event loop may have ended.
 
         Args:
@@ -136,8 +138,8 @@ class Application:
         if state is not None:
             state.workers.close(seconds)
         with self._lock:
-            opened, self._opened = self._opened, contextlib.ExitStack()
-        opened.close()
+            resources, self._resources = self._resources, contextlib.ExitStack()
+        resources.close()
         if self.state is state:
             self.state = None
         atexit.unregister(self.close)
@@ -154,7 +156,7 @@ class Application:
         try:
             host = self._host or self._open()
             settings = self._settings or ServerSettings(**settings_of(host.config, host.keys))
-            state = ServerState(host, settings, partial(self._load, host, self._opened))
+            state = ServerState(host, settings, partial(self._load, host, self._resources))
             loaded = state.start()
         except BaseException:
             self.close()
@@ -162,7 +164,7 @@ class Application:
         self._ended_in = None
         self._idle = asyncio.Event()
         self.state = state
-        loaded.add_done_callback(partial(self._watch, state, ConfigWatcher(host)))
+        loaded.add_done_callback(partial(self._watch_config, state, ConfigWatcher(host)))
         return state
 
     def _open(self) -> Host:
@@ -177,31 +179,31 @@ class Application:
         if host.config.record:
             where = host.config.database
             file = os.path.expanduser(where) if where else None
-            host.store = self._opened.enter_context(Store(file, patience=_PATIENCE))
-        self._opened.enter_context(host)
+            host.store = self._resources.enter_context(Store(file, patience=_STORE_TIMEOUT))
+        self._resources.enter_context(host)
         atexit.register(self.close)  # for servers and mounts without lifespan
         return host
 
-    def _load(self, host: Host, opened: contextlib.ExitStack) -> HttpRoutes:
+    def _load(self, host: Host, resources: contextlib.ExitStack) -> HttpRoutes:
         routes = HttpRoutes(host, own_routes())
         with self._lock:
-            if self._opened is not opened:
+            if self._resources is not resources:
                 raise Interrupted("the application was closed while it loaded the host")
-            opened.callback(routes.close)
+            resources.callback(routes.close)
         routes.start()
         return routes
 
-    def _watch(
+    def _watch_config(
         self, state: ServerState, watcher: ConfigWatcher, loaded: asyncio.Future[HttpRoutes]
     ) -> None:
         """Look for changes of the configuration from now on, in threads."""
         if self.state is not state or loaded.cancelled() or loaded.exception() is not None:
             return
         with contextlib.suppress(RuntimeError):  # no thread is free; try again next time
-            state.workers.submit(watcher.look)
-        state.loop.call_later(_LOOK, self._watch, state, watcher, loaded)
+            state.workers.submit(watcher.check)
+        state.loop.call_later(_CONFIG_INTERVAL, self._watch_config, state, watcher, loaded)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         phase = "startup"
         try:
@@ -227,19 +229,19 @@ class Application:
             await send_problem(send, _NOT_STARTED)
             return
         handler = RequestHandler(state, scope, receive, send)
-        self._under_way.add(handler)
+        self._handlers.add(handler)
         try:
             await handler.run()
         finally:
-            self._under_way.discard(handler)
-            if not self._under_way:
+            self._handlers.discard(handler)
+            if not self._handlers:
                 self._idle.set()
 
-    async def _reject(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
+    async def _deny(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         """Answer a WebSocket handshake as the request that it is, so that the client learns why
         there is no WebSocket; without the extension for that, the server answers 403."""
         await receive()
-        if _REJECTED not in (scope.get("extensions") or {}):
+        if _DENIAL_RESPONSE not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close"})
             return
 
@@ -254,11 +256,11 @@ class Application:
         request = {**scope, "type": "http", "method": "GET", "scheme": scheme}
         await self._handle(request, receive_further, send_rejection)
 
-    async def _until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
-        if not self._under_way:
+    async def _until_idle(self, seconds: float, immediate: asyncio.Event) -> None:
+        if not self._handlers:
             return
         self._idle.clear()
-        waits = [asyncio.ensure_future(each.wait()) for each in (self._idle, hurry)]
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._idle, immediate)]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for each in waits:
             each.cancel()

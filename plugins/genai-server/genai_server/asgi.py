@@ -29,7 +29,7 @@ class ClientGone(Exception):
 class ClientConnection(Protocol):
     """The connection of a request."""
 
-    def watch(self, has_gone: Callable[[], None]) -> None:
+    def watch(self, on_disconnect: Callable[[], None]) -> None:
         """Set the function called when the client disconnects, immediately if it already has."""
 
     async def break_off(self) -> None:
@@ -47,14 +47,14 @@ class AsgiConnection:
         self._receive = receive
         self._watching: asyncio.Task[None] | None = None
 
-    def watch(self, has_gone: Callable[[], None]) -> None:
-        self._watching = asyncio.create_task(self._wait(has_gone))
+    def watch(self, on_disconnect: Callable[[], None]) -> None:
+        self._watching = asyncio.create_task(self._wait(on_disconnect))
 
-    async def _wait(self, has_gone: Callable[[], None]) -> None:
+    async def _wait(self, on_disconnect: Callable[[], None]) -> None:
         with contextlib.suppress(Exception):  # of the server: the connection is of no more use
             while (await self._receive())["type"] != "http.disconnect":
                 pass
-        has_gone()
+        on_disconnect()
 
     async def break_off(self) -> None:
         """Nothing: servers close the connection if an application returns before its reply is

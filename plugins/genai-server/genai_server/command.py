@@ -202,10 +202,10 @@ def _log(app: App, as_json: bool) -> ServeLog:
 def _supervise(app: App, server: ServerConfig, listening: Listening, log: ServeLog) -> None:
     """Supervise several server processes."""
     from genai_server.listener import listen, url_of
-    from genai_server.supervisor import Child, Supervisor, must_share
+    from genai_server.supervisor import Child, Supervisor, check_platform
 
     resume_collection()
-    must_share()
+    check_platform()
     listener = listen(server.host, server.port)
     scheme = "https" if server.certfile else "http"
     url = url_of(server.host, listener.getsockname()[1], scheme)

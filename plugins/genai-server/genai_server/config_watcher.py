@@ -24,40 +24,40 @@ class ConfigWatcher:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._looking = threading.Lock()
-        self._seen: Any = None
-        self._taken_up: Any = None
+        self._lock = threading.Lock()
+        self._last_seen: Any = None
+        self._applied: Any = None
         self._config: Config = host.config
         self._keys: StoredKeys | None = None
         self._instances: dict[str, ProviderInstance] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check for changes. Called periodically, in any thread; reads only two file times usually.
 
         A change is applied when it is seen the second time, because some programs write a file in
         several steps. An invalid configuration is logged once and changes nothing.
         """
-        if not self._looking.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return
         try:
             stamps = [_stamp(path) for path in (self._host.config_file, self._host.keys.path)]
-            before, self._seen = self._seen, stamps
-            if stamps == before and stamps != self._taken_up:
-                self._taken_up = stamps
-                self._take_up()
+            before, self._last_seen = self._last_seen, stamps
+            if stamps == before and stamps != self._applied:
+                self._applied = stamps
+                self._apply()
         except GenaiError as error:
             _log.warning("the configuration was not reloaded: %s", error)
         finally:
-            self._looking.release()
+            self._lock.release()
 
-    def _take_up(self) -> None:
+    def _apply(self) -> None:
         config = read_config() if self._host.config_file else self._config
         keys = KeyFile(self._host.keys.path).read()
         if config != self._config:
             self._host.reconfigure(config)
             self._configure(config)
         if self._keys is not None:
-            self._reopen(_different(self._keys, keys))
+            self._reopen(_changed_names(self._keys, keys))
         self._config, self._keys = config, keys
         self._instances = {each.name: each for each in self._host.instances}
 
@@ -91,5 +91,5 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _different(before: StoredKeys, now: StoredKeys) -> list[str]:
+def _changed_names(before: StoredKeys, now: StoredKeys) -> list[str]:
     return [name for name in {*before, *now} if before.get(name) != now.get(name)]

@@ -25,15 +25,15 @@ from genai_server.heads import below_root, pairs_of
 from genai_server.settings import ServerSettings
 from genai_server.state import HEALTH_METHODS, HEALTH_PATHS
 
-_LOG_AGAIN = 60.0  # seconds
+_LOG_INTERVAL = 60.0  # seconds
 RESERVE = 16  # connections; more than the loop accepts before it reads from the first of them
 _RESERVE_SECONDS = 1.0  # timeout of the head of a request in the reserve
-_LINGER = 5.0  # seconds in which a client may continue to send data, which is discarded
+_LINGER_SECONDS = 5.0  # seconds in which a client may continue to send data, which is discarded
 
 _log = logging.getLogger(__name__)
 
 
-class _TooEarly(Exception):
+class _Pipelined(Exception):
     """A second request arrived before the first was answered."""
 
 
@@ -41,7 +41,7 @@ class _TooLarge(Exception):
     """The head is larger than the limit."""
 
 
-class _Full(Exception):
+class _TooManyConnections(Exception):
     """The request is not a health check, and its connection is one of the reserve."""
 
 
@@ -61,31 +61,31 @@ class ServerConnection(HttpToolsProtocol):
 
     Attributes:
         settings: The limits.
-        most: Maximum number of open connections, without the reserve.
-        reserve: Open connections beyond `most`.
+        max_connections: Maximum number of open connections, without the reserve.
+        reserve: Open connections beyond `max_connections`.
         handshakes: Connections in a TLS handshake by file descriptor; see `TlsListener`.
-        logged: Time of the last log entry about too many connections.
-        is_last: Whether the next request on each connection is the last, because the server is
+        last_logged: Time of the last log entry about too many connections.
+        is_draining: Whether the next request on each connection is the last, because the server is
             stopping.
     """
 
     settings: ServerSettings
-    most: int
+    max_connections: int
     reserve: list[ServerConnection]
     handshakes: MutableMapping[int, Any]
-    logged: list[float]
-    is_last = False
+    last_logged: list[float]
+    is_draining = False
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.logger = _log
         self.access_log = False
         self._in_head = True  # or before it
-        self._is_deaf = False
+        self._ignores_input = False
         self._is_reserve = False
-        self._came = self._fields = 0  # bytes of the head: received, and parsed
-        self._unsent = 0
-        self._has_gone: Callable[[], None] | None = None
+        self._received = self._parsed = 0  # bytes of the head: received, and parsed
+        self._unsent_bytes = 0
+        self._on_disconnect: Callable[[], None] | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
@@ -93,7 +93,7 @@ class ServerConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.handshakes.pop(transport.get_extra_info("socket").fileno(), None)
-        if len(self.connections) - len(self.reserve) > self.most:
+        if len(self.connections) - len(self.reserve) > self.max_connections:
             self.log_full(self.loop.time())
             if not self._enter_reserve():
                 self._close_full()
@@ -103,9 +103,11 @@ class ServerConnection(HttpToolsProtocol):
     @classmethod
     def log_full(cls, now: float) -> None:
         """Log that there are too many connections, at most once a minute."""
-        if now - cls.logged[0] >= _LOG_AGAIN:
-            cls.logged[0] = now
-            _log.warning("%d connections are open; further connections are refused", cls.most)
+        if now - cls.last_logged[0] >= _LOG_INTERVAL:
+            cls.last_logged[0] = now
+            _log.warning(
+                "%d connections are open; further connections are refused", cls.max_connections
+            )
 
     def _enter_reserve(self) -> bool:
         """Join the reserve, and close its oldest idle connection if it is full. Returns whether
@@ -126,42 +128,42 @@ class ServerConnection(HttpToolsProtocol):
 
     def _close_full(self) -> None:
         self._leave_reserve()
-        if not self._is_deaf:
-            self._is_deaf = True
-            self.transport.write(_FULL)
+        if not self._ignores_input:
+            self._ignores_input = True
+            self.transport.write(_OVERLOADED)
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_deaf = True
+        self._ignores_input = True
         self._leave_reserve()
         self._unset_keepalive_if_required()  # its timer would keep a reference to the connection
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
-        if self._has_gone is not None:
-            self._has_gone()
+        if self._on_disconnect is not None:
+            self._on_disconnect()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._ignores_input:
             return
         self._unset_keepalive_if_required()
         if self._in_head:
-            self._came += len(data)
+            self._received += len(data)
             self._await_head()
         try:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                self._stay(data[upgrade.args[0] :])
-            if self._in_head and self._came > self.settings.head_size:
+                self._ignore_upgrade(data[upgrade.args[0] :])
+            if self._in_head and self._received > self.settings.head_size:
                 raise _TooLarge
         except httptools.HttpParserError as error:
-            self._refuse(_REFUSALS.get(type(error.__context__), _WRONG))
+            self._refuse(_REFUSALS.get(type(error.__context__), _BAD_REQUEST))
         except _TooLarge:
             self._refuse(_TOO_LARGE)
 
-    def _stay(self, rest: bytes) -> None:
+    def _ignore_upgrade(self, rest: bytes) -> None:
         """Parse a request to upgrade the protocol again, as plain HTTP/1.1: otherwise, its body
         would not be read. `Upgrade` has no effect without `Connection`."""
         head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
@@ -176,8 +178,8 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         if self._is_busy():
-            raise _TooEarly
-        self._fields = 0
+            raise _Pipelined
+        self._parsed = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -197,17 +199,21 @@ class ServerConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         if self._is_reserve and not self._is_health_check():
-            raise _Full
+            raise _TooManyConnections
         self._in_head = False
-        self._came = 0
+        self._received = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        if self.is_last or self._is_reserve:
+        if self.is_draining or self._is_reserve:
             self.cycle.keep_alive = False
-        of_version = _PlainWire if self.parser.get_http_version() == "1.0" else _Wire
-        wire: Any = of_version(self.transport, self.loop, self._part, self._watch)
-        self.cycle.transport = wire
-        extensions: Any = {CONNECTION: wire}
+        transport_class = (
+            _Http10Transport if self.parser.get_http_version() == "1.0" else _ReplyTransport
+        )
+        reply_transport: Any = transport_class(
+            self.transport, self.loop, self._close_gracefully, self._watch
+        )
+        self.cycle.transport = reply_transport
+        extensions: Any = {CONNECTION: reply_transport}
         self.scope["extensions"] = extensions
 
     def _read_target(self) -> None:
@@ -247,16 +253,16 @@ class ServerConnection(HttpToolsProtocol):
         """Whether no request is in progress."""
         return not self._is_busy()
 
-    def end_after_this(self) -> None:
+    def close_after_reply(self) -> None:
         """Accept no request after the one in progress, if any."""
         if self._is_busy():
             self.shutdown()
 
-    def _watch(self, has_gone: Callable[[], None]) -> None:
+    def _watch(self, on_disconnect: Callable[[], None]) -> None:
         if self.cycle.disconnected:
-            has_gone()
+            on_disconnect()
         else:
-            self._has_gone = has_gone
+            self._on_disconnect = on_disconnect
             self.flow.resume_reading()  # otherwise, a disconnect is not detected
 
     def _is_busy(self) -> bool:
@@ -266,10 +272,10 @@ class ServerConnection(HttpToolsProtocol):
     # sending
 
     def on_response_complete(self) -> None:
-        self._has_gone = None
+        self._on_disconnect = None
         super().on_response_complete()
-        if not self._in_head and not self._is_deaf and not self.transport.is_closing():
-            self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
+        if not self._in_head and not self._ignores_input and not self.transport.is_closing():
+            self._linger_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -287,12 +293,12 @@ class ServerConnection(HttpToolsProtocol):
 
     def _watch_sending(self) -> None:
         if self._send_timer is None and self.transport.get_write_buffer_size():
-            self._unsent = self.transport.get_write_buffer_size()
-            self._send_timer = self.loop.call_later(self.settings.send_seconds, self._look)
+            self._unsent_bytes = self.transport.get_write_buffer_size()
+            self._send_timer = self.loop.call_later(self.settings.send_seconds, self._check_sending)
 
-    def _look(self) -> None:
+    def _check_sending(self) -> None:
         self._send_timer = None
-        if self.transport.get_write_buffer_size() >= self._unsent:
+        if self.transport.get_write_buffer_size() >= self._unsent_bytes:
             self.transport.abort()
         else:
             self._watch_sending()
@@ -312,54 +318,54 @@ class ServerConnection(HttpToolsProtocol):
             self._head_timer = None
 
     def _count(self, size: int) -> None:
-        self._fields += size
-        if self._fields > self.settings.head_size:
+        self._parsed += size
+        if self._parsed > self.settings.head_size:
             raise _TooLarge
 
     def _refuse(self, refusal: bytes) -> None:
         """Reply with an error, and ignore further data."""
-        self._is_deaf = True
+        self._ignores_input = True
         self._stop_awaiting_head()
         if self._in_head and self._is_busy():  # the error is in the request after this one
             self.cycle.keep_alive = False
             return
         if not (self._is_busy() and self.cycle.response_started):
             self.transport.write(refusal)
-        self._part()
+        self._close_gracefully()
 
-    def _part(self) -> None:
+    def _close_gracefully(self) -> None:
         """Close the connection, but read what the client still sends: unread data causes a reset,
         and the client would not receive the error (RFC 9112, section 9.6)."""
-        if (self._in_head and not self._is_deaf) or not self.transport.can_write_eof():
+        if (self._in_head and not self._ignores_input) or not self.transport.can_write_eof():
             self._close()
             return
-        self._is_deaf = True
+        self._ignores_input = True
         self.transport.write_eof()
         self.flow.resume_reading()
-        self._linger_timer = self.loop.call_later(_LINGER, self._close)
+        self._linger_timer = self.loop.call_later(_LINGER_SECONDS, self._close)
 
     def _close(self) -> None:
         self.transport.close()
         self._watch_sending()
 
 
-class _Wire:
+class _ReplyTransport:
     """Transport of one reply that sends its head together with the data after it. It is also the
     `ClientConnection` of the request."""
 
-    __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport", "watch")
+    __slots__ = ("_close_gracefully", "_head", "_is_head", "_loop", "_transport", "watch")
 
     def __init__(
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
-        part: Callable[[], None],
+        close: Callable[[], None],
         watch: Callable[[Callable[[], None]], None],
     ) -> None:
         self.watch = watch
         self._transport = transport
         self._loop = loop
-        self._part = part
+        self._close_gracefully = close
         self._is_head = True
         self._head = b""
 
@@ -376,7 +382,7 @@ class _Wire:
 
     def close(self) -> None:
         self._flush()
-        self._part()
+        self._close_gracefully()
 
     async def break_off(self) -> None:
         gone = asyncio.Event()
@@ -396,7 +402,7 @@ class _Wire:
             self._transport.write(head)
 
 
-class _PlainWire(_Wire):
+class _Http10Transport(_ReplyTransport):
     """That of a client of HTTP/1.0, which does not understand chunks: a body of unknown size ends
     with the connection."""
 
@@ -408,7 +414,7 @@ class _PlainWire(_Wire):
             self._is_chunked = head != data
             super().write(head)
         else:
-            super().write(_content_of(data) if self._is_chunked else data)
+            super().write(_decoded_chunks(data) if self._is_chunked else data)
 
 
 _CHUNKED = b"transfer-encoding: chunked\r\n"
@@ -416,7 +422,7 @@ _CLOSE = b"connection: close\r\n"
 """Not written by older versions of uvicorn, which close the connection too."""
 
 
-def _content_of(chunks: bytes) -> bytes:
+def _decoded_chunks(chunks: bytes) -> bytes:
     """The content of complete chunks."""
     pieces = []
     while chunks:
@@ -435,19 +441,19 @@ def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
 
 
-_FULL = _refusal(503, "Service Unavailable", "overloaded", "too many open connections")
-_WRONG = _refusal(400, "Bad Request", "bad_request", "invalid HTTP request")
+_OVERLOADED = _refusal(503, "Service Unavailable", "overloaded", "too many open connections")
+_BAD_REQUEST = _refusal(400, "Bad Request", "bad_request", "invalid HTTP request")
 _TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "too_large", "the request head is too large"
 )
-_CODINGS = _refusal(
+_NOT_IMPLEMENTED = _refusal(
     501, "Not Implemented", "bad_request", "the only transfer coding of requests is chunked"
 )
 _OPTIONS = b"HTTP/1.1 204 No Content\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
 _OPTIONS += b"connection: close\r\n\r\n"
 _REFUSALS: dict[object, bytes] = {
     _TooLarge: _TOO_LARGE,
-    _Full: _FULL,
-    _UnsupportedCoding: _CODINGS,
+    _TooManyConnections: _OVERLOADED,
+    _UnsupportedCoding: _NOT_IMPLEMENTED,
     _ServerOptions: _OPTIONS,
 }

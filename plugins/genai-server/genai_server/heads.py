@@ -16,9 +16,11 @@ from attrs import field, frozen
 
 from genai_host.api import HttpProblem, RouteResponse
 
-_MOST_FIELDS = 1000
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")  # token, RFC 9110, in lower case
-_ONCE = frozenset({b"host", b"content-length", b"content-type", b"authorization", b"origin"})
+_MAX_FIELDS = 1000
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")  # token, RFC 9110, in lower case
+_SINGLE_HEADERS = frozenset(
+    {b"host", b"content-length", b"content-type", b"authorization", b"origin"}
+)
 
 
 class Refused(Exception):
@@ -120,7 +122,7 @@ def _query(query: bytes) -> dict[str, str]:
         return {}
     try:
         found = parse_qsl(
-            query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_FIELDS
         )
     except ValueError:
         raise Refused(HttpProblem(400, "bad_request", "the query has too many fields")) from None
@@ -130,16 +132,16 @@ def _query(query: bytes) -> dict[str, str]:
 def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
-        if not _NAME.fullmatch(raw):  # some versions of the parser accept these
+        if not _TOKEN.fullmatch(raw):  # some versions of the parser accept these
             raise Refused(HttpProblem(400, "bad_request", "invalid header name"))
         name = raw.decode("latin-1")
         if name not in headers:
             headers[name] = value.decode("latin-1").strip()
-        elif raw in _ONCE:  # a proxy may have used the other value
+        elif raw in _SINGLE_HEADERS:  # a proxy may have used the other value
             raise Refused(HttpProblem(400, "bad_request", f"duplicate header {name}"))
         else:
-            joint = "; " if name == "cookie" else ", "
-            headers[name] += joint + value.decode("latin-1").strip()
+            separator = "; " if name == "cookie" else ", "
+            headers[name] += separator + value.decode("latin-1").strip()
     return headers
 
 
@@ -160,24 +162,24 @@ def _length(headers: Mapping[str, str]) -> int | None:
 
 Pairs = list[tuple[bytes, bytes]]
 
-_USUAL = {
+_DEFAULT_HEADERS = {
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_USUAL_PAIRS = [(name.encode(), value.encode()) for name, value in _USUAL.items()]
+_DEFAULT_PAIRS = [(name.encode(), value.encode()) for name, value in _DEFAULT_HEADERS.items()]
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # token, RFC 9110
-_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
-_OF_THE_SERVER = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+_HEADER_VALUE = re.compile(r"[\t -~\xa0-\xff]*")
+_SERVER_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
 _BODILESS = (204, 205, 304)
 
 
 def is_sendable(reply: RouteResponse) -> bool:
     """Whether a reply can be sent: no line breaks in headers, no body if the status has none."""
     return all(
-        _HEADER_NAME.fullmatch(name) and _VALUE.fullmatch(value)
+        _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)
         for name, value in reply.headers.items()
     ) and not (reply.status in _BODILESS and reply.body != b"")
 
@@ -188,13 +190,17 @@ def pairs_of(reply: RouteResponse, more: Mapping[str, str]) -> Pairs:
     given = {
         name.lower(): value
         for name, value in dict(reply.headers).items()  # they may change
-        if name.lower() not in _OF_THE_SERVER
+        if name.lower() not in _SERVER_HEADERS
     }
     for name, value in more.items():
         is_both = name == "vary" and name in given
         given[name] = f"{given[name]}, {value}" if is_both else value
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
-    pairs += [pair for name, pair in zip(_USUAL, _USUAL_PAIRS, strict=True) if name not in given]
+    pairs += [
+        pair
+        for name, pair in zip(_DEFAULT_HEADERS, _DEFAULT_PAIRS, strict=True)
+        if name not in given
+    ]
     if isinstance(reply.body, bytes) and reply.status not in (204, 304):
         pairs.append((b"content-length", b"%d" % len(reply.body)))
     return pairs

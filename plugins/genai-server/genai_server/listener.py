@@ -17,7 +17,7 @@ from genai_host.errors import ConfigurationError
 BACKLOG = 2048
 """Maximum number of connections that wait to be accepted."""
 
-_ALL = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
 
 
 def listen(bind: str, port: int) -> socket.socket:
@@ -43,7 +43,7 @@ def listen(bind: str, port: int) -> socket.socket:
 def url_of(bind: str, port: int, scheme: str) -> str:
     """The URL of an address, without a trailing slash. A wildcard address becomes a loopback
     address."""
-    name = _ALL.get(bind, bind)
+    name = _WILDCARDS.get(bind, bind)
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
@@ -58,12 +58,12 @@ class SharedListener(socket.socket):
         number: File descriptor, owned by this object from now on.
     """
 
-    AT_ONCE = 1
+    BACKLOG_SHARED = 1
     """Connections accepted per wake-up: a process that accepted all would leave none to the others.
     With 32 concurrent connections and 2 processes, the busier process got 20; without this limit
     24, with SO_REUSEPORT 19."""
 
-    ALONE = 8
+    BACKLOG_ALONE = 8
     """The same without other processes. Connections beyond the limit are closed only after all
     waiting connections have been accepted."""
 
@@ -83,27 +83,31 @@ class TlsListener(SharedListener):
 
     Args:
         number: File descriptor, owned by this object from now on.
-        most: Returns the maximum number of handshakes in progress.
-        is_full: Called when a handshake is ended because there are too many.
+        max_handshakes: Returns the maximum number of handshakes in progress.
+        on_full: Called when a handshake is ended because there are too many.
 
     Attributes:
         handshakes: Connections in a handshake by file descriptor, oldest first. The server removes
             a connection when its handshake has succeeded.
     """
 
-    def __init__(self, number: int, most: Callable[[], int], is_full: Callable[[], None]) -> None:
+    def __init__(
+        self, number: int, max_handshakes: Callable[[], int], on_full: Callable[[], None]
+    ) -> None:
         super().__init__(number)
         self.handshakes: OrderedDict[int, socket.socket] = OrderedDict()
-        self._most = most
-        self._is_full = is_full
+        self._max_handshakes = max_handshakes
+        self._on_full = on_full
 
     def accept(self) -> tuple[socket.socket, Any]:
-        plain, address = super().accept()
-        connection = _Accepted(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        accepted, address = super().accept()
+        connection = _Accepted(
+            accepted.family, accepted.type, accepted.proto, fileno=accepted.detach()
+        )
         connection.handshakes = self.handshakes
         self.handshakes[connection.fileno()] = connection
-        if len(self.handshakes) > self._most():
-            self._is_full()
+        if len(self.handshakes) > self._max_handshakes():
+            self._on_full()
             _, oldest = self.handshakes.popitem(last=False)
             with suppress(OSError):  # the client has disconnected
                 oldest.shutdown(socket.SHUT_RDWR)  # asyncio then closes it

@@ -21,36 +21,36 @@ class LoopCallbacks:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._is_due = False
+        self._pending: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_scheduled = False
 
-    def put(self, function: Callable[..., None], *given: Any) -> None:
+    def put(self, function: Callable[..., None], *arguments: Any) -> None:
         """Schedule a call soon."""
-        self.add(function, *given)
+        self.add(function, *arguments)
         self.wake()
 
-    def add(self, function: Callable[..., None], *given: Any) -> None:
+    def add(self, function: Callable[..., None], *arguments: Any) -> None:
         """Schedule a call for when the loop is next woken."""
-        self._waiting.append((function, given))
+        self._pending.append((function, arguments))
 
     def wake(self) -> None:
         """Wake the loop for the scheduled calls."""
-        if self._waiting and not self._is_due:
-            self._is_due = True
+        if self._pending and not self._is_scheduled:
+            self._is_scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._do)
+                self._loop.call_soon_threadsafe(self._run_pending)
 
-    def _do(self) -> None:
-        self._is_due = False  # before counting: later callbacks wake the loop again
+    def _run_pending(self) -> None:
+        self._is_scheduled = False  # before counting: later callbacks wake the loop again
         try:
-            for _ in range(len(self._waiting)):
-                function, given = self._waiting.popleft()
-                function(*given)
+            for _ in range(len(self._pending)):
+                function, arguments = self._pending.popleft()
+                function(*arguments)
         finally:
             self.wake()  # if a callback failed
 
 
-_MOST = 64 * 1024  # bytes that wait to be sent; one chunk may be larger
+_MAX_BUFFERED = 64 * 1024  # bytes that wait to be sent; one chunk may be larger
 
 
 class Broken(Exception):
@@ -65,19 +65,19 @@ class ResponseBuffer:
 
     Args:
         loop: The event loop of the coroutine.
-        errands: Wakes the loop when data is available. The end does not wake the loop, so the
+        callbacks: Wakes the loop when data is available. The end does not wake the loop, so the
             caller must schedule another callback.
 
     Attributes:
         is_handed_over: Whether the coroutine generates the rest of the reply itself.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, errands: LoopCallbacks) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, callbacks: LoopCallbacks) -> None:
         self._loop = loop
-        self._errands = errands
+        self._callbacks = callbacks
         self._changed = threading.Condition()
         self._reply: RouteResponse | None = None
-        self._pieces: deque[bytes] = deque()
+        self._chunks: deque[bytes] = deque()
         self._size = 0
         self._has_ended = False
         self.is_handed_over = False
@@ -103,17 +103,17 @@ class ResponseBuffer:
         """The reply that was set first."""
         return self._reply
 
-    def put(self, piece: bytes) -> bool:
+    def put(self, chunk: bytes) -> bool:
         """Wait for space, add a chunk, and return whether the client wants more."""
-        if not piece:
+        if not chunk:
             return not self._is_closed
         with self._changed:
-            while self._size and self._size + len(piece) > _MOST and not self._is_closed:
+            while self._size and self._size + len(chunk) > _MAX_BUFFERED and not self._is_closed:
                 self._changed.wait()
             if self._is_closed:
                 return False
-            self._pieces.append(piece)
-            self._size += len(piece)
+            self._chunks.append(chunk)
+            self._size += len(chunk)
             self._wake()
             return True
 
@@ -133,7 +133,7 @@ class ResponseBuffer:
                 return False
             self._has_ended = self.is_handed_over = True
             self._wake()
-        self._errands.wake()
+        self._callbacks.wake()
         return True
 
     # called in the event loop
@@ -146,14 +146,14 @@ class ResponseBuffer:
     async def take(self, seconds: float | None = None) -> bytes | None:
         """Wait for data and return all chunks joined: nothing after a timeout, None at the end or
         once the buffer is closed. Raises `Broken` if the reply was interrupted."""
-        await self._until(lambda: bool(self._pieces) or self._has_ended, seconds)
+        await self._until(lambda: bool(self._chunks) or self._has_ended, seconds)
         with self._changed:
             if self._is_closed:
                 return None
-            if self._pieces:
-                pieces, self._pieces, self._size = self._pieces, deque(), 0
+            if self._chunks:
+                chunks, self._chunks, self._size = self._chunks, deque(), 0
                 self._changed.notify()
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
             if self._is_broken:
                 raise Broken
             return None if self._has_ended else b""
@@ -162,22 +162,22 @@ class ResponseBuffer:
         """Discard the data, and refuse further data."""
         with self._changed:
             self._is_closed = True
-            self._pieces.clear()
+            self._chunks.clear()
             self._size = 0
             self._changed.notify_all()
             waiter, self._waiter = self._waiter, None
         if waiter is not None:
-            _arrive(waiter)
+            _resolve(waiter)
 
-    async def _until(self, is_there: Callable[[], bool], seconds: float | None = None) -> None:
+    async def _until(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
         with self._changed:
-            if is_there() or self._is_closed:
+            if condition() or self._is_closed:
                 return
             self._waiter = waiter = self._loop.create_future()
         if seconds is None:
             await waiter
             return
-        timer = self._loop.call_later(seconds, _arrive, waiter)
+        timer = self._loop.call_later(seconds, _resolve, waiter)
         try:
             await waiter
         finally:
@@ -187,10 +187,10 @@ class ResponseBuffer:
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             # the end is followed by another callback, which wakes the loop for both
-            send = self._errands.add if self._has_ended else self._errands.put
-            send(_arrive, waiter)
+            send = self._callbacks.add if self._has_ended else self._callbacks.put
+            send(_resolve, waiter)
 
 
-def _arrive(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)

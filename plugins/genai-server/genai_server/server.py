@@ -32,12 +32,12 @@ from genai_server.settings import ServerSettings
 _log = logging.getLogger(__name__)
 
 
-_TICK = 0.5  # seconds between updates of the `date` header
+_DATE_INTERVAL = 0.5  # seconds between updates of the `date` header
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_IDLE = 30  # seconds until an idle connection is closed
-_LINGER = 0.2  # seconds in which an idle connection may still send a request when stopping
-_HAND_OVER = 5.0  # the same if other processes continue; clients must not notice
-_FLUSH = 1.0  # seconds to send the remaining data at the end
+_KEEPALIVE_SECONDS = 30  # seconds until an idle connection is closed
+_LINGER_SECONDS = 0.2  # seconds in which an idle connection may still send a request when stopping
+_HAND_OVER_SECONDS = 5.0  # the same if other processes continue; clients must not notice
+_FLUSH_SECONDS = 1.0  # seconds to send the remaining data at the end
 
 
 class Server:
@@ -48,14 +48,14 @@ class Server:
         listener: Socket shared with other processes. This process then accepts connections once its
             host is loaded, and each signal stops it gracefully. None to open one for the configured
             address.
-        given: Settings, as for `ServerSettings`.
+        settings: Settings, as for `ServerSettings`.
 
     Raises:
         ConfigurationError: A setting is invalid, or the address cannot be used.
     """
 
-    def __init__(self, host: Host, listener: SharedListener | None = None, **given: Any) -> None:
-        self.settings = ServerSettings(**given)
+    def __init__(self, host: Host, listener: SharedListener | None = None, **settings: Any) -> None:
+        self.settings = ServerSettings(**settings)
         _check_certificate(self.settings)
         self._host = host
         self._listener = listener
@@ -115,10 +115,10 @@ class Server:
         if self._uvicorn is not None:
             self._uvicorn.drain()
 
-    def end_at_once(self) -> None:
+    def stop_immediately(self) -> None:
         """Stop immediately, from any thread."""
         if self._uvicorn is not None:
-            self._uvicorn.end_at_once()
+            self._uvicorn.stop_immediately()
 
     def hand_over(self) -> None:
         """Stop gracefully, from any thread, while other processes continue to listen. Idle
@@ -146,7 +146,7 @@ class Server:
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._failure = error
         finally:
-            application.close(_FLUSH if server.all_ended else 0.0)
+            application.close(_FLUSH_SECONDS if server.all_ended else 0.0)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -171,17 +171,19 @@ class _Uvicorn(uvicorn.Server):
             (ServerConnection,),
             {
                 "settings": settings,
-                "most": settings.most_connections,
+                "max_connections": settings.max_connections,
                 "reserve": [],
                 "handshakes": {},
-                "logged": [-math.inf],
+                "last_logged": [-math.inf],
             },
         )
         super().__init__(
             uvicorn.Config(
                 self._application,
                 http=self._connection,
-                backlog=SharedListener.AT_ONCE if is_shared else SharedListener.ALONE,
+                backlog=SharedListener.BACKLOG_SHARED
+                if is_shared
+                else SharedListener.BACKLOG_ALONE,
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
@@ -190,7 +192,7 @@ class _Uvicorn(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                timeout_keep_alive=_IDLE,
+                timeout_keep_alive=_KEEPALIVE_SECONDS,
                 ssl_certfile=settings.certfile or None,
                 ssl_keyfile=settings.keyfile or None,
             )
@@ -203,25 +205,25 @@ class _Uvicorn(uvicorn.Server):
 
     def stop(self, *_: Any) -> None:
         """Like the following methods, this may be called from any thread and in signal handlers."""
-        self._do(lambda: (self._hurry if self._ending.is_set() else self._ending).set())
+        self._in_loop(lambda: (self._immediate if self._ending.is_set() else self._ending).set())
 
     def drain(self, *_: Any) -> None:
-        self._do(lambda: self._ending.set())
+        self._in_loop(lambda: self._ending.set())
 
-    def end_at_once(self) -> None:
+    def stop_immediately(self) -> None:
         def end() -> None:
             self._ending.set()
-            self._hurry.set()
+            self._immediate.set()
 
-        self._do(end)
+        self._in_loop(end)
 
     def hand_over(self) -> None:
-        self._do(lambda: None)
+        self._in_loop(lambda: None)
 
-    def _do(self, what: Callable[[], None]) -> None:
+    def _in_loop(self, what: Callable[[], None]) -> None:
         def do() -> None:
             what()
-            self._leaving.set()
+            self._stopping.set()
 
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -233,8 +235,8 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ending, self._hurry = asyncio.Event(), asyncio.Event()
-        self._leaving = asyncio.Event()
+        self._ending, self._immediate = asyncio.Event(), asyncio.Event()
+        self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         loaded = self._application.start()
         loaded.add_done_callback(self._loaded)
@@ -252,7 +254,7 @@ class _Uvicorn(uvicorn.Server):
         loop, connections = asyncio.get_running_loop(), self.server_state.connections
         limits: dict[str, Any] = {}
         if self.config.ssl is not None:
-            most = self._connection.most
+            most = self._connection.max_connections
             listener = TlsListener(
                 listener.detach(),
                 lambda: max(RESERVE, most - len(connections)),
@@ -272,40 +274,40 @@ class _Uvicorn(uvicorn.Server):
         self.failure = loaded.exception()
         if self.failure is not None:
             self._ending.set()
-            self._leaving.set()
+            self._stopping.set()
 
     async def main_loop(self) -> None:
-        while not self._leaving.is_set():
+        while not self._stopping.is_set():
             await self.on_tick(0)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), _TICK)
+                await asyncio.wait_for(self._stopping.wait(), _DATE_INTERVAL)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         connections = self.server_state.connections
-        await self._leave_clients()
+        await self._close_idle_connections()
         for connection in list(connections):
             connection.shutdown()
-        self.all_ended = await self._application.drain(self._hurry)
-        until = self._loop_time() + (_FLUSH if self.all_ended else 0.0)
+        self.all_ended = await self._application.drain(self._immediate)
+        until = self._loop_time() + (_FLUSH_SECONDS if self.all_ended else 0.0)
         while connections and self._loop_time() < until:
             await asyncio.sleep(0.01)
         for connection in list(connections):
             connection.transport.abort()
         await asyncio.sleep(0)
 
-    async def _leave_clients(self) -> None:
+    async def _close_idle_connections(self) -> None:
         """Close the listener, and answer requests that may be on their way for a while. Each reply
         announces the end of its connection."""
         await asyncio.sleep(0)  # accepts the connections that are already established
         for server in self.servers:
             server.close()
-        self._connection.is_last = True
+        self._connection.is_draining = True
         connections: Any = self.server_state.connections
         for connection in list(connections):
-            connection.end_after_this()
+            connection.close_after_reply()
         began = self._loop_time()
-        while any(each.is_idle for each in connections) and not self._hurry.is_set():
-            seconds = _LINGER if self._ending.is_set() else _HAND_OVER
+        while any(each.is_idle for each in connections) and not self._immediate.is_set():
+            seconds = _LINGER_SECONDS if self._ending.is_set() else _HAND_OVER_SECONDS
             if self._loop_time() - began >= min(seconds, self._settings.graceful_timeout):
                 break
             await asyncio.sleep(0.02)

@@ -45,14 +45,14 @@ class AccessLogEntry:
         return ascii(f"{what} {self.user or '-'} {self.request_id}")[1:-1]
 
 
-_SHORTEST = 16  # characters of a token: 64 bits if hexadecimal
-_VISIBLE = re.compile(r"[!-~]+")
+_MIN_TOKEN_LENGTH = 16  # characters of a token: 64 bits if hexadecimal
+_TOKEN_CHARACTERS = re.compile(r"[!-~]+")
 
 
-_USUAL = ServerConfig()
+_DEFAULTS = ServerConfig()
 
 
-def _lower(given: Iterable[str]) -> tuple[str, ...]:
+def _lowercase(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.lower() for name in given)
 
 
@@ -70,17 +70,17 @@ class ServerSettings:
             Without tokens, only clients on this machine are accepted.
         guess_delay: Longest delay, in seconds, of a request with a token after requests with wrong
             tokens from the same address.
-        bodies: Bytes of request bodies that are held concurrently.
+        max_body_memory: Bytes of request bodies that are held concurrently.
         connections: Largest number of open connections; None for what the limit of open files
-            allows (`usual_connections`).
+            allows (`default_connections`).
         head_size: Largest number of bytes of the head of a request.
         head_seconds: Timeout of the head of a request.
         body_seconds: Timeout of the body of a request.
         send_seconds: Timeout of a client that receives nothing of a reply.
-        head_wait: Seconds that a stream may take to begin before its head is sent. A later error
+        head_delay: Seconds that a stream may take to begin before its head is sent. A later error
             has no status, and is an event of the stream.
-        silence: Seconds without data after which a reply sends a keep-alive, if its format has one;
-            0 for never.
+        keepalive_interval: Seconds without data after which a reply sends a keep-alive, if its
+            format has one; 0 for never.
         access_log: Called with each request that was answered, in the event loop; None for no log.
         certfile: Certificate for HTTPS, in PEM.
         keyfile: Private key for HTTPS, in PEM.
@@ -89,25 +89,25 @@ class ServerSettings:
         ConfigurationError: A setting is not valid.
     """
 
-    bind: str = _USUAL.host
-    port: int = _USUAL.port
+    bind: str = _DEFAULTS.host
+    port: int = _DEFAULTS.port
     tokens: Mapping[str, Secret] = field(factory=dict, repr=False)
     guess_delay: float = 2.0
-    allowed_hosts: tuple[str, ...] = field(default=(), converter=_lower)
-    cors_origins: tuple[str, ...] = field(default=(), converter=_lower)
-    root_path: str = field(default=_USUAL.root_path, converter=_without_slash)
-    max_concurrency: int = _USUAL.max_concurrency
-    queue_size: int | None = _USUAL.queue_size
-    rate_limit: int | None = _USUAL.rate_limit
-    bodies: int = 512 * 1024 * 1024
+    allowed_hosts: tuple[str, ...] = field(default=(), converter=_lowercase)
+    cors_origins: tuple[str, ...] = field(default=(), converter=_lowercase)
+    root_path: str = field(default=_DEFAULTS.root_path, converter=_without_slash)
+    max_concurrency: int = _DEFAULTS.max_concurrency
+    queue_size: int | None = _DEFAULTS.queue_size
+    rate_limit: int | None = _DEFAULTS.rate_limit
+    max_body_memory: int = 512 * 1024 * 1024
     connections: int | None = None
     head_size: int = 64 * 1024
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     send_seconds: float = 60.0
-    head_wait: float = 1.0
-    silence: float = 15.0
-    graceful_timeout: float = _USUAL.graceful_timeout
+    head_delay: float = 1.0
+    keepalive_interval: float = 15.0
+    graceful_timeout: float = _DEFAULTS.graceful_timeout
     access_log: Callable[[AccessLogEntry], None] | None = None
     certfile: str = ""
     keyfile: str = ""
@@ -117,32 +117,32 @@ class ServerSettings:
         _check_values(self)
 
     @property
-    def most_waiting(self) -> int:
+    def max_queue_size(self) -> int:
         return 2 * self.max_concurrency if self.queue_size is None else self.queue_size
 
     @property
-    def most_connections(self) -> int:
-        return usual_connections() if self.connections is None else self.connections
+    def max_connections(self) -> int:
+        return default_connections() if self.connections is None else self.connections
 
     @property
     def scheme(self) -> str:
         return "https" if self.certfile else "http"
 
 
-_FILES = 64  # reserve for the store, the plugins and provider calls
-_MOST_CONNECTIONS = 20_000
+_RESERVED_FILES = 64  # reserve for the store, the plugins and provider calls
+_MAX_CONNECTIONS = 20_000
 
 
-def usual_connections() -> int:
+def default_connections() -> int:
     """Return the default limit of connections. It leaves a quarter of the limit of open files."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return _MOST_CONNECTIONS
+        return _MAX_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    return max(8, min(_MOST_CONNECTIONS, files - max(_FILES, files // 4)))
+        return _MAX_CONNECTIONS
+    return max(8, min(_MAX_CONNECTIONS, files - max(_RESERVED_FILES, files // 4)))
 
 
 def _check_access(settings: ServerSettings) -> None:
@@ -153,12 +153,12 @@ def _check_access(settings: ServerSettings) -> None:
         )
     for user, token in settings.tokens.items():
         owner = f"the token of {user}" if user else "the token of the server"
-        if 0 < len(token.reveal()) < _SHORTEST:
+        if 0 < len(token.reveal()) < _MIN_TOKEN_LENGTH:
             raise ConfigurationError(
-                f"{owner} is shorter than {_SHORTEST} characters, and could be guessed",
+                f"{owner} is shorter than {_MIN_TOKEN_LENGTH} characters, and could be guessed",
                 hint="generate one: openssl rand -hex 32",
             )
-        if not _VISIBLE.fullmatch(token.reveal()):
+        if not _TOKEN_CHARACTERS.fullmatch(token.reveal()):
             raise ConfigurationError(
                 f"{owner} is empty, or has characters that HTTP headers cannot contain",
                 hint="generate one: openssl rand -hex 32",
@@ -171,17 +171,17 @@ def _check_access(settings: ServerSettings) -> None:
         raise ConfigurationError("a key requires a certificate", hint="use --certfile FILE")
 
 
-_LEAST = {
-    **dict.fromkeys(("bodies", "connections", "head_size"), 1),
+_MINIMUMS = {
+    **dict.fromkeys(("max_body_memory", "connections", "head_size"), 1),
     **dict.fromkeys(("head_seconds", "body_seconds", "send_seconds"), 0),
-    **dict.fromkeys(("head_wait", "silence", "guess_delay"), 0),
+    **dict.fromkeys(("head_delay", "keepalive_interval", "guess_delay"), 0),
 }
 
 
 def _check_values(settings: ServerSettings) -> None:
     keys = [
         *_shared_keys(),
-        *(ConfigKey("", name, least, field=name) for name, least in _LEAST.items()),
+        *(ConfigKey("", name, least, field=name) for name, least in _MINIMUMS.items()),
     ]
     for key in keys:
         what, hint = key.wrong(getattr(settings, key.field))
@@ -195,7 +195,7 @@ def _shared_keys() -> list[ConfigKey]:
     return [key for key in keys_of(ServerConfig) if key.field in names]
 
 
-_TOKEN = Setting("token", "Secret", "", (), True, True, None)
+_TOKEN_SETTING = Setting("token", "Secret", "", (), True, True, None)
 
 
 def settings_of(
@@ -224,6 +224,6 @@ def _tokens(config: Config, keys: SecretStore, environ: Mapping[str, str]) -> di
 
 
 def _token(keys: SecretStore, name: str, given: Mapping[str, Any], table: str) -> Secret:
-    found = keys.find(name, _TOKEN, given=given, table=table)
+    found = keys.find(name, _TOKEN_SETTING, given=given, table=table)
     assert found is not None, "what is referred to is there, or an error"
     return found.secret

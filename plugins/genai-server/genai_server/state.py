@@ -41,7 +41,7 @@ from genai_server.response_buffer import LoopCallbacks
 from genai_server.settings import AccessLogEntry, ServerSettings
 from genai_server.suspendable import can_watch_sockets
 
-_IDLE = 10.0  # seconds after which an idle thread ends
+_IDLE_SECONDS = 10.0  # seconds after which an idle thread ends
 
 
 WorkItem = Callable[[], None]
@@ -57,9 +57,9 @@ class Workers:
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
+        self._threads: set[_Worker] = set()
         self._is_closed = False
-        self._made = 0
+        self._started = 0
 
     def submit(self, work: WorkItem) -> None:
         """Run a function in a thread. Raises `RuntimeError` if the pool is closed or the system
@@ -68,7 +68,7 @@ class Workers:
             if self._is_closed:
                 raise RuntimeError("the workers are closed")
             worker = self._idle.pop() if self._idle else self._new()
-            worker.todo.put(work)
+            worker.work_queue.put(work)
 
     def close(self, seconds: float) -> bool:
         """Accept no more work and wait for running work.
@@ -79,52 +79,52 @@ class Workers:
         with self._lock:
             self._is_closed = True
             for worker in self._idle:
-                worker.todo.put(None)
+                worker.work_queue.put(None)
             self._idle.clear()
-            threads = list(self._all)
+            threads = list(self._threads)
         join_all(threads, seconds, self._clock.monotonic)
         return not any(thread.is_alive() for thread in threads)
 
     def _new(self) -> _Worker:
-        self._made += 1
-        worker = _Worker(self, f"{self._name}-{self._made}")
+        self._started += 1
+        worker = _Worker(self, f"{self._name}-{self._started}")
         worker.start()
-        self._all.add(worker)
+        self._threads.add(worker)
         return worker
 
-    def _rest(self, worker: _Worker) -> bool:
+    def _return(self, worker: _Worker) -> bool:
         """Whether the thread got more work."""
         with self._lock:
             if self._is_closed:
-                self._all.discard(worker)
+                self._threads.discard(worker)
                 return False
             self._idle.append(worker)
             return True
 
-    def _leave(self, worker: _Worker) -> bool:
+    def _remove(self, worker: _Worker) -> bool:
         """Whether the thread may end: not if it has just been given work."""
         with self._lock:
             if worker not in self._idle:
                 return False
             self._idle.remove(worker)
-            self._all.discard(worker)
+            self._threads.discard(worker)
             return True
 
 
 class _Worker(threading.Thread):
     def __init__(self, workers: Workers, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.todo: queue.SimpleQueue[WorkItem | None] = queue.SimpleQueue()
+        self.work_queue: queue.SimpleQueue[WorkItem | None] = queue.SimpleQueue()
         self._workers = workers
 
     def run(self) -> None:
         while True:
             try:
-                work = self.todo.get(timeout=_IDLE)
+                work = self.work_queue.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
-                if self._workers._leave(self):
+                if self._workers._remove(self):
                     return
-                work = self.todo.get()
+                work = self.work_queue.get()
             if work is None:
                 return
             try:
@@ -132,14 +132,14 @@ class _Worker(threading.Thread):
             except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
                 _log.exception("handling a request failed")
             del work
-            if not self._workers._rest(self):
+            if not self._workers._return(self):
                 return
 
 
 HEALTH_PATHS = ("/health", "/ready")
 HEALTH_METHODS = ("GET", "HEAD")
 
-_KNOWN = 1.0  # seconds for which the state of the store is cached
+_CACHE_SECONDS = 1.0  # seconds for which the state of the store is cached
 
 _log = logging.getLogger(__name__)
 
@@ -150,8 +150,8 @@ class ServerHealth:
     def __init__(self, host: Host, workers: Workers) -> None:
         self._host = host
         self._workers = workers
-        self._looking: Future[str] | None = None
-        self._seen = 0.0
+        self._check: Future[str] | None = None
+        self._checked_at = 0.0
 
     async def reply(self, head: Head, unavailable_reason: str) -> RouteResponse | None:
         """Answer a health check; None for other requests. `unavailable_reason` is why the server
@@ -171,14 +171,14 @@ class ServerHealth:
         """Why the store cannot be read; empty if it can. Checked in a thread, once for concurrent
         requests."""
         now = self._host.clock.monotonic()
-        if self._looking is None or (self._looking.done() and now - self._seen > _KNOWN):
-            looking: Future[str] = Future()
-            self._workers.submit(lambda: looking.set_result(self._look()))
-            self._looking, self._seen = looking, now
+        if self._check is None or (self._check.done() and now - self._checked_at > _CACHE_SECONDS):
+            check: Future[str] = Future()
+            self._workers.submit(lambda: check.set_result(self._check_store()))
+            self._check, self._checked_at = check, now
         # a client that disconnects must not cancel the check for others
-        return await asyncio.shield(asyncio.wrap_future(self._looking))
+        return await asyncio.shield(asyncio.wrap_future(self._check))
 
-    def _look(self) -> str:
+    def _check_store(self) -> str:
         try:
             if self._host.store is not None:
                 self._host.store.check()
@@ -211,21 +211,21 @@ class ServerState:
         self.settings = settings
         self.clock = host.clock
         self._host = host
-        self.guard = AccessPolicy(settings)
+        self.access = AccessPolicy(settings)
         self.workers = Workers("genai-host-server", host.clock)
         self.health = ServerHealth(host, self.workers)
-        self.bodies = ByteBudget(settings.bodies)
+        self.body_budget = ByteBudget(settings.max_body_memory)
         self.is_draining = False
         self._make_routes = make_routes
-        self._asking = RequestQueue(settings.max_concurrency, settings.most_waiting)
-        self._looking = RequestQueue(settings.max_concurrency, settings.most_waiting)
-        self._failed = FailedAttempts(settings.guess_delay)
-        self._allowance = UserRateLimiter(settings.rate_limit)
+        self._write_queue = RequestQueue(settings.max_concurrency, settings.max_queue_size)
+        self._read_queue = RequestQueue(settings.max_concurrency, settings.max_queue_size)
+        self._failed_attempts = FailedAttempts(settings.guess_delay)
+        self._rate_limiter = UserRateLimiter(settings.rate_limit)
 
     def start(self) -> asyncio.Future[HttpRoutes]:
         """Load the host in a thread. Requests that arrive earlier wait for it."""
         self.loop = asyncio.get_running_loop()
-        self.errands = LoopCallbacks(self.loop)
+        self.callbacks = LoopCallbacks(self.loop)
         self._watches_sockets = can_watch_sockets(self.loop)
         self.loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
         self.workers.submit(self._load)
@@ -235,9 +235,9 @@ class ServerState:
         try:
             routes = self._make_routes()
         except BaseException as error:  # noqa: BLE001 - raised by the server
-            self.errands.put(self.loaded.set_exception, error)
+            self.callbacks.put(self.loaded.set_exception, error)
         else:
-            self.errands.put(self.loaded.set_result, routes)
+            self.callbacks.put(self.loaded.set_result, routes)
 
     @property
     def unavailable_reason(self) -> str:
@@ -281,7 +281,7 @@ class ServerState:
         """Admit a request as `AccessPolicy.admit`, delayed after wrong tokens from the same
         address."""
         try:
-            user = self.guard.admit(head)
+            user = self.access.admit(head)
         except Refused as refused:
             if refused.problem.status == 401:
                 await self._delay(head, None)
@@ -290,21 +290,21 @@ class ServerState:
         return user
 
     async def _delay(self, head: Head, user: str | None) -> None:
-        if self.guard.is_attempt(head):
-            seconds = self._failed.attempt(head.client, user, self.clock.monotonic())
+        if self.access.is_attempt(head):
+            seconds = self._failed_attempts.attempt(head.client, user, self.clock.monotonic())
             if seconds:
                 over = asyncio.Event()
-                with self.clock.call_later(seconds, partial(self.errands.put, over.set)):
+                with self.clock.call_later(seconds, partial(self.callbacks.put, over.set)):
                     await over.wait()
 
     def count(self, user: str, client: str) -> None:
         """Count a request. Raises `Refused` if the rate limit is reached."""
         who = f"user {user}" if self.settings.tokens else client
-        self._allowance.take(who, self.clock.monotonic())
+        self._rate_limiter.acquire(who, self.clock.monotonic())
 
-    def place_for(self, head: Head) -> RequestQueue:
+    def queue_for(self, head: Head) -> RequestQueue:
         """Return the queue for a request. Reading requests do not wait for slow ones."""
-        return self._looking if head.is_reading or head.method == "DELETE" else self._asking
+        return self._read_queue if head.is_reading or head.method == "DELETE" else self._write_queue
 
     def cancel(self, limits: Cancellation, error: GenaiError | None = None) -> None:
         """Cancel the work for a request, in a thread, because callbacks may block."""

@@ -24,7 +24,7 @@ from genai_host.util.waiting import WAITER
 T = TypeVar("T")
 
 _SOCKET: Any = object()  # instead of an awaitable: the code waits for its socket
-_MOST_READS = 16  # without waiting; then others have their turn
+_MAX_READS = 16  # without waiting; then others have their turn
 
 
 def can_watch_sockets(loop: asyncio.AbstractEventLoop) -> bool:
@@ -75,21 +75,21 @@ class SuspendableCall:
         """Call the function, once."""
         self._context.run(WAITER.set, self)
         try:
-            found = self._greenlet.switch()
+            value = self._greenlet.switch()
             while not self._greenlet.dead:
                 try:
-                    if found is _SOCKET:
+                    if value is _SOCKET:
                         self._resumed = self._loop.create_future()
-                        found = await self._resumed
+                        value = await self._resumed
                         continue
-                    result = await found
+                    result = await value
                 except BaseException as error:
                     if self._greenlet.dead:
                         raise
                     self._is_waiting = False
-                    found = self._greenlet.throw(error)
+                    value = self._greenlet.throw(error)
                 else:
-                    found = self._greenlet.switch(result)
+                    value = self._greenlet.switch(result)
         finally:
             self._unwatch()
             # no reference cycles
@@ -105,7 +105,7 @@ class SuspendableCall:
         if sock.gettimeout() != 0.0:
             sock.setblocking(False)
         self._reads += 1
-        if self._reads > _MOST_READS:
+        if self._reads > _MAX_READS:
             self._reads = 0
             self._before_waiting()
             self.wait_for(asyncio.sleep(0))
@@ -129,7 +129,7 @@ class SuspendableCall:
         self._before_waiting()
         done: Future[T] = Future()
         try:
-            self._submit(partial(_work, done, function, *arguments))
+            self._submit(partial(_run_in_thread, done, function, *arguments))
         except RuntimeError:  # no thread is available; the work must be done anyway
             return function(*arguments)
         return self.wait_for(asyncio.wrap_future(done, loop=self._loop))
@@ -149,8 +149,8 @@ class SuspendableCall:
             except StopIteration as end:
                 result: T = end.value
                 return result
-        found: T = self._switch(awaitable)
-        return found
+        value: T = self._switch(awaitable)
+        return value
 
     def _switch(self, awaitable: Any) -> Any:
         loop = self._greenlet.parent
@@ -177,15 +177,15 @@ class SuspendableCall:
             return
         self._is_waiting = False
         try:
-            found = self._greenlet.switch()
+            value = self._greenlet.switch()
         except BaseException as error:  # noqa: BLE001 - raised by `run`
             resumed.set_exception(error)
         else:
-            if found is not _SOCKET:
-                resumed.set_result(found)
+            if value is not _SOCKET:
+                resumed.set_result(value)
 
 
-def _work(done: Future[T], function: Callable[..., T], *arguments: Any) -> None:
+def _run_in_thread(done: Future[T], function: Callable[..., T], *arguments: Any) -> None:
     is_awaited = done.set_running_or_notify_cancel()
     try:
         result = function(*arguments)

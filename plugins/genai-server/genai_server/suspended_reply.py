@@ -15,7 +15,7 @@ from genai_server.asgi import ClientGone
 from genai_server.response_buffer import Broken
 from genai_server.suspendable import SuspendableCall
 
-_MOST_UNSENT = 64 * 1024  # bytes
+_MAX_UNSENT = 64 * 1024  # bytes
 
 
 class SuspendedReply:
@@ -25,40 +25,40 @@ class SuspendedReply:
     Args:
         generate: Generates the chunks for a function that returns whether the client wants more.
             Returns whether the reply is complete.
-        ends: Releases what belongs to the reply.
+        resources: Releases what belongs to the reply.
         context: Context variables of both.
         submit: Runs a function in a thread.
         send: Sends data.
         at_once: Whether sending usually ends at once, and needs no task.
         keepalive: Keep-alive data; empty for none.
-        silence: Seconds without a chunk after which it is sent.
+        keepalive_interval: Seconds without a chunk after which it is sent.
     """
 
     def __init__(
         self,
         generate: Callable[[Callable[[bytes], bool]], bool],
-        ends: ExitStack,
+        resources: ExitStack,
         context: Context,
         *,
         submit: Callable[[Callable[[], None]], None],
         send: Callable[[bytes], Coroutine[Any, Any, None]],
         at_once: bool,
         keepalive: bytes,
-        silence: float,
+        keepalive_interval: float,
     ) -> None:
         self._generate = generate
-        self._ends = ends
+        self._resources = resources
         self._context = context
         self._submit = submit
         self._send = send
         self._at_once = at_once
-        self._keepalive = Keepalive(silence, self._send_keepalive if keepalive else None)
+        self._keepalive = Keepalive(keepalive_interval, self._send_keepalive if keepalive else None)
         self._keepalive_data = keepalive
         self._call: SuspendableCall | None = None
         self._task: asyncio.Task[Any] | None = None
         self._unsent = bytearray()
         self._failure: Exception | None = None
-        self._is_gone = False
+        self._is_disconnected = False
         self._is_complete = False
         self._is_abandoned = False
         self._was_run = False
@@ -80,14 +80,14 @@ class SuspendedReply:
             raise
         if self._failure is not None:
             raise self._failure
-        if self._is_gone:
+        if self._is_disconnected:
             raise ClientGone
         if not self._is_complete:
             raise Broken
 
-    def client_has_gone(self) -> None:
+    def on_disconnect(self) -> None:
         """The client has disconnected, and wants no more chunks."""
-        self._is_gone = True
+        self._is_disconnected = True
 
     def abandon(self) -> None:
         """Interrupt the reply, even if it hangs."""
@@ -100,14 +100,14 @@ class SuspendedReply:
         if self._was_run:
             return
         try:
-            await self._run(self._ends.close)
+            await self._run(self._resources.close)
         except asyncio.CancelledError:
             if not self._is_abandoned:
                 raise
 
     def close_in_thread(self) -> None:
         """The same, in the thread that began the reply."""
-        self._context.run(self._ends.close)
+        self._context.run(self._resources.close)
 
     async def _run(self, function: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -126,20 +126,20 @@ class SuspendedReply:
     # in the suspendable call
 
     def _write(self) -> None:
-        with self._ends:
+        with self._resources:
             self._is_complete = self._generate(self._put)
             self._flush()
 
     def _put(self, chunk: bytes) -> bool:
         self._unsent += chunk
-        if len(self._unsent) >= _MOST_UNSENT:
+        if len(self._unsent) >= _MAX_UNSENT:
             self._flush()
             assert self._call is not None
             self._call.wait_for(asyncio.sleep(0))  # the loop learns that the client has gone
-        return not self._is_gone
+        return not self._is_disconnected
 
     def _flush(self) -> None:
-        if not self._unsent or self._is_gone:
+        if not self._unsent or self._is_disconnected:
             return
         assert self._call is not None
         chunks, self._unsent = bytes(self._unsent), bytearray()
@@ -148,9 +148,9 @@ class SuspendedReply:
                 self._call.wait_for(sending)
             self._call.wait_for(self._send(chunks), at_once=self._at_once)
         except ClientGone:
-            self._is_gone = True
+            self._is_disconnected = True
         except Exception as error:  # noqa: BLE001 - not a failure of the function; raised by `send`
-            self._failure, self._is_gone = error, True
+            self._failure, self._is_disconnected = error, True
         finally:
             self._keepalive.resume()
 
@@ -178,7 +178,7 @@ class Keepalive:
         self._loop = asyncio.get_running_loop()
         self._sent = self._loop.time()
         if self._send is not None:
-            self._timer = self._loop.call_later(self._seconds, self._look, self._send)
+            self._timer = self._loop.call_later(self._seconds, self._check, self._send)
         return self
 
     async def __aexit__(self, kind: object, *error: object) -> None:
@@ -202,11 +202,11 @@ class Keepalive:
         self._is_paused = False
         self._sent = self._loop.time()
 
-    def _look(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _check(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
         now = self._loop.time()
         if now >= self._sent + self._seconds:
             self._sent = now
             if not self._is_paused and (self._sending is None or self._sending.done()):
                 self._sending = self._loop.create_task(send())
         # one timer for many chunks
-        self._timer = self._loop.call_at(self._sent + self._seconds, self._look, send)
+        self._timer = self._loop.call_at(self._sent + self._seconds, self._check, send)

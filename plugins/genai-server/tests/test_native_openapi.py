@@ -166,7 +166,7 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
 def test_it_can_be_told_to_be_silent(host: Host) -> None:
     """tests/server/test_faults_behind.py covers the default, which sends comments."""
     received = b""
-    with servers.served(host, silence=0) as server, requests.Session() as client:
+    with servers.served(host, keepalive_interval=0) as server, requests.Session() as client:
         path = f"{server.url}/api/v1/conversations"
         id = client.post(path, json={"feature": "pauses"}, timeout=30).json()["id"]
         body = {"message": "hi", "stream": True}

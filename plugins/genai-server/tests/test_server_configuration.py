@@ -55,8 +55,8 @@ def watched(file: Path) -> Iterator[Watched]:
 
 def look(changed: ConfigWatcher) -> None:
     """Look twice: a change is applied once the file is the same both times."""
-    changed.look()
-    changed.look()
+    changed.check()
+    changed.check()
 
 
 def test_providers_that_are_changed_in_the_file(file: Path, watched: Watched) -> None:
@@ -114,7 +114,7 @@ def test_it_waits_until_a_file_is_written(file: Path, watched: Watched) -> None:
     host, changed = watched
     content = file.read_text("utf-8")
     file.write_text("", encoding="utf-8")
-    changed.look()
+    changed.check()
     assert "one" in host.instances
     file.write_text(f"{content}\n", encoding="utf-8")
     look(changed)
@@ -128,7 +128,7 @@ def test_invalid_configuration_is_logged_once(
     file.write_text("providers = 1", encoding="utf-8")
     with caplog.at_level(logging.WARNING, "genai_host"):
         for _ in range(5):
-            changed.look()
+            changed.check()
     [message] = [each for each in caplog.messages if "was not reloaded" in each]
     assert "providers must be a table" in message
     assert "one" in host.instances

@@ -45,7 +45,7 @@ class Client:
             await self.held
         self.received.append(data)
 
-    def reply(self, steps: Iterable[Step], *, silence: float = 60.0) -> SuspendedReply:
+    def reply(self, steps: Iterable[Step], *, keepalive_interval: float = 60.0) -> SuspendedReply:
         """A reply that yields bytes, and calls functions that may block."""
 
         def generate(put: Callable[[bytes], bool]) -> bool:
@@ -66,7 +66,7 @@ class Client:
             send=self.send,
             at_once=True,
             keepalive=b":",
-            silence=silence,
+            keepalive_interval=keepalive_interval,
         )
 
 
@@ -142,7 +142,7 @@ def test_keep_alive_data_is_sent_while_it_waits_and_never_within_a_chunk() -> No
 
     async def run() -> None:
         client.held = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(client.reply(steps(), silence=0.01).send())
+        task = asyncio.create_task(client.reply(steps(), keepalive_interval=0.01).send())
         while not client.sends:
             await asyncio.sleep(0)
         goes_on.set()
@@ -180,8 +180,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 def done(loop: asyncio.AbstractEventLoop, work: Callable[[LoopCallbacks], object]) -> None:
     """Run a function in a thread while the loop is busy, then the callbacks that it scheduled."""
-    errands = LoopCallbacks(loop)
-    thread = threading.Thread(target=work, args=(errands,))
+    callbacks = LoopCallbacks(loop)
+    thread = threading.Thread(target=work, args=(callbacks,))
     thread.start()
     thread.join()
     for _ in range(2):  # what fails leaves the others for the next time
@@ -202,10 +202,10 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
 
-    def work(errands: LoopCallbacks) -> None:
-        errands.add(seen.append, 1)
+    def work(callbacks: LoopCallbacks) -> None:
+        callbacks.add(seen.append, 1)
         for number in (2, 3, 4):
-            errands.put(seen.append, number)
+            callbacks.put(seen.append, number)
 
     done(loop, work)
     assert seen == [1, 2, 3, 4]
@@ -215,10 +215,10 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
 def test_failing_callback_does_not_stop_others(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
 
-    def work(errands: LoopCallbacks) -> None:
-        errands.add(seen.append, 1)
-        errands.add([].pop)
-        errands.put(seen.append, 2)
+    def work(callbacks: LoopCallbacks) -> None:
+        callbacks.add(seen.append, 1)
+        callbacks.add([].pop)
+        callbacks.put(seen.append, 2)
 
     done(loop, work)
     assert seen == [1, 2]
@@ -226,8 +226,8 @@ def test_failing_callback_does_not_stop_others(loop: asyncio.AbstractEventLoop) 
 
 def test_after_it_nothing_is_done(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
-    errands = LoopCallbacks(loop)
-    errands.put(pytest.fail, "the loop has ended")
+    callbacks = LoopCallbacks(loop)
+    callbacks.put(pytest.fail, "the loop has ended")
 
 
 def test_none_is_lost_while_others_are_done() -> None:
@@ -238,11 +238,11 @@ def test_none_is_lost_while_others_are_done() -> None:
         count += 1
 
     async def all_of() -> None:
-        errands = LoopCallbacks(asyncio.get_running_loop())
+        callbacks = LoopCallbacks(asyncio.get_running_loop())
 
         def work() -> None:
             for _ in range(2_000):
-                errands.put(increase)
+                callbacks.put(increase)
 
         await asyncio.gather(*(asyncio.to_thread(work) for _ in range(4)))
         while count < 8_000:
