@@ -109,7 +109,7 @@ def test_a_stream_is_known_to_the_other_once_it_has_ended(servers: Pair) -> None
 def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
     servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
+    monkeypatch.setattr(idempotency, "_MAX_REPLY_SIZE", 3)
     servers[0].once(post_request(), lambda: RouteResponse(b"four"))
     with pytest.raises(Conflict, match="no longer stored"):
         servers[1].once(post_request(), twice)
@@ -210,7 +210,7 @@ class TestInMemory:
     def test_what_is_under_way_is_not_forgotten_for_others_and_has_one_request(
         self, replies: Replies, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(idempotency, "_MEMORY", 2000)
+        monkeypatch.setattr(idempotency, "_MEMORY_SIZE", 2000)
 
         def answer() -> RouteResponse:
             with pytest.raises(ValidationError, match="another request"):

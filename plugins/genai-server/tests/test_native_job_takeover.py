@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from genai_server.native.job_records import QUEUE
 from genai_server.native.jobs import Jobs
-from genai_server.native.turns import Live
+from genai_server.native.turns import RunningTurns
 
 from genai_host import Host
 from genai_host.api import (
@@ -80,7 +80,7 @@ def idle(api: Api, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     """Jobs of a server that accepts them but never runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobWorker, "start", lambda self, works: None)
-        jobs = Jobs(api.host, Live())
+        jobs = Jobs(api.host, RunningTurns())
     monkeypatch.setattr(jobs._worker, "_start", lambda job: None)
     return jobs
 
@@ -166,10 +166,10 @@ def test_a_job_whose_server_is_killed_anywhere_is_done_once(api: Api, idle: Jobs
         job = queued(api.host, id)
         try:
             with killed_before(number):
-                idle._do(job, Cancellation())
+                idle._run(job, Cancellation())
             is_killed = False
         except Killed:
-            idle._do(job, Cancellation())
+            idle._run(job, Cancellation())
         assert idle._worker is not None
         idle._worker.queue.done(id)
         assert SENT in ([f"text {number}"], []), f"killed before write {number}"
@@ -226,7 +226,7 @@ def test_the_turn_of_a_job_ends_before_its_thread_has_begun(
         ending.cancel(Cancelled("the job was cancelled"))
     if is_deleted:
         api.host.store_for("").documents("jobs").delete(id)
-    idle._do(queued(api.host, id), ending)
+    idle._run(queued(api.host, id), ending)
     [turn] = api.get(path)["turns"]
     assert turn["status"] == ("failed" if is_cancelled else "answered")
     assert api.fake.calls == (0 if is_cancelled else 1)

@@ -14,7 +14,7 @@ import requests
 from attrs import evolve
 from genai_server.native import jobs
 from genai_server.native.job_records import QUEUE, JobRecord, JobRecords
-from genai_server.native.turns import Live
+from genai_server.native.turns import RunningTurns
 
 from genai_host.api import (
     Answer,
@@ -130,7 +130,7 @@ def test_answers_without_record(api: Api, monkeypatch: pytest.MonkeyPatch, times
 
     monkeypatch.setattr(EntryWriter, "add", fail)
     if times > 1:
-        monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
+        monkeypatch.setattr(jobs, "_RECORD_DELAYS", (0.0,))
     job = api.post("/jobs", {"message": "hi"})
     answer = result(api, job)["answer"]
     assert refused
@@ -146,7 +146,7 @@ def test_a_refused_end_is_recorded_later(api: Api, monkeypatch: pytest.MonkeyPat
     def refuse(*arguments: Any) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(jobs, "_RECORD_PAUSES", (0.0,))
+    monkeypatch.setattr(jobs, "_RECORD_DELAYS", (0.0,))
     with closing(api.host.open("chat", "mock", owner="")) as conversation:
         turn = conversation.begin("hi")
         with monkeypatch.context() as patched:
@@ -214,7 +214,7 @@ def test_what_is_wrong_opens_no_conversation(api: Api) -> None:
 
 
 def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_AT_ONCE", 1)
+    monkeypatch.setattr(jobs, "_MAX_RUNNING", 1)
     api.fake.faults[0] = HANG
     first = api.post("/jobs", {"message": "one"})["id"]
     assert api.fake.hanging.wait(30)
@@ -226,7 +226,7 @@ def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.Monk
 
 
 def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_MOST", 2)
+    monkeypatch.setattr(jobs, "_MAX_QUEUED", 2)
     done = api.post("/jobs", {"message": "hi"})["id"]
     api.get(f"/jobs/{done}/result?wait=30")
     api.fake.faults[1] = api.fake.faults[2] = HANG
@@ -239,7 +239,7 @@ def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "whole", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(jobs, "run_turn", lambda *arguments: 1 / 0)
     job = api.post("/jobs", {"message": "hi"})["id"]
     assert api.refused("GET", f"/jobs/{job}/result?wait=30") == (500, "plugin")
     assert api.get(f"/jobs/{job}")["status"] == "failed"
@@ -249,7 +249,7 @@ def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
 def test_one_whose_plugin_fails_or_would_end_the_process_has_failed_and_makes_room(
     api: Api, monkeypatch: pytest.MonkeyPatch, feature: str
 ) -> None:
-    monkeypatch.setattr(jobs, "_AT_ONCE", 1)
+    monkeypatch.setattr(jobs, "_MAX_RUNNING", 1)
     job = api.post("/jobs", {"message": "hi", "feature": feature})["id"]
     assert api.refused("GET", f"/jobs/{job}/result?wait=30") == (500, "plugin")
     assert api.get(f"/jobs/{job}")["status"] == "failed"
@@ -268,7 +268,7 @@ def test_one_whose_conversation_is_deleted_ends(api: Api) -> None:
 @pytest.fixture
 def own(api: Api) -> Iterator[jobs.Jobs]:
     """The jobs of another server of the same store, without HTTP."""
-    with closing(jobs.Jobs(api.host, Live())) as own:
+    with closing(jobs.Jobs(api.host, RunningTurns())) as own:
         yield own
 
 

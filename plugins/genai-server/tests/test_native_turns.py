@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from genai_server.native.turns import Live
+from genai_server.native.turns import RunningTurns
 
 from genai_host.api.cancellation import Cancellation
 
@@ -28,7 +28,7 @@ class Conversation:
 def test_a_message_waits_for_the_end_of_a_turn_that_was_cancelled(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    live, order, waiting = Live(), [], threading.Event()
+    live, order, waiting = RunningTurns(), [], threading.Event()
     conversation: Any = Conversation()
     limits = Cancellation()
     wait_for = live._has_ended.wait_for
@@ -38,14 +38,14 @@ def test_a_message_waits_for_the_end_of_a_turn_that_was_cancelled(
         return wait_for(has_ended, 60)
 
     def go_on() -> None:
-        live.let_end("c")
+        live.wait_for_end("c")
         order.append("next")
 
     monkeypatch.setattr(live._has_ended, "wait_for", wait)
     thread = threading.Thread(target=go_on)
     with live.turn(conversation, limits):
-        live.let_end("c")  # it was not cancelled
-        live.let_end("another")
+        live.wait_for_end("c")  # it was not cancelled
+        live.wait_for_end("another")
         assert not waiting.is_set()
         if how == "cancelled":
             live.cancel("c")

@@ -8,7 +8,7 @@ from genai_server.native import turns
 from genai_server.native.conversations import Conversations
 from genai_server.native.idempotency import Replies
 from genai_server.native.jobs import Jobs
-from genai_server.native.turns import Live
+from genai_server.native.turns import RunningTurns
 
 
 class Api:
@@ -16,10 +16,10 @@ class Api:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._live = Live(host)
+        self._running_turns = RunningTurns(host)
         self._replies = Replies(host)
-        self.conversations = Conversations(host, self._live)
-        self.jobs = Jobs(host, self._live)
+        self.conversations = Conversations(host, self._running_turns)
+        self.jobs = Jobs(host, self._running_turns)
 
     def close(self) -> None:
         self.jobs.close()
@@ -28,10 +28,14 @@ class Api:
         return self._replies.once(request, lambda: self.conversations.create(request))
 
     def say(self, request: RouteRequest) -> RouteResponse:
-        return self._replies.once(request, lambda: turns.say(self._host, self._live, request))
+        return self._replies.once(
+            request, lambda: turns.say(self._host, self._running_turns, request)
+        )
 
     def resume(self, request: RouteRequest) -> RouteResponse:
-        return self._replies.once(request, lambda: turns.resume(self._host, self._live, request))
+        return self._replies.once(
+            request, lambda: turns.resume(self._host, self._running_turns, request)
+        )
 
     def submit(self, request: RouteRequest) -> RouteResponse:
         return self._replies.once(request, lambda: self.jobs.submit(request))

@@ -23,11 +23,11 @@ from genai_host.serving.memory import DocumentCollection, MemoryCache
 
 HEADER = "idempotency-key"
 _COLLECTION = "idempotency"
-_LONGEST = 255
-_LIFE = 24 * 3600  # seconds
-_MOST_BYTES = 2**20  # maximum size of a saved reply
-_SWEPT = 5  # expired entries removed per request; more than are added
-_MEMORY = 16 * 2**20
+_MAX_KEY_LENGTH = 255
+_LIFETIME = 24 * 3600  # seconds
+_MAX_REPLY_SIZE = 2**20  # maximum size of a saved reply
+_MAX_SWEPT = 5  # expired entries removed per request; more than are added
+_MEMORY_SIZE = 16 * 2**20
 
 
 class Replies:
@@ -35,9 +35,9 @@ class Replies:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._memory = MemoryCache(_MEMORY)
+        self._memory = MemoryCache(_MEMORY_SIZE)
         # claims by user and id: even without a store, a request is executed once per process
-        self._under_way: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._running: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def once(self, request: RouteRequest, answer: Callable[[], RouteResponse]) -> RouteResponse:
         """Answer a request, or return the saved reply of its key. A failed request can be repeated.
@@ -49,31 +49,35 @@ class Replies:
         key = request.headers.get(HEADER)
         if key is None:
             return answer()
-        if not 0 < len(key) <= _LONGEST:
-            raise ValidationError(f"{HEADER} must have 1 to {_LONGEST} characters", path=HEADER)
+        if not 0 < len(key) <= _MAX_KEY_LENGTH:
+            raise ValidationError(
+                f"{HEADER} must have 1 to {_MAX_KEY_LENGTH} characters", path=HEADER
+            )
         id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
         hashed = hashlib.sha256(f"{request.method}\0{request.path}\0".encode())
         hashed.update(request.body)
         digest = hashed.hexdigest()
-        claim = {"digest": digest, "until": self._now() + _LIFE}
-        mine = (request.user, id)
-        first = self._under_way.setdefault(mine, claim)
+        claim = {"digest": digest, "until": self._now() + _LIFETIME}
+        claim_key = (request.user, id)
+        first = self._running.setdefault(claim_key, claim)
         if first is not claim:
             return _saved_reply(first, digest)
 
         def end(body: bytes | None) -> None:
             try:
-                self._end(request, id, None if body is None else {**claim, **_kept(reply, body)})
+                self._end(
+                    request, id, None if body is None else {**claim, **_stored_reply(reply, body)}
+                )
             finally:
-                del self._under_way[mine]
+                del self._running[claim_key]
 
         try:
             before = self._begin(request, id, claim)
         except BaseException:
-            del self._under_way[mine]
+            del self._running[claim_key]
             raise
         if before is not None:
-            del self._under_way[mine]
+            del self._running[claim_key]
             return before
         try:
             reply = answer()
@@ -81,7 +85,7 @@ class Replies:
             end(None)
             raise
         if not isinstance(reply.body, bytes):
-            return evolve(reply, body=_Copied(reply.body, end))
+            return evolve(reply, body=_CopiedBody(reply.body, end))
         end(reply.body)
         return reply
 
@@ -90,11 +94,11 @@ class Replies:
     ) -> RouteResponse | None:
         """The saved reply; None if the key is claimed for this request now."""
         self._sweep(request.user)
-        for shelf, every in self._shelves(request):
+        for collection, all_keys in self._collections(request):
             try:
-                self._claim(shelf, every, id, claim)
+                self._claim(collection, all_keys, id, claim)
             except Conflict:
-                return self._before(every, id, claim["digest"])
+                return self._first_reply(all_keys, id, claim["digest"])
             except StoreError as error:
                 warn_unrecorded(error)
                 continue
@@ -103,27 +107,27 @@ class Replies:
 
     def _claim(
         self,
-        shelf: DocumentCollection,
-        every: DocumentCollection,
+        collection: DocumentCollection,
+        all_keys: DocumentCollection,
         id: str,
         claim: Mapping[str, Any],
     ) -> None:
         """Store a claim, in place of one that has expired. Raises `Conflict` if there is one."""
         try:
-            shelf.put(id, claim, expect=0)
+            collection.put(id, claim, expect=0)
         except Conflict:
             try:
-                found = every.get(id)
+                found = all_keys.get(id)
             except NotFound:  # deleted meanwhile
-                shelf.put(id, claim, expect=0)
+                collection.put(id, claim, expect=0)
                 return
             if found.value["until"] >= self._now():
                 raise
-            every.put(id, claim, expect=found.version)
+            all_keys.put(id, claim, expect=found.version)
 
-    def _before(self, shelf: DocumentCollection, id: str, digest: str) -> RouteResponse:
+    def _first_reply(self, collection: DocumentCollection, id: str, digest: str) -> RouteResponse:
         try:
-            return _saved_reply(shelf.get(id).value, digest)
+            return _saved_reply(collection.get(id).value, digest)
         except NotFound as error:
             raise Conflict(
                 "the first request with this key has just failed", hint="send it again"
@@ -131,18 +135,18 @@ class Replies:
 
     def _end(self, request: RouteRequest, id: str, value: Mapping[str, Any] | None) -> None:
         """Save the result of a request; None makes it repeatable."""
-        for shelf, _ in self._shelves(request):
+        for collection, _ in self._collections(request):
             try:
                 if value is None:
-                    shelf.delete(id)
+                    collection.delete(id)
                 else:
-                    shelf.put(id, value)
+                    collection.put(id, value)
             except StoreError as error:
                 warn_unrecorded(error)
                 continue
             break
 
-    def _shelves(
+    def _collections(
         self, request: RouteRequest
     ) -> Iterator[tuple[DocumentCollection, DocumentCollection]]:
         """Where a key can be stored, best first: the documents of the request's conversation, and
@@ -163,7 +167,7 @@ class Replies:
             return
         try:
             documents = self._host.store_for(user).documents(_COLLECTION)
-            for oldest in documents.list(limit=_SWEPT, newest_first=False):
+            for oldest in documents.list(limit=_MAX_SWEPT, newest_first=False):
                 if oldest.value["until"] >= self._now():
                     break
                 documents.delete(oldest.id)
@@ -174,8 +178,8 @@ class Replies:
         return int(self._host.clock.now().timestamp())
 
 
-def _kept(reply: RouteResponse, body: bytes) -> dict[str, Any]:
-    if len(body) > _MOST_BYTES:
+def _stored_reply(reply: RouteResponse, body: bytes) -> dict[str, Any]:
+    if len(body) > _MAX_REPLY_SIZE:
         return {"status": reply.status}
     # these replies are JSON or events with JSON
     return {"status": reply.status, "headers": dict(reply.headers), "body": body.decode()}
@@ -197,7 +201,7 @@ def _saved_reply(claim: Mapping[str, Any], digest: str) -> RouteResponse:
     return RouteResponse(claim["body"].encode(), status=claim["status"], headers=claim["headers"])
 
 
-class _Copied:
+class _CopiedBody:
     """The body of a stream, copied while it is sent.
 
     Args:
@@ -211,13 +215,13 @@ class _Copied:
         self._end = end
         self._has_ended = False
         self._copy: list[bytes] = []
-        self._pieces = self._copied()
+        self._chunks = self._generate()
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._pieces
+        return self._chunks
 
     def close(self) -> None:
-        self._pieces.close()
+        self._chunks.close()
         close = getattr(self._body, "close", None)
         if close is not None:
             close()
@@ -225,10 +229,10 @@ class _Copied:
             self._has_ended = True
             self._report_end(getattr(self._body, "is_done", False))
 
-    def _copied(self) -> Generator[bytes, None, None]:
-        for piece in self._body:
-            self._copy.append(piece)
-            yield piece
+    def _generate(self) -> Generator[bytes, None, None]:
+        for chunk in self._body:
+            self._copy.append(chunk)
+            yield chunk
         self._has_ended = True
         self._report_end(getattr(self._body, "is_done", True))
 

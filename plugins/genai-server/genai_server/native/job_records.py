@@ -15,7 +15,7 @@ from attrs import field, frozen
 from genai_host.api.storage import Job as QueuedJob
 from genai_host.errors import Conflict, GenaiError, Interrupted, NotFound
 from genai_host.host import Host
-from genai_server.native.fields import failed
+from genai_server.native.fields import error_json
 
 if TYPE_CHECKING:
     from genai_host.store.documents import Documents
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 QUEUE = "jobs/queue"
 KIND = "turn"
 _COLLECTION = "jobs"
-_LIFE = 24 * 3600  # seconds
+_LIFETIME = 24 * 3600  # seconds
 _FORMER_STATUS = {"waiting": "paused"}  # recorded by earlier versions
-_SWEPT = 5  # expired records removed per job; more than are added
+_MAX_SWEPT = 5  # expired records removed per job; more than are added
 
 
 @frozen
@@ -51,7 +51,7 @@ class JobRecord:
             "id": self.id,
             "status": self.status,
             "conversation": self.conversation,
-            "error": None if self.error is None else failed(self.error),
+            "error": None if self.error is None else error_json(self.error),
         }
 
     def queued(self) -> QueuedJob:
@@ -134,12 +134,12 @@ class JobRecords:
             "status": job.status,
             "reply": job.reply,
             "error": None if job.error is None else self._host.codec.to_json(job.error),
-            "until": self._now() + _LIFE,
+            "until": self._now() + _LIFETIME,
         }
 
     def _sweep(self, user: str) -> None:
         documents = self._documents(user)
-        for oldest in documents.list(limit=_SWEPT, newest_first=False):
+        for oldest in documents.list(limit=_MAX_SWEPT, newest_first=False):
             if oldest.value["until"] >= self._now():
                 break
             is_ended = oldest.value["status"] != "running"

@@ -21,7 +21,7 @@ from genai_host.plugins.results import BlockedPlugin
 from genai_host.serializers.conversations import budget_row, day_in, groups_in, usage_row
 from genai_host.serializers.listings import feature_row, model_rows, route_row
 from genai_host.util.names import __version__
-from genai_server.native.fields import flag_in
+from genai_server.native.fields import read_flag
 
 
 def usage(request: RouteRequest, host: Host) -> RouteResponse:
@@ -142,7 +142,7 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
             for name, full, each in _all_routes(host)
             if provider in (None, "", each.provider) and asked in ("", each.operation)
         ]
-    if flag_in(request, "runs"):
+    if read_flag(request, "runs"):
         found = [row for row in found if row[2].runs]
     rows = [
         {

@@ -56,21 +56,21 @@ from genai_host.serializers.listings import absent_row, listed_rows, provider_ro
 from genai_host.serving.completion import COMMENT
 from genai_host.util.names import PLAIN_NAME
 from genai_host.util.text import describe_exception
-from genai_server.native.fields import failed
+from genai_server.native.fields import error_json
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
     rows = [instance_row(host, each) for each in host.instances]
-    rows += [_absent(name, reason) for name, reason in host.instances.unknown.items()]
+    rows += [_absent_row(name, reason) for name, reason in host.instances.unknown.items()]
     return json_response({"data": rows})
 
 
 def show(request: RouteRequest, host: Host) -> RouteResponse:
-    return json_response(_named(host, request.parameters["name"]))
+    return json_response(_row_named(host, request.parameters["name"]))
 
 
 def create(request: RouteRequest, host: Host) -> RouteResponse:
-    must_be_allowed(request, host)
+    check_allowed(request, host)
     body = body_of(request)
     name, type = body.text("name"), body.text("type")
     settings, enabled = body.mapping("settings") or {}, body.flag("enabled")
@@ -78,28 +78,30 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     if not re.fullmatch(PLAIN_NAME, name):
         raise ValidationError(f"a name must match {PLAIN_NAME}", path=body.at("name"))
     type_named(host.registry.providers, type)
-    plain, secrets = _sorted(host, type, settings)
-    with edit_config(file_of(host)) as document:
+    plain, secrets = _split_settings(host, type, settings)
+    with edit_config(config_file_of(host)) as document:
         if name in document.get("providers", {}):
             raise Conflict(f"provider {name!r} already exists")
         add_instance(document, host.registry.providers, name, type, plain)
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)
-        _keep(host, name, secrets)
-    return json_response(_applied(host, name), 201)
+        _save_secrets(host, name, secrets)
+    return json_response(_apply(host, name), 201)
 
 
 def change(request: RouteRequest, host: Host) -> RouteResponse:
     """Change an instance. A null setting is removed."""
-    must_be_allowed(request, host)
+    check_allowed(request, host)
     name = request.parameters["name"]
     body = body_of(request)
     enabled, settings = body.flag("enabled"), body.mapping("settings") or {}
     body.nothing_else()
     type = instance_named(host, name).type.name
     taken_out = [key for key, value in settings.items() if value is None]
-    plain, secrets = _sorted(host, type, {k: v for k, v in settings.items() if v is not None})
-    with edit_config(file_of(host)) as document:
+    plain, secrets = _split_settings(
+        host, type, {k: v for k, v in settings.items() if v is not None}
+    )
+    with edit_config(config_file_of(host)) as document:
         if enabled is not None:
             enable_instance(document, host.registry.providers, name, enabled=enabled)
         if plain:
@@ -107,37 +109,37 @@ def change(request: RouteRequest, host: Host) -> RouteResponse:
             set_keys(document, host.registry.providers, values)
         there = document.get("providers", {}).get(name, {})
         unset_keys(document, [f"providers.{name}.{key}" for key in taken_out if key in there])
-        _keep(host, name, secrets)
-    return json_response(_applied(host, name))
+        _save_secrets(host, name, secrets)
+    return json_response(_apply(host, name))
 
 
 def remove(request: RouteRequest, host: Host) -> RouteResponse:
     """Remove an instance. Its keys remain. If it has the name of its type, its defaults apply
     again."""
-    must_be_allowed(request, host)
+    check_allowed(request, host)
     name = request.parameters["name"]
-    _named(host, name)
-    with edit_config(file_of(host)) as document:
+    _row_named(host, name)
+    with edit_config(config_file_of(host)) as document:
         remove_instance(document, name)
     host.instances.unknown.pop(name, None)
     host.instances.configure(name, None)
     return RouteResponse(status=204)
 
 
-def file_of(host: Host) -> str | None:
+def config_file_of(host: Host) -> str | None:
     return host.config.file or None
 
 
-def must_be_allowed(request: RouteRequest, host: Host) -> None:
+def check_allowed(request: RouteRequest, host: Host) -> None:
     if request.user:
         raise PermissionDenied("only the operator of the server can change its configuration")
     try:
-        must_be_writable(file_of(host))
+        must_be_writable(config_file_of(host))
     except ConfigurationError as error:
         raise PermissionDenied(error.message, hint=error.hint) from error
 
 
-def _sorted(
+def _split_settings(
     host: Host, type: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Separate settings, as text for the configuration, from secrets. Raises `ValidationError`."""
@@ -160,21 +162,21 @@ def _sorted(
     return plain, secrets
 
 
-def _keep(host: Host, name: str, secrets: Mapping[str, str]) -> None:
+def _save_secrets(host: Host, name: str, secrets: Mapping[str, str]) -> None:
     """Save secrets as `genai-host keys set` does. The configuration is written only if this
     succeeds."""
     for setting, secret in secrets.items():
         host.keys.set(name, setting, Secret(secret))
 
 
-def _applied(host: Host, name: str) -> dict[str, Any]:
-    host.instances.configure(name, read_config(file_of(host)).providers.get(name))
-    return _named(host, name)
+def _apply(host: Host, name: str) -> dict[str, Any]:
+    host.instances.configure(name, read_config(config_file_of(host)).providers.get(name))
+    return _row_named(host, name)
 
 
-def _named(host: Host, name: str) -> dict[str, Any]:
+def _row_named(host: Host, name: str) -> dict[str, Any]:
     if name in host.instances.unknown:
-        return _absent(name, host.instances.unknown[name])
+        return _absent_row(name, host.instances.unknown[name])
     return instance_row(host, instance_named(host, name))
 
 
@@ -204,23 +206,23 @@ def instance_row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
     }
 
 
-def _absent(name: str, reason: str) -> dict[str, Any]:
+def _absent_row(name: str, reason: str) -> dict[str, Any]:
     return {**absent_row(name, reason), "enabled": True, "settings": {}, "preparation": None}
 
 
-_LISTING = 15.0  # seconds
-_PREPARING = 3600.0  # seconds
+_LIST_TIMEOUT = 15.0  # seconds
+_PREPARE_TIMEOUT = 3600.0  # seconds
 
 
 def models(request: RouteRequest, host: Host) -> RouteResponse:
     """List the models that a provider reports; `for` is empty if it does not report operations."""
     instance = instance_named(host, request.parameters["name"])
-    with _bounded(host, request.limits, _LISTING, "list its models") as limits:
+    with _with_timeout(host, request.limits, _LIST_TIMEOUT, "list its models") as limits:
         rows = listed_rows(instance, limits)
-    return json_response({"data": [_listed(host, instance, row) for row in rows]})
+    return json_response({"data": [_model_row(host, instance, row) for row in rows]})
 
 
-def _listed(host: Host, instance: ProviderInstance, row: dict[str, Any]) -> dict[str, Any]:
+def _model_row(host: Host, instance: ProviderInstance, row: dict[str, Any]) -> dict[str, Any]:
     dialects = host.registry.dialects
     operations: set[Operation] = {
         dialects[name].operation for name in row["dialects"] if name in dialects
@@ -273,21 +275,21 @@ class PreparationStream:
         self._row = row
         self._reports: queue.SimpleQueue[PreparationProgress | GenaiError | None]
         self._reports = queue.SimpleQueue()
-        self._open = ExitStack()
-        bounded = _bounded(host, limits, _PREPARING, "become ready")
-        self._limits = self._open.enter_context(bounded)
-        self._open.callback(self._limits.cancel)
+        self._resources = ExitStack()
+        bounded = _with_timeout(host, limits, _PREPARE_TIMEOUT, "become ready")
+        self._limits = self._resources.enter_context(bounded)
+        self._resources.callback(self._limits.cancel)
         threading.Thread(
             target=self._run, args=(preparation,), name="genai-host-prepare", daemon=True
         ).start()
-        self._events = self._written()
+        self._events = self._generate()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._events
 
     def close(self) -> None:
         self._events.close()
-        self._open.close()
+        self._resources.close()
 
     def _run(self, preparation: Preparation) -> None:
         end: GenaiError | None = None
@@ -299,20 +301,22 @@ class PreparationStream:
             end = PluginError(f"the preparation failed: {describe_exception(error)}")
         self._reports.put(end)
 
-    def _written(self) -> Generator[bytes, None, None]:
+    def _generate(self) -> Generator[bytes, None, None]:
         try:
             while isinstance(report := self._reports.get(), PreparationProgress):
                 yield sse_event("progress", asdict(report))
             if report is None:
                 yield sse_event("done", self._row())
             else:
-                yield sse_event("error", failed(report))
+                yield sse_event("error", error_json(report))
         finally:
-            self._open.close()
+            self._resources.close()
 
 
 @contextmanager
-def _bounded(host: Host, limits: CancelToken, seconds: float, what: str) -> Iterator[Cancellation]:
+def _with_timeout(
+    host: Host, limits: CancelToken, seconds: float, what: str
+) -> Iterator[Cancellation]:
     """A cancellation with the given limits and a timeout."""
     late = ProviderTimeout(f"the provider took more than {seconds:g} s to {what}")
     bound = Cancellation()
