@@ -80,54 +80,53 @@ class Observation:
     """A context in which an operation is observed. Its outcome is filled in by the caller.
 
     Args:
-        observers: The observers; None for none.
-        what: Kind of operation: `genai_on_WHAT_start` and `genai_on_WHAT_end` are called.
+        start: Calls the hook of the start; None without observers.
+        end: Calls the hook of the end; None without observers.
         clock: Source of time; None without observers.
-        about: Arguments of both hooks.
-        outcome: Returns further arguments of the second one; None without observers.
-
-    Attributes:
         id: Id for observers; empty without observers.
+        about: Arguments of both hooks.
+        outcome: Returns further arguments of the second one.
     """
 
     __slots__ = (
-        "_about", "_clock", "_observers", "_outcome", "_started", "_what", "answer", "id", "output",
+        "_about", "_clock", "_end", "_outcome", "_start", "_started", "answer", "id", "output",
         "status",
     )  # fmt: skip
 
     def __init__(
         self,
-        observers: Observers | None = None,
-        what: str = "",
+        start: Callable[..., Any] | None = None,
+        end: Callable[..., Any] | None = None,
         clock: Clock | None = None,
+        id: str = "",
         about: Mapping[str, Any] = NO_PARAMETERS,
-        outcome: Callable[[Observation], Mapping[str, Any]] | None = None,
+        outcome: Callable[[Observation], Mapping[str, Any]] = lambda _: NO_PARAMETERS,
     ) -> None:
-        self._observers = observers
-        self._what = what
+        self._start = start
+        self._end = end
         self._clock = clock
         self._about = about
         self._outcome = outcome
         self._started = 0.0
-        self.id = "" if observers is None else observers.next_id()
+        self.id = id
         self.answer: Answer | None = None
         self.output: ToolOutput | None = None
         self.status = 500
 
     def __enter__(self) -> Observation:
-        if self._observers is not None and self._clock is not None:
+        if self._clock is not None:
             self._started = self._clock.monotonic()
-            self._observers.notify(f"genai_on_{self._what}_start", id=self.id, **self._about)
+        if self._start is not None:
+            self._start(id=self.id, **self._about)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
     ) -> None:
-        if self._observers is None or self._clock is None or self._outcome is None:
+        if self._end is None or self._clock is None:
             return
         seconds = self._clock.monotonic() - self._started
-        self._observers.notify(
-            f"genai_on_{self._what}_end",
+        self._end(
             id=self.id,
             **self._about,
             **self._outcome(self),
@@ -193,49 +192,45 @@ class Observers:
         report: CallRecord,
     ) -> Observation:
         """Report the start and the end of a model call."""
-        if not self._is_watched("call"):
-            return Observation()
-        about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
-        return Observation(
-            self,
-            "call",
-            clock,
-            about,
-            lambda _: {"result": report.result, "first_token_seconds": report.first},
+
+        def outcome(_: Observation) -> Mapping[str, Any]:
+            return {"result": report.result, "first_token_seconds": report.first}
+
+        parent = report.parent
+        return self._observation(
+            "call", clock, outcome, parent=parent, operation=operation, route=route, call=call
         )
 
     def turn(
         self, feature: str, turn: Turn[Any], conversation: str, model: str, clock: Clock
     ) -> Observation:
         """Report the start and the end of a turn."""
-        if not self._is_watched("turn"):
-            return Observation()
         about = {"feature": feature, "turn": turn, "conversation": conversation, "model": model}
-        return Observation(self, "turn", clock, about, lambda watched: {"answer": watched.answer})
+        return self._observation("turn", clock, lambda each: {"answer": each.answer}, **about)
 
     def tool(self, parent: str, call: ToolCall, clock: Clock) -> Observation:
         """Report the start and the end of a tool call."""
-        if not self._is_watched("tool"):
-            return Observation()
         about = {"parent": parent, "call": call}
-        return Observation(self, "tool", clock, about, lambda watched: {"output": watched.output})
+        return self._observation("tool", clock, lambda each: {"output": each.output}, **about)
 
     def request(self, request: RouteRequest, route: str, clock: Clock) -> Observation:
         """Report the start and the end of an HTTP request."""
-        if not self._is_watched("request"):
-            return Observation()
         about = {"request": request, "route": route}
-        return Observation(
-            self, "request", clock, about, lambda watched: {"status": watched.status}
-        )
+        return self._observation("request", clock, lambda each: {"status": each.status}, **about)
 
-    def next_id(self) -> str:
-        """A new id of an operation."""
-        return f"{self._origin}-{next(self._numbers)}"
-
-    def _is_watched(self, what: str) -> bool:
-        """Whether a plugin observes an operation."""
-        return bool(self._caller(f"genai_on_{what}_start") or self._caller(f"genai_on_{what}_end"))
+    def _observation(
+        self,
+        what: str,
+        clock: Clock,
+        outcome: Callable[[Observation], Mapping[str, Any]],
+        **about: Any,
+    ) -> Observation:
+        """The observation of an operation, with a new id if a plugin observes it."""
+        start, end = self._caller(f"genai_on_{what}_start"), self._caller(f"genai_on_{what}_end")
+        if start is None and end is None:
+            return Observation()
+        id = f"{self._origin}-{next(self._numbers)}"
+        return Observation(start, end, clock, id, about, outcome)
 
     def _caller(self, hook: str) -> Callable[..., Any] | None:
         """Calls a hook; None if no plugin implements it. Plugins do not change, so it is cached."""
