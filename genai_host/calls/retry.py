@@ -215,12 +215,11 @@ class Retry:
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:
         """Wait; raises the error of a cancellation."""
-        cancellation.check()
         if seconds > 0:
             over = concurrency.new_event()
             with self._clock.call_later(seconds, over.set), cancellation.on_cancel(over.set):
                 over.wait()
-            cancellation.check()
+        cancellation.check()
 
 
 def drained(pieces: Generator[Any, None, T]) -> T:

@@ -452,7 +452,7 @@ class Route:
         if not isinstance(result, (Completion, Embeddings, ModerationResult, Transcription)):
             raise TypeError(f"dialect {self.info.dialect} returned a {type(result).__name__}")
         usage = None if isinstance(result, ModerationResult) else result.usage
-        is_estimated = usage is not None and not usage.total and report.estimated_usage.total
+        is_estimated = report.estimated_usage.total > 0
         if is_estimated:
             usage = report.estimated_usage
         listed = self._pricing.listed(attempt.provider, call.model_id, usage, seconds)
