@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import Any, NamedTuple
 
 from simulation import postgresql
 from simulation.world import text_of
 
 _MOST_TOKENS = 2**53
+_connections: dict[str, sqlite3.Connection] = {}  # each new one would read the schema first
 
 
 class Row(NamedTuple):
@@ -51,8 +51,15 @@ class Sums(NamedTuple):
 def query(file: str, sql: str, *values: Any) -> list[tuple[Any, ...]]:
     if "://" in file:
         return postgresql.query(file, sql, values)
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql, values).fetchall()
+    if file not in _connections:
+        _connections[file] = sqlite3.connect(file, check_same_thread=False)
+    return _connections[file].execute(sql, values).fetchall()
+
+
+def close() -> None:
+    """Close the connections to the files of runs that have ended."""
+    while _connections:
+        _connections.popitem()[1].close()
 
 
 def rows_of(file: str, id: str) -> list[Row]:

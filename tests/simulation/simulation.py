@@ -127,6 +127,7 @@ class Simulation:
                 self.schedule.spawn("check", partial(self.guarded, "check", FinalChecks(self).run))
                 self._scheduled()
             finally:
+                oracle.close()
                 shutil.rmtree(self.folder, ignore_errors=True)
         return self.failures
 
