@@ -16,6 +16,7 @@ from genai_host_testing.internal.fixtures import (
     weights,
 )
 from genai_host_testing.internal.warm_children import warm_children
+from genai_host_testing.internal.warm_programs import mcp_shop
 
 __all__ = [
     "background",
@@ -23,6 +24,7 @@ __all__ = [
     "local_host",
     "make_host",
     "make_local_host",
+    "mcp_shop",
     "offline",
     "pyodide",
     "scripted",

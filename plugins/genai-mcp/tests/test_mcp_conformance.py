@@ -10,7 +10,6 @@ from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import McpSource
 
 from genai_host.api import ToolSource, hookimpl
-from genai_host_testing.services import mcp as mcp_service
 from genai_host_testing.suites import ToolSourceSuite
 
 
@@ -18,10 +17,11 @@ class _OneServer:
     """The plugin as it is where one server is named, over stdio: a source of its own each
     time."""
 
+    command: tuple[str, ...] = ()
+
     @hookimpl
     def genai_tool_sources(self) -> Iterable[ToolSource]:
-        command = ("-m", mcp_service.__name__)
-        yield McpSource(McpServer("shop", command=sys.executable, args=command))
+        yield McpSource(McpServer("shop", command=self.command[0], args=self.command[1:]))
 
 
 @pytest.mark.process
@@ -29,6 +29,10 @@ class TestAServer(ToolSourceSuite):
     plugin = _OneServer()
     source = "shop"
     samples = {"add": [({"a": 1, "b": 2}, "3")], "dotted_name_1": [({}, "dotted")]}
+
+    @pytest.fixture(autouse=True)
+    def _shop(self, mcp_shop: tuple[str, ...]) -> None:
+        self.plugin.command = mcp_shop
 
     def unusable_source(self) -> ToolSource:
         return McpSource(

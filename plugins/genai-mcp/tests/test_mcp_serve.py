@@ -22,7 +22,6 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from genai_host_testing import make_distribution
-from genai_host_testing.services import mcp as mcp_service
 
 from .mcp_clients import META, MODES, buy_with_consent, with_client
 
@@ -69,11 +68,11 @@ def genai_tools():
 
 
 @pytest.fixture
-def environment(home: Path, tmp_path: Path) -> dict[str, str]:
+def environment(home: Path, tmp_path: Path, mcp_shop: tuple[str, ...]) -> dict[str, str]:
     folder = tmp_path / "site"
     make_distribution(folder, "zz-noisy", files={"zz_noisy.py": PLUGIN})
     file = tmp_path / "mcp.json"
-    shop = {"command": sys.executable, "args": ["-m", mcp_service.__name__]}
+    shop = {"command": mcp_shop[0], "args": mcp_shop[1:]}
     file.write_text(json.dumps({"mcpServers": {"shop": shop}}), encoding="utf-8")
     return {
         **os.environ,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import logging
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -54,12 +53,14 @@ class Shop:
 
 
 @pytest.fixture(params=["stdio", "old stdio", "http", "old http", "old http in one piece"])
-def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(
+    request: pytest.FixtureRequest, mcp_shop: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
     if "stdio" in request.param:
         is_old = "old" in request.param
         if is_old:  # the server speaks both: it is not asked for the new one
             monkeypatch.setattr(connection, "Client", partial(Client, mode="legacy"))
-        server = McpServer("shop", command=sys.executable, args=("-m", mcp_service.__name__))
+        server = McpServer("shop", command=mcp_shop[0], args=mcp_shop[1:])
         yield Shop(server, OLD if is_old else NEW, queue.Queue())
         return
     happened: queue.Queue[str] = queue.Queue()

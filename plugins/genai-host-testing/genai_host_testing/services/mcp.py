@@ -126,5 +126,9 @@ def only_old(app: App, forgets: threading.Event) -> App:
     return wrapped
 
 
-if __name__ == "__main__":
+def main() -> None:
     make_server().run()
+
+
+if __name__ == "__main__":
+    main()
