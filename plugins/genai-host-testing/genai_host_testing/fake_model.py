@@ -203,7 +203,7 @@ class _FakeProvider(Provider):
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         is_cut = self._model.begin(limits)
         events = self._events(self._completion(read_json(request.data()), limits))
-        return _Events(_cut(events) if is_cut else events)
+        return EventList(_cut(events) if is_cut else events)
 
     def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
         answer = self._model.hear(body, default_codec())
@@ -226,12 +226,14 @@ class _FakeProvider(Provider):
         yield _event({"end": default_codec().to_json(completion)})
 
 
-class _Events:
-    def __init__(self, events: Iterator[StreamEvent]) -> None:
+class EventList:
+    """A stream of given events."""
+
+    def __init__(self, events: Iterable[StreamEvent]) -> None:
         self._events = events
 
     def __iter__(self) -> Iterator[StreamEvent]:
-        return self._events
+        return iter(self._events)
 
     def close(self) -> None:
         """Do nothing."""

@@ -19,13 +19,17 @@ import pytest
 
 from genai_host.api import ToolSet, hooks as hookspecs
 from genai_host.api.settings import describe, settings_schema
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config
+from genai_host.host import Host
 from genai_host.plugins.contributions import Contributions
 from genai_host.plugins.discovery import Plugins, StaticPlugins
 from genai_host.plugins.results import BrokenPlugin, LoadedPlugin
 from genai_host_testing.plugins import installed_wires
 
 T = TypeVar("T", bound=Callable[..., None])
+
+ONE_ATTEMPT = RetryPolicy(max_attempts=1, max_total_attempts=1)
 
 _SECRETIVE = re.compile(r"(^|_)(key|token|secret|password)$")
 _MAY_BE_IMPORTED = frozenset({"attr", "attrs", "genai_host", "pluggy", "typing_extensions"})
@@ -74,6 +78,13 @@ class Suite:
             return future.exception(self.patience)
         except futures.TimeoutError:
             raise AssertionError(f"it has not ended after {self.patience:g} s") from None
+
+    def begun(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call a function in the background, and return when the thread runs."""
+        begun = threading.Event()
+        future = in_background(lambda: (begun.set(), function(*arguments)))
+        assert begun.wait(self.patience)
+        return future
 
     def test_deviations_have_reasons(self) -> None:
         """Mandatory tests are unchanged, or have a reason."""
@@ -130,6 +141,19 @@ class PluginSuite(Suite):
 
     plugin: Any
     beside: Mapping[str, Any] = {}
+
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Iterator[None]:
+        self._opened: list[Host] = []
+        yield
+        for host in self._opened:
+            host.close()
+
+    def opened_host(self, config: Config, **settings: Any) -> Host:
+        """A host that is closed after the test."""
+        host = Host(config=config, **settings)
+        self._opened.append(host)
+        return host
 
     def plugins(self, **further: Any) -> StaticPlugins:
         """Source of the plugin and its required plugins, for a host."""

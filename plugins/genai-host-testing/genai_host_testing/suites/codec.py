@@ -1,4 +1,4 @@
-"""Base suite for dialects of all operations."""
+"""Base suites for dialects of all operations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
 from attrs import evolve
 
-from genai_host.api import Call, Dialect, ProviderReply, SchemaValidator, StreamDecoder, StreamEvent
+from genai_host.api import (
+    Call,
+    Completion,
+    Dialect,
+    ProviderReply,
+    SchemaValidator,
+    StreamDecoder,
+    StreamEvent,
+    Usage,
+)
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config
 from genai_host.errors import GenaiError
@@ -159,6 +169,56 @@ class CodecSuite(Suite):
     def parameter_value(self, name: str) -> Any:
         given = self.parameter_values
         return given[name] if name in given else sample_of(self.dialect.parameters[name])
+
+
+class StreamSuite(CodecSuite):
+    """Base of the suites of dialects whose answers are texts, whole or streamed.
+
+    Attributes:
+        stream: Data of the events of the reply, streamed; the last one is the end marker of the
+            format. None for a format without streams.
+        closing_events: Number of events after the end of the answer; more than the end marker if
+            the service may omit them.
+        usage: Usage in the reply.
+    """
+
+    stream: Sequence[bytes] | None
+    closing_events = 1
+    usage = Usage()
+
+    def test_a_damaged_stream_is_read_or_is_a_typed_error(self) -> None:
+        for events in self.streams():
+            for at, event in enumerate(events):
+                for other in (*damaged(event), *NO_REPLIES):
+                    changed = [*events[:at], other, *events[at + 1 :]]
+                    found = read(other, self.decoded, changed)
+                    if found is not None:
+                        pieces, result = found
+                        assert self.is_sound(result), f"{short(other)} makes it {result!r}"
+                        assert all(isinstance(piece.text, str) for piece in pieces), short(other)
+
+    def streams(self) -> Sequence[Sequence[bytes]]:
+        """All streams of the suite."""
+        return [self.events()]
+
+    def events(self) -> Sequence[bytes]:
+        if self.stream is None:
+            assert "stream" not in self.dialect.capabilities, "it can stream: give `stream`"
+            pytest.skip("the format has no streams")
+        return self.stream
+
+    def decoder(self) -> StreamDecoder[Any]:
+        decoder = self.dialect.decoder(evolve(self.call(), stream=True))
+        assert decoder is not None, f"{self.dialect.name} has no decoder"
+        return decoder
+
+    def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
+        """The chunks of a stream, and the result."""
+        decoder = self.decoder()
+        return list(fed(decoder, events)), decoder.finish()
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Completion) and isinstance(result.text, str)
 
 
 def read(data: bytes, read: Callable[[Any], Any], given: Any) -> Any:

@@ -7,7 +7,6 @@ replies of services, and has no state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from attrs import evolve, frozen
@@ -20,17 +19,14 @@ from genai_host.api import (
     Message,
     Part,
     Reasoning,
-    StreamDecoder,
     StreamEvent,
     ToolCall,
     ToolResult,
     ToolSchema,
-    Usage,
     VendorPart,
 )
 from genai_host.errors import IncompleteReply, UnsupportedPart
-from genai_host_testing.purity import NO_REPLIES, damaged
-from genai_host_testing.suites.codec import CodecSuite, fed, read, short
+from genai_host_testing.suites.codec import StreamSuite, fed
 
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _TOOLS = (ToolSchema("weather", "the weather in a city", _CITY),)
@@ -44,7 +40,7 @@ class _Unheard(Part):
     content: str
 
 
-class DialectSuite(CodecSuite):
+class DialectSuite(StreamSuite):
     """Suite for a chat dialect.
 
         class TestMyDialect(DialectSuite):
@@ -53,9 +49,9 @@ class DialectSuite(CodecSuite):
             stream = [b'{"piece": "hello"}', b'{"piece": " there"}', b'{"tokens": [3, 2]}']
             usage = Usage(3, 2)
 
+    Further attributes are `dialect`, `reply`, `refusals` and `parameter_values` of `CodecSuite`.
+
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply, as sent by the service.
         stream: Data of the events of the same reply, streamed; the last one is the end marker of
             the format. None for a format without streams.
         closing_events: Number of events after the end of the answer; more than the end marker if
@@ -63,14 +59,9 @@ class DialectSuite(CodecSuite):
         text: Text of the reply.
         usage: Usage in the reply.
         calls: Reply and stream with a tool call, `(reply, stream)`, if the format supports them.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
-    stream: Sequence[bytes] | None
-    closing_events = 1
     text = "hello there"
-    usage = Usage()
     calls: tuple[bytes, Sequence[bytes]] | None = None
 
     def call(self) -> ChatCall:
@@ -192,8 +183,7 @@ class DialectSuite(CodecSuite):
         assert "".join(piece.text for piece in pieces) == self.text
         assert found == self.extracted(self.reply)
         assert len(pieces) > 1, "give a stream with several pieces"
-        request = self.dialect.prepare_request(evolve(self.call(), stream=True))
-        assert request.stream
+        assert self.dialect.prepare_request(evolve(self.call(), stream=True)).stream
 
     def test_a_stream_that_is_cut_is_no_answer(self) -> None:
         """A stream truncated after any event is an error with the received text."""
@@ -220,36 +210,8 @@ class DialectSuite(CodecSuite):
             decoder.feed(StreamEvent(event, "another"))
         assert decoder.finish() == self.extracted(self.reply)
 
-    def test_a_damaged_stream_is_read_or_is_a_typed_error(self) -> None:
-        streams = [self.events(), *([self.calls[1]] if self.calls else [])]
-        for events in streams:
-            for at, event in enumerate(events):
-                for other in (*damaged(event), *NO_REPLIES):
-                    changed = [*events[:at], other, *events[at + 1 :]]
-                    found = read(other, self.decoded, changed)
-                    if found is not None:
-                        pieces, result = found
-                        assert self.is_sound(result), f"{short(other)} makes it {result!r}"
-                        assert all(isinstance(piece.text, str) for piece in pieces), short(other)
-
-    def is_sound(self, result: Any) -> bool:
-        return isinstance(result, Completion) and isinstance(result.text, str)
-
-    def events(self) -> Sequence[bytes]:
-        if self.stream is None:
-            assert "stream" not in self.dialect.capabilities, "it can stream: give `stream`"
-            pytest.skip("the format has no streams")
-        return self.stream
-
-    def decoder(self) -> StreamDecoder[Any]:
-        decoder = self.dialect.decoder(evolve(self.call(), stream=True))
-        assert decoder is not None, f"{self.dialect.name} has no decoder"
-        return decoder
-
-    def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
-        """The chunks of a stream, and the result."""
-        decoder = self.decoder()
-        return list(fed(decoder, events)), decoder.finish()
+    def streams(self) -> Sequence[Sequence[bytes]]:
+        return [self.events(), *([self.calls[1]] if self.calls else [])]
 
 
 def _saying(text: str) -> ChatCall:

@@ -16,7 +16,6 @@ from attrs import evolve
 
 from genai_host.api import Answer, Feature
 from genai_host.api.features import Event
-from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.record import InMemoryRecord, StepStarted
@@ -28,10 +27,9 @@ from genai_host_testing.fake_service import HANG
 from genai_host_testing.purity import Watched
 from genai_host_testing.replaying import replay_from_every_entry, timeless
 from genai_host_testing.suites import child
-from genai_host_testing.suites.base import PluginSuite, in_background
+from genai_host_testing.suites.base import ONE_ATTEMPT, PluginSuite, in_background
 from genai_host_testing.suites.codec import sample_of
 
-_ONCE = RetryPolicy(max_attempts=1, max_total_attempts=1)
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
 _MOST = 50  # maximum number of tested interruption points
 
@@ -68,13 +66,9 @@ class FeatureSuite(PluginSuite):
         raise AssertionError(f"it waits for {kind}: override give")
 
     @pytest.fixture(autouse=True)
-    def _closing(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        self._hosts: list[Host] = []
+    def _ids_are_numbered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ids = 0
         monkeypatch.setattr("secrets.token_hex", self._next_id)
-        yield
-        for host in self._hosts:
-            host.close()
 
     # declarations
 
@@ -219,14 +213,10 @@ class FeatureSuite(PluginSuite):
     def host(self) -> Host:
         """A host with the feature, and a new model."""
         self.model = FakeModel(self.answers)
-        host = Host(
-            config=Config(),
-            discovery=self.plugins(model=self.model),
-            clock=ManualClock(),
-            retry_policy=_ONCE,
+        plugins = self.plugins(model=self.model)
+        return self.opened_host(
+            Config(), discovery=plugins, clock=ManualClock(), retry_policy=ONE_ATTEMPT
         )
-        self._hosts.append(host)
-        return host
 
     def open(self, host: Host | None = None, *, optional: bool = True) -> Conversation:
         host = host or self.host()
@@ -283,7 +273,7 @@ class FeatureSuite(PluginSuite):
     def go_on(self, file: Path) -> None:
         """Replay the record in a file; write it first if it does not exist. Called in a separate
         process."""
-        self._hosts = []
+        self._opened = []
         host = self.host()
         if not file.exists():
             record = self.record(self.open(host))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import CancelToken, HttpRequest, ProviderReply, StreamEvent, StreamParser
+from genai_host.api import CancelToken, HttpRequest, ProviderReply, StreamParser
 from genai_host.api.stream_parsers import FRAMINGS
-from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     GenaiError,
@@ -21,11 +20,11 @@ from genai_host.errors import (
     ProviderTimeout,
 )
 from genai_host_testing.clock import ManualClock
+from genai_host_testing.fake_model import EventList
 from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Act, reply, stream_reply
-from genai_host_testing.suites.base import in_background
+from genai_host_testing.suites.base import ONE_ATTEMPT, in_background
 from genai_host_testing.suites.http_stage import ANSWER, HttpStage
 
-_ONCE = RetryPolicy(max_attempts=1)
 _TOKENS = [f"w{number:02} " for number in range(60)]
 _FEW = _TOKENS[:3]  # first, middle and last: further ones would be truncated alike
 _NEVER = 1_000_000_000  # failures until the circuit opens
@@ -76,7 +75,7 @@ class HttpStreams(HttpStage):
     @pytest.mark.parametrize("act", [CUT, RESET])
     def test_failure_after_end_marker_is_ignored(self, act: Act) -> None:
         self.service.replies = [self.streamed([*self.frames(["hel", "lo"]), act])]
-        streamed, outcome = self.ask(self.stage(patience=_ONCE), "streamed")
+        streamed, outcome = self.ask(self.stage(patience=ONE_ATTEMPT), "streamed")
         if act is CUT:
             assert (streamed, outcome) == (ANSWER, ANSWER)
         else:  # data may be lost with the connection, but is never duplicated
@@ -99,7 +98,7 @@ class HttpStreams(HttpStage):
         places = [end + by for end in ends for by in (-1, 0, 1)]
         text = b"".join(self.frames(_FEW))
         self.service.replies = [self.streamed([text[:place], CUT]) for place in places]
-        host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
+        host = self.stage(patience=ONE_ATTEMPT, breaker_threshold=_NEVER)
         for place in places:
             _must_be_cut(place, texts[place], *self.ask(host, "streamed"))
 
@@ -108,7 +107,7 @@ class HttpStreams(HttpStage):
         separately at every byte, so the bytes around line ends suffice here."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
-        host = self.stage(patience=_ONCE, breaker_threshold=_NEVER)
+        host = self.stage(patience=ONE_ATTEMPT, breaker_threshold=_NEVER)
         for place, text in enumerate(self._text_by_place()):
             if self.stream_type in FRAMINGS and b"\n" not in memory.text[max(place - 2, 0) :][:3]:
                 continue
@@ -132,7 +131,7 @@ class HttpStreams(HttpStage):
     def test_headers_and_then_silence_end_at_the_first_token_deadline(self) -> None:
         clock = ManualClock()
         self.service.replies = [self.streamed([HANG])]
-        asking = in_background(self.ask, self.stage(clock=clock, patience=_ONCE), "streamed")
+        asking = in_background(self.ask, self.stage(clock=clock, patience=ONE_ATTEMPT), "streamed")
         self.service.wait_for_requests(1)
         clock.advance(60)
         _, error = asking.result(self.patience)
@@ -215,7 +214,7 @@ class HttpStreams(HttpStage):
         self.service.replies = [self.streamed(frames)]
         assert self.ask(self.stage(), "whole")[1] == ANSWER
         self.service.replies = [self.streamed(frames[: -self.closing_events])]
-        assert isinstance(self.ask(self.stage(patience=_ONCE), "whole")[1], IncompleteReply)
+        assert isinstance(self.ask(self.stage(patience=ONE_ATTEMPT), "whole")[1], IncompleteReply)
 
     def test_a_malformed_event_is_a_typed_error(self) -> None:
         frames = self.frames(["hel", "lo"])
@@ -268,29 +267,14 @@ class _Memory:
         request: HttpRequest,
         limits: CancelToken,
         framings: Mapping[str, StreamParser] | None = None,
-    ) -> _Cut:
+    ) -> EventList:
         self.sent = True
-        framing = {**FRAMINGS, **(framings or {})}[self._content_type]
-        return _Cut(framing, self.text[: self.place])
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class _Cut:
-    """The events of a reply that is truncated after its text."""
-
-    def __init__(self, framing: StreamParser, text: bytes) -> None:
-        self._framing = framing
-        self._text = text
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        return self._framing(self._blocks())
+        return EventList({**FRAMINGS, **(framings or {})}[self._content_type](self._blocks()))
 
     def close(self) -> None:
         """Do nothing."""
 
     def _blocks(self) -> Iterator[bytes]:
-        if self._text:
-            yield self._text
+        if self.place:
+            yield self.text[: self.place]
         raise IncompleteReply("the reply was cut")

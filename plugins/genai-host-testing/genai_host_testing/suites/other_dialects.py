@@ -1,5 +1,7 @@
 """Suites of dialects of other operations than chat: text completions, token counts, embeddings,
 speech to text, moderation.
+
+All have the attributes `dialect`, `reply`, `refusals` and `parameter_values` of `CodecSuite`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from attrs import evolve
 from genai_host.api import (
     ChatCall,
     CompleteCall,
-    Completion,
     EmbedCall,
     Embeddings,
     File,
@@ -21,7 +22,6 @@ from genai_host.api import (
     ModerateCall,
     ModerationResult,
     ProviderReply,
-    StreamDecoder,
     TokenCount,
     ToolSchema,
     TranscribeCall,
@@ -29,11 +29,10 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import GenaiError, IncompleteReply, UnsupportedPart
-from genai_host_testing.purity import NO_REPLIES, damaged
-from genai_host_testing.suites.codec import CodecSuite, fed, read, short
+from genai_host_testing.suites.codec import CodecSuite, StreamSuite, fed
 
 
-class CompleteDialectSuite(CodecSuite):
+class CompleteDialectSuite(StreamSuite):
     """Suite for a dialect of text completions.
 
         class TestMyDialect(CompleteDialectSuite):
@@ -43,22 +42,16 @@ class CompleteDialectSuite(CodecSuite):
             usage = Usage(3, 2)
 
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply.
         stream: Data of the events of the same reply, streamed; the last one is the end marker of
             the format.
         closing_events: Number of events after the end of the answer; more than the end marker if
             the service may omit them.
         text: Text of the reply.
         usage: Usage in the reply.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     stream: Sequence[bytes]
-    closing_events = 1
     text = " there"
-    usage = Usage()
 
     def call(self) -> CompleteCall:
         return CompleteCall(model_id="m-1", prompts=("hello",))
@@ -99,26 +92,6 @@ class CompleteDialectSuite(CodecSuite):
                 decoder.finish()
             assert caught.value.text == text
 
-    def test_a_damaged_stream_is_read_or_is_a_typed_error(self) -> None:
-        for at, event in enumerate(self.stream):
-            for other in (*damaged(event), *NO_REPLIES):
-                changed = [*self.stream[:at], other, *self.stream[at + 1 :]]
-                found = read(other, self.decoded, changed)
-                assert found is None or self.is_sound(found[1]), short(other)
-
-    def is_sound(self, result: Any) -> bool:
-        return isinstance(result, Completion) and isinstance(result.text, str)
-
-    def decoder(self) -> StreamDecoder[Any]:
-        decoder = self.dialect.decoder(evolve(self.call(), stream=True))
-        assert decoder is not None, f"{self.dialect.name} has no decoder"
-        return decoder
-
-    def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
-        """The chunks of a stream, and the result."""
-        decoder = self.decoder()
-        return list(fed(decoder, events)), decoder.finish()
-
 
 class CountDialectSuite(CodecSuite):
     """Suite for a dialect that counts tokens.
@@ -129,11 +102,7 @@ class CountDialectSuite(CodecSuite):
             count = 12
 
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply.
         count: Tokens in the reply.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     count: int
@@ -172,12 +141,8 @@ class EmbedDialectSuite(CodecSuite):
             vectors = [[1, 0], [0, 1]]
 
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply with the vectors of two texts.
-        vectors: These vectors.
+        vectors: Vectors of the reply, which is one for two texts.
         usage: Usage in the reply.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     vectors: Sequence[Sequence[float]]
@@ -215,12 +180,8 @@ class TranscribeDialectSuite(CodecSuite):
             reply = b'{"words": "hello there"}'
 
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply.
         text: Text of the reply.
         usage: Usage in the reply.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     text = "hello there"
@@ -257,11 +218,7 @@ class ModerateDialectSuite(CodecSuite):
             flagged = True
 
     Attributes:
-        dialect: Tested dialect.
-        reply: Body of a whole reply.
         flagged: Whether the reply flags the text.
-        refusals: Error replies: status (400 or more), body, class of the error.
-        parameter_values: Values of parameters, where none can be generated from the JSON Schema.
     """
 
     flagged: bool

@@ -90,13 +90,6 @@ class ProviderSuite(PluginSuite):
     slow: Mapping[str, Any] = {}
     question = "Count from one to ten thousand."
 
-    @pytest.fixture(autouse=True)
-    def _closing(self) -> Any:
-        self._hosts: list[Host] = []
-        yield
-        for host in self._hosts:
-            host.close()
-
     def stage(
         self,
         *,
@@ -124,9 +117,7 @@ class ProviderSuite(PluginSuite):
         tested = InstanceConfig(self.provider, settings=chosen, limits=limits)
         config = Config(providers={"tested": tested, **(instances or {})})
         discovery = self.plugins(suite=self.observer)
-        host = Host(config=config, discovery=discovery, clock=clock, retry_policy=patience)
-        self._hosts.append(host)
-        return host
+        return self.opened_host(config, discovery=discovery, clock=clock, retry_policy=patience)
 
     def open(self, host: Host, way: str, *, at: str = "@tested") -> Conversation:
         """Open a conversation with the model, without a time limit.
@@ -289,7 +280,7 @@ class ProviderSuite(PluginSuite):
         conversation = self.stall(way)
         answering = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
-        [host] = self._hosts
+        [host] = self._opened
         assert self.ended(in_background(host.instances.remove, "tested")) is None
         assert isinstance(self.ended(answering), ProviderRemoved)
 

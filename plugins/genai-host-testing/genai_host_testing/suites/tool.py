@@ -8,7 +8,6 @@ cancelled.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +38,6 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.tools import output_of
-from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config, SetConfig
 from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import GenaiError, ValidationError
@@ -51,7 +49,7 @@ from genai_host_testing.fake_model import FakeModel, RecordedPrompt
 from genai_host_testing.plugins import InlinePlugin
 from genai_host_testing.purity import with_faults
 from genai_host_testing.replaying import replay_from_every_entry
-from genai_host_testing.suites.base import PluginSuite, in_background
+from genai_host_testing.suites.base import ONE_ATTEMPT, PluginSuite, in_background
 
 Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
 """Arguments of a call, alone or with the text of its output."""
@@ -67,7 +65,6 @@ def check_description(tool: Tool) -> None:
 
 
 def check_parameters(tool: Tool) -> None:
-    """The parameters are a JSON Schema of an object, which defines all required properties."""
     parameters = tool.schema.parameters
     SchemaValidator(parameters)
     assert parameters["type"] == "object"
@@ -141,14 +138,7 @@ class ToolSuite(PluginSuite):
     samples: Sequence[Sample]
     context: Mapping[str, Any] = {}
     settings: Mapping[str, Any] = {}
-
-    @pytest.fixture(autouse=True)
-    def _closing(self) -> Iterator[None]:
-        self._hosts: list[Host] = []
-        self._tool: Tool | None = None
-        yield
-        for host in self._hosts:
-            host.close()
+    _tool: Tool | None = None
 
     # declarations
 
@@ -160,11 +150,9 @@ class ToolSuite(PluginSuite):
         check_parameters(self.found())
 
     def test_services_take_it(self) -> None:
-        """Requests contain its schema unchanged."""
         check_services_take(self.found(), self.host())
 
     def test_available_when_accepts_any_context(self) -> None:
-        """`available_when` accepts any context."""
         tool = self.found()
         for context in (*_ODD_CONTEXTS, self.context):
             assert isinstance(tool.available_when(dict(context)), bool), f"in {context}"
@@ -183,7 +171,6 @@ class ToolSuite(PluginSuite):
             check_output(self.called(host, arguments), arguments, expected, host)
 
     def test_output_is_within_limits(self) -> None:
-        """The output is within the host's limits."""
         for arguments, *_ in self.samples:
             output = output_of(self.found().run(dict(arguments), self.run()))
             texts = [part.text for part in output.content if isinstance(part, Text)]
@@ -222,8 +209,7 @@ class ToolSuite(PluginSuite):
         for arguments, taken in self.garbage():
             if not taken:
                 continue
-            ended = in_background(self._handled, tool, arguments)
-            error = self.ended(ended)
+            error = self.ended(in_background(self._handled, tool, arguments))
             assert error is None, f"{arguments}: {type(error).__name__}: {error}"
 
     def test_idempotent_tool_returns_the_same_output(self) -> None:
@@ -243,18 +229,8 @@ class ToolSuite(PluginSuite):
     def test_it_ends_when_its_call_does(self) -> None:
         """A cancelled call ends promptly: a waiting tool checks its limits."""
         for arguments, *_ in self.samples:
-            begun, limits = threading.Event(), Cancellation()
-
-            def work(
-                given: Mapping[str, Any] = arguments,
-                begun: threading.Event = begun,
-                limits: Cancellation = limits,
-            ) -> None:
-                begun.set()
-                self.found().run(dict(given), self.run(limits))
-
-            ended = in_background(work)
-            assert begun.wait(self.patience)
+            limits = Cancellation()
+            ended = self.begun(self.found().run, dict(arguments), self.run(limits))
             limits.cancel()
             self.ended(ended)
 
@@ -283,14 +259,11 @@ class ToolSuite(PluginSuite):
     def host(self) -> Host:
         """A host with the tool, and a feature that calls it with each sample."""
         feature = Feature("calling", NoSettings, _respond, help="calls what it is asked to")
-        host = Host(
-            config=Config(tools=self._tables()),
-            discovery=self.plugins(
-                model=FakeModel(self._asks), calling=InlinePlugin(features=[feature])
-            ),
-            retry_policy=RetryPolicy(max_attempts=1, max_total_attempts=1),
+        tables = {of_source(self.tool): SetConfig(self.settings)} if self.settings else {}
+        plugins = self.plugins(
+            model=FakeModel(self._asks), calling=InlinePlugin(features=[feature])
         )
-        self._hosts.append(host)
+        host = self.opened_host(Config(tools=tables), discovery=plugins, retry_policy=ONE_ATTEMPT)
         tool = host.registry.tools.get(self.tool)
         if tool is not None:
             seconds = min(tool.timeout, self.patience)
@@ -317,9 +290,6 @@ class ToolSuite(PluginSuite):
                         yield arguments, False
                     else:
                         yield arguments, True
-
-    def _tables(self) -> Mapping[str, SetConfig]:
-        return {of_source(self.tool): SetConfig(self.settings)} if self.settings else {}
 
     def _handled(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -58,10 +57,10 @@ class ToolSourceSuite(PluginSuite):
     context: Mapping[str, Any] = {}
 
     @pytest.fixture(autouse=True)
-    def _closing(self) -> Iterator[None]:
-        self._open: list[Host | ToolSource] = []
+    def _closing_sources(self) -> Iterator[None]:
+        self._sources: list[ToolSource] = []
         yield
-        for each in self._open:
+        for each in self._sources:
             with suppress(Exception):  # a failure here is found by a test
                 each.close()
 
@@ -118,14 +117,8 @@ class ToolSourceSuite(PluginSuite):
         before = Cancellation()
         before.cancel()
         self.ended(in_background(self.listed, source, before))
-        begun, limits = threading.Event(), Cancellation()
-
-        def ask() -> None:
-            begun.set()
-            self.listed(source, limits)
-
-        ended = in_background(ask)
-        assert begun.wait(self.patience)
+        limits = Cancellation()
+        ended = self.begun(self.listed, source, limits)
         limits.cancel()
         self.ended(ended)
         again = in_background(self.listed, source)
@@ -157,8 +150,7 @@ class ToolSourceSuite(PluginSuite):
         source = self.opened()
         self.listed(source)
         for _ in range(2):
-            closed = in_background(source.close)
-            error = self.ended(closed)
+            error = self.ended(in_background(source.close))
             assert error is None, f"{error}"
         self.ended(in_background(self.listed, source))
 
@@ -168,19 +160,8 @@ class ToolSourceSuite(PluginSuite):
             for arguments, *_ in samples:
                 source = self.opened()
                 [tool] = [each for each in self.listed(source) if each.name == name]
-                begun, limits = threading.Event(), Cancellation()
-
-                def work(
-                    given: Mapping[str, Any] = arguments,
-                    tool: Tool = tool,
-                    begun: threading.Event = begun,
-                    limits: Cancellation = limits,
-                ) -> None:
-                    begun.set()
-                    tool.run(dict(given), Run(dict(self.context), limits))
-
-                ended = in_background(work)
-                assert begun.wait(self.patience)
+                limits = Cancellation()
+                ended = self.begun(tool.run, dict(arguments), Run(dict(self.context), limits))
                 source.close()
                 if isinstance(source, ConfiguredToolSource) and not source.holds_a_source:
                     limits.cancel()
@@ -202,7 +183,7 @@ class ToolSourceSuite(PluginSuite):
             config = SetConfig(self.settings if settings is None else settings)
             source = ConfiguredToolSource(declared, config, SecretStore(), "")
         assert isinstance(source, ToolSource)
-        self._open.append(source)
+        self._sources.append(source)
         return source
 
     def unusable_source(self) -> ToolSource | None:
@@ -218,6 +199,4 @@ class ToolSourceSuite(PluginSuite):
     def host(self, **plugins: Any) -> Host:
         """A host with the plugin, or with another one instead."""
         tables = {self.source: SetConfig(self.settings)} if self.settings else {}
-        host = Host(config=Config(tools=tables), discovery=self.plugins(**plugins))
-        self._open.append(host)
-        return host
+        return self.opened_host(Config(tools=tables), discovery=self.plugins(**plugins))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genai_host.api import (
@@ -28,6 +28,7 @@ from genai_host.api.dialects import CAPABILITIES
 from genai_host.errors import ServiceUnavailable
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
+from genai_host_testing.fake_model import EventList
 from genai_host_testing.plugins import InlinePlugin
 
 Json = Any
@@ -105,19 +106,6 @@ class FailingProvider(Provider):
 
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         return self.send(request, limits)
-
-
-class EventList:
-    """A stream of given events."""
-
-    def __init__(self, events: Iterable[StreamEvent]) -> None:
-        self._events = events
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        return iter(self._events)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class WireClient:
