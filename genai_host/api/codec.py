@@ -17,6 +17,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from cattrs.v import format_exception
 
 from genai_host.api.codec_values import (
+    Reader,
     has_fields,
     is_json_by_name,
     name_of,
@@ -43,7 +44,7 @@ class Codec:
         self._converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
         self._parts = {part.type: part for part in parts}
         self._tags: dict[Any, list[str]] = {}  # of the parts that a type accepts
-        self._part_readers: dict[str, Callable[[Any, Any], Any]] = {}
+        self._part_readers: dict[str, Reader] = {}
         self._part_writers: dict[type[Part], Callable[[Part], dict[str, Any]]] = {}
         self._register_plain_values()
         self._register_parts()
@@ -112,7 +113,9 @@ class Codec:
         register_values(converter)
         converter.register_unstructure_hook_func(is_json_by_name, self._write_json)
         converter.register_structure_hook_factory(has_fields, self._reader_of)
-        converter.register_unstructure_hook_factory(_has_unresolved_types, self._write_resolved)
+        converter.register_unstructure_hook_factory(
+            lambda kind: has_fields(kind) and bool(resolved_types(kind)), self._write_resolved
+        )
         # last, since classes with their own schema may have fields
         register_described(converter)
 
@@ -145,7 +148,7 @@ class Codec:
         converter.register_structure_hook_factory(_is_message, self._message_reader)
         converter.register_unstructure_hook_factory(_is_message, self._message_writer)
 
-    def _message_reader(self, _: Any) -> Callable[[Any, Any], Any]:
+    def _message_reader(self, _: Any) -> Reader:
         read_message = self._reader_of(Message)
 
         def read(data: Any, form: Any) -> Any:
@@ -174,7 +177,7 @@ class Codec:
             self._part_writers[kind] = lambda part: {"type": kind.type, **write(part)}
         return self._part_writers[kind]
 
-    def _reader_of(self, kind: type[Any]) -> Callable[[Any, Any], Any]:
+    def _reader_of(self, kind: type[Any]) -> Reader:
         read_fields = make_dict_structure_fn(
             kind,
             self._converter,
@@ -235,10 +238,6 @@ def _is_message(form: Any) -> bool:
 def default_codec() -> Codec:
     """The codec without parts of plugins; cached, since creating one takes milliseconds."""
     return Codec()
-
-
-def _has_unresolved_types(kind: Any) -> bool:
-    return has_fields(kind) and bool(resolved_types(kind))
 
 
 def _is_part_class(form: Any) -> bool:

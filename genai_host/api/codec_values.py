@@ -18,6 +18,8 @@ from cattrs.cols import is_sequence, list_structure_factory
 from genai_host.api.json_text import read_json
 from genai_host.util.text import decode_base64, short_repr
 
+Reader = Callable[[Any, Any], Any]
+
 _PLAIN = (str, int, float, bool, list, dict)
 _AS_TEXT = {"datetime", "decimal", "uuid"}  # modules, which are slow to import
 _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,)}
@@ -48,22 +50,24 @@ def register_values(converter: cattrs.Converter) -> None:
     converter.register_structure_hook(bytes, _read_base64)
     converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
     converter.register_unstructure_hook_func(_is_set, sorted)
-    converter.register_structure_hook_factory(_has_number_keys, _read_number_keys(converter))
-    converter.register_structure_hook_factory(_is_collection, _read_list(converter))
-    converter.register_structure_hook_factory(_is_plain_union, _read_union(converter))
-    converter.register_structure_hook_factory(_is_named_tuple, _read_named_tuple(converter))
+    converter.register_structure_hook_factory(_has_number_keys, _read_number_keys)
+    converter.register_structure_hook_factory(_is_collection, _read_list)
+    converter.register_structure_hook_factory(_is_plain_union, _read_union)
+    converter.register_structure_hook_factory(_is_named_tuple, _read_named_tuple)
 
 
 def register_described(converter: cattrs.Converter) -> None:
     """Register readers and writers of classes that describe and read themselves."""
-    converter.register_structure_hook_func(has_own_schema, _read_as_described)
+    converter.register_structure_hook_func(
+        has_own_schema, lambda value, kind: kind.model_validate(value)
+    )
     converter.register_unstructure_hook_func(
         lambda kind: has_own_schema(kind) and hasattr(kind, "model_dump"),
         lambda value: value.model_dump(mode="json", by_alias=True),
     )
 
 
-def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any]:
+def _exactly(kind: type, accepted: tuple[type, ...]) -> Reader:
     """Check the exact type: cattrs would convert 3.7 to an int and "no" to True."""
 
     def read(value: Any, _: Any) -> Any:
@@ -120,10 +124,6 @@ def has_own_schema(kind: Any) -> bool:
     return isinstance(kind, type) and hasattr(kind, "model_json_schema")
 
 
-def _read_as_described(value: Any, kind: Any) -> Any:
-    return kind.model_validate(value)
-
-
 def has_fields(kind: Any) -> bool:
     return attrs.has(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
 
@@ -154,31 +154,23 @@ def _has_number_keys(form: Any) -> bool:
     return get_origin(form) in (Mapping, dict) and get_args(form)[0] in (int, float)
 
 
-def _read_number_keys(
-    converter: cattrs.Converter,
-) -> Callable[[Any], Callable[[Any, Any], Any]]:
+def _read_number_keys(form: Any, converter: cattrs.Converter) -> Reader:
     """Read a mapping with numbers as keys, which are strings in JSON."""
+    kind, values = get_args(form)
 
-    def factory(form: Any) -> Callable[[Any, Any], Any]:
-        kind, values = get_args(form)
+    def read(data: Any, _: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise TypeError(f"expected an object, not {name_of(type(data))}")
+        found = converter.structure(data, dict[Any, values])  # type: ignore[valid-type]  # a variable
+        return {read_key(key): value for key, value in found.items()}
 
-        def read(data: Any, _: Any) -> Any:
-            if not isinstance(data, Mapping):
-                raise TypeError(f"expected an object, not {name_of(type(data))}")
-            found = converter.structure(data, dict[Any, values])  # type: ignore[valid-type]  # a variable
-            return {read_key(key): value for key, value in found.items()}
+    def read_key(key: Any) -> Any:
+        try:
+            return converter.structure(read_json(key) if type(key) is str else key, kind)
+        except (TypeError, ValueError):
+            raise ValueError(f"expected {name_of(kind)} as key, not {short_repr(key)}") from None
 
-        def read_key(key: Any) -> Any:
-            try:
-                return converter.structure(read_json(key) if type(key) is str else key, kind)
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"expected {name_of(kind)} as key, not {short_repr(key)}"
-                ) from None
-
-        return read
-
-    return factory
+    return read
 
 
 def _is_collection(form: Any) -> bool:
@@ -186,34 +178,22 @@ def _is_collection(form: Any) -> bool:
     return plain or (get_origin(form) is not None and is_sequence(form))
 
 
-def _read_list(
-    converter: cattrs.Converter,
-) -> Callable[[Any], Callable[[Any, Any], Any]]:
+def _read_list(form: Any, converter: cattrs.Converter) -> Reader:
     """Read a list; a string or mapping is not a list."""
-
-    def factory(form: Any) -> Callable[[Any, Any], Any]:
-        kind = get_origin(form) or form
-        items = get_args(form) or (Any,)
-        if kind is tuple and items[-1] is not Ellipsis and get_args(form):
-            return _read_tuple(converter, items)
-        read_items = list_structure_factory(list[items[0]], converter)  # type: ignore[valid-type]  # a variable
-        make = kind if kind in (list, set, frozenset) else tuple
-
-        def read(value: Any, _: Any) -> Any:
-            return make(read_items(_must_be_list(value), form))
-
-        return read
-
-    return factory
+    kind = get_origin(form) or form
+    items = get_args(form) or (Any,)
+    if kind is tuple and items[-1] is not Ellipsis and get_args(form):
+        return _read_tuple(converter, items)
+    read_items = list_structure_factory(list[items[0]], converter)  # type: ignore[valid-type]  # a variable
+    make = kind if kind in (list, set, frozenset) else tuple
+    return lambda value, _: make(read_items(_must_be_list(value), form))
 
 
-def _read_tuple(converter: cattrs.Converter, items: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
+def _read_tuple(converter: cattrs.Converter, items: tuple[Any, ...]) -> Reader:
     def read(value: Any, _: Any) -> Any:
         if len(_must_be_list(value)) != len(items):
             raise ValueError(f"expected {len(items)} items, not {len(value)}")
-        return tuple(
-            converter.structure(each, item) for each, item in zip(value, items, strict=True)
-        )
+        return tuple(map(converter.structure, value, items))
 
     return read
 
@@ -232,48 +212,37 @@ def _is_plain_union(form: Any) -> bool:
     return len(members) > 1 and any(member in _PLAIN for member in members)
 
 
-def _read_union(
-    converter: cattrs.Converter,
-) -> Callable[[Any], Callable[[Any, Any], Any]]:
+def _read_union(form: Any, converter: cattrs.Converter) -> Reader:
     exchanged = ((int, float), (float, int))
 
-    def factory(form: Any) -> Callable[[Any, Any], Any]:
-        def read(value: Any, _: Any) -> Any:
-            faults: list[Exception] = []  # of members that are objects
-            for member in get_args(form):
-                if member is type(None):
-                    if value is None:
-                        return None
-                    continue
-                if (member, type(value)) in exchanged and type(value) in get_args(form):
-                    continue  # 3.0 is also an integer
-                try:
-                    return converter.structure(value, member)
-                except Exception as error:  # noqa: BLE001 - try the next member
-                    if attrs.has(member) or (get_origin(member) or member) in (dict, Mapping):
-                        faults.append(error)
-            if isinstance(value, Mapping) and len(faults) == 1:
-                raise faults[0]
-            names = [name_of(get_origin(member) or member) for member in get_args(form)]
-            raise TypeError(f"expected {' or '.join(names)}, not {name_of(type(value))}")
+    def read(value: Any, _: Any) -> Any:
+        faults: list[Exception] = []  # of members that are objects
+        for member in get_args(form):
+            if member is type(None):
+                if value is None:
+                    return None
+                continue
+            if (member, type(value)) in exchanged and type(value) in get_args(form):
+                continue  # 3.0 is also an integer
+            try:
+                return converter.structure(value, member)
+            except Exception as error:  # noqa: BLE001 - try the next member
+                if attrs.has(member) or (get_origin(member) or member) in (dict, Mapping):
+                    faults.append(error)
+        if isinstance(value, Mapping) and len(faults) == 1:
+            raise faults[0]
+        names = [name_of(get_origin(member) or member) for member in get_args(form)]
+        raise TypeError(f"expected {' or '.join(names)}, not {name_of(type(value))}")
 
-        return read
-
-    return factory
+    return read
 
 
 def _is_named_tuple(form: Any) -> bool:
     return isinstance(form, type) and issubclass(form, tuple) and hasattr(form, "_fields")
 
 
-def _read_named_tuple(
-    converter: cattrs.Converter,
-) -> Callable[[Any], Callable[[Any, Any], Any]]:
+def _read_named_tuple(form: Any, converter: cattrs.Converter) -> Reader:
     """Read a named tuple from a list, as in its JSON Schema; its annotations may be strings."""
-
-    def factory(form: Any) -> Callable[[Any, Any], Any]:
-        hints = get_type_hints(form)
-        read = _read_tuple(converter, tuple(hints[name] for name in form._fields))
-        return lambda value, _: form(*read(value, form))
-
-    return factory
+    hints = get_type_hints(form)
+    read = _read_tuple(converter, tuple(hints[name] for name in form._fields))
+    return lambda value, _: form(*read(value, form))

@@ -23,26 +23,11 @@ from attrs import converters as convert, field, frozen
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import Operation
-from genai_host.api.messages import (
-    NO_USAGE,
-    Citation,
-    Image,
-    Message,
-    Text,
-    Usage,
-    cited_pages,
-)
+from genai_host.api.messages import NO_USAGE, Citation, Image, Message, Text, Usage, cited_pages
 from genai_host.api.results import Cost, Delta
 from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
-from genai_host.api.validators import (
-    ANY_BY_NAME,
-    CALLABLE,
-    OPERATIONS,
-    TEXT,
-    Must,
-    string_set,
-)
+from genai_host.api.validators import ANY_BY_NAME, CALLABLE, OPERATIONS, TEXT, Must, string_set
 
 S = TypeVar("S")
 

@@ -164,20 +164,11 @@ class HttpProvider(Provider):
         return f"{self.base_url}{path}{query}"
 
     def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
-        """Sign a request or add a token that expires; called last, at each attempt.
-
-        Args:
-            request: The request.
-            limits: Cancels the attempt.
-        """
+        """Sign a request or add a token that expires; called last, at each attempt."""
         return request
 
     def get(self, path: str, limits: CancelToken) -> Any:
         """Get the JSON at a path below the base URL.
-
-        Args:
-            path: The path.
-            limits: Cancels the attempt.
 
         Raises:
             MalformedReply: The reply is not JSON.
@@ -294,14 +285,12 @@ def _form(fields: Mapping[str, Any], file: File) -> tuple[str, bytes]:
     parts: list[tuple[str, Any]] = []
     for name, value in fields.items():
         values = {f"{name}[]": value} if isinstance(value, (list, tuple)) else {name: [value]}
-        parts += [(key, _form_text(each)) for key, items in values.items() for each in items]
+        for key, items in values.items():
+            texts = (each if isinstance(each, str) else write_json(each).decode() for each in items)
+            parts += ((key, text) for text in texts)
     parts.append(("file", (file.name or "file", file.data, file.media_type or _BYTES)))
     data, kind = encode_multipart_formdata(parts)
     return kind, data
-
-
-def _form_text(value: Any) -> str:
-    return value if isinstance(value, str) else write_json(value).decode()
 
 
 _BYTES = "application/octet-stream"

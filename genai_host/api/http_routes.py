@@ -30,7 +30,16 @@ from attrs import field, frozen
 from genai_host.api.calls import CancelToken
 from genai_host.api.dropped import DroppedFields
 from genai_host.api.json_text import ValueBudget, write_json
-from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT, TEXT_BY_NAME, Must, string_set
+from genai_host.api.validators import (
+    ADDRESS,
+    ADDRESS_OR_EMPTY,
+    BOOLEAN,
+    TEXT,
+    TEXT_BY_NAME,
+    Must,
+    one_of,
+    string_set,
+)
 from genai_host.errors import (
     BudgetExceeded,
     Cancelled,
@@ -254,11 +263,6 @@ def json_response(
 ) -> RouteResponse:
     """A reply with a JSON value.
 
-    Args:
-        value: The value.
-        status: HTTP status.
-        headers: Further headers.
-
     Raises:
         ValueError: The value contains NaN, infinity or itself.
         TypeError: The value has no JSON form.
@@ -288,12 +292,7 @@ class HttpRoute:
         key: Unique among all plugins; names in braces do not distinguish routes.
     """
 
-    method: Method = field(
-        validator=Must(
-            f"one of {', '.join(_METHODS)}",
-            lambda value: isinstance(value, str) and value in _METHODS,
-        )
-    )
+    method: Method = field(validator=one_of(_METHODS))
     path: str = field(validator=Must("a path such as /api/shop/orders/{id}", _is_path))
     load: str = field(validator=ADDRESS)
     max_body_size: int = field(
@@ -320,9 +319,6 @@ def _is_pattern(value: Any) -> bool:
 
 
 _PATTERN = Must("a regular expression", _is_pattern)
-_ADDRESS_OR_EMPTY = Must(
-    "as `package.module:name`, or empty", lambda value: value == "" or ADDRESS.holds(value)
-)
 
 
 @frozen
@@ -358,8 +354,8 @@ class HttpApi:
     paths: str = field(default="", validator=_PATTERN, kw_only=True)
     shared_paths: str = field(default="", validator=_PATTERN, kw_only=True)
     headers: frozenset[str] = field(default=(), converter=string_set, kw_only=True)
-    list_models: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
-    show_model: str = field(default="", validator=_ADDRESS_OR_EMPTY, kw_only=True)
+    list_models: str = field(default="", validator=ADDRESS_OR_EMPTY, kw_only=True)
+    show_model: str = field(default="", validator=ADDRESS_OR_EMPTY, kw_only=True)
     aliases: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
     request_id_header: str = field(default="", validator=TEXT, kw_only=True)
 

@@ -350,10 +350,6 @@ class Message:
 
         A long history is encoded and hashed in each turn; the cache makes that cost once per
         message.
-
-        Args:
-            key: Key of the cached value.
-            make: Computes the value.
         """
         found = self._remembered.get(key, _NOTHING)
         if found is _NOTHING:

@@ -43,10 +43,6 @@ class HttpTransport(Protocol):
     def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         """Send a request and wait for the complete reply.
 
-        Args:
-            request: The request.
-            limits: Cancels the attempt.
-
         Raises:
             ServiceUnavailable: The service cannot be reached.
             IncompleteReply: The connection closed before the end of the reply.
@@ -178,9 +174,6 @@ class Provider(ABC):
         host calls it when it lists models, not before calls: at most once every few seconds, with a
         timeout of a few seconds. By default nothing is checked.
 
-        Args:
-            limits: Cancels the check.
-
         Returns:
             The ids of models that cannot run, each with the reason, as in `unavailable_models`.
 
@@ -210,9 +203,6 @@ class Provider(ABC):
     def price_provider(self, model_id: str) -> str:
         """Whose list prices apply to a model.
 
-        Args:
-            model_id: The model id that is sent.
-
         Returns:
             A provider id of the package genai-prices, for example `openai`, or the address of a
                 service; `FREE` if calls are free; empty if unknown.
@@ -222,10 +212,6 @@ class Provider(ABC):
     @abstractmethod
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         """Send a request and wait for the complete reply.
-
-        Args:
-            request: The request.
-            limits: Cancels the attempt.
 
         Raises:
             ServiceUnavailable: The service cannot be reached.
@@ -374,9 +360,6 @@ class CachedToken:
     def get(self, limits: CancelToken) -> Secret:
         """The token, renewed if necessary.
 
-        Args:
-            limits: Cancels the call.
-
         Raises:
             GenaiError: The error of `source`, for all calls that waited for it, or the error of
                 `limits`. Later calls try again.
@@ -396,11 +379,7 @@ class CachedToken:
         return self._renew(limits)
 
     def drop(self, value: Secret) -> None:
-        """Discard a token that the service refused, unless it was renewed meanwhile.
-
-        Args:
-            value: The refused token.
-        """
+        """Discard a token that the service refused, unless it was renewed meanwhile."""
         with self._changed:
             if self._held == value:
                 self._held = None

@@ -177,10 +177,6 @@ def _patterns_in(schema: Any) -> Iterator[str]:
             yield from each["patternProperties"]
 
 
-def _names_patterns(schema: Any) -> bool:
-    return any(isinstance(each.get("patternProperties"), Mapping) for each in _objects_in(schema))
-
-
 def _objects_in(schema: Any) -> Iterator[Mapping[str, Any]]:
     """All subschemas, from the outside in."""
     if isinstance(schema, Mapping):
@@ -241,15 +237,14 @@ def _bounded_patterns(keywords: Mapping[str, Any], schema: Any) -> dict[str, Any
         }
         yield from keywords["additionalProperties"](validator, inner, extra, {})
 
-    def nothing(*_: Any) -> Iterable[Any]:
-        return ()
-
-    bounded = {
+    bounded: dict[str, Any] = {
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "additionalProperties": additional_properties,
     }
-    return {**bounded, "unevaluatedProperties": nothing} if _names_patterns(schema) else bounded
+    if any(isinstance(each.get("patternProperties"), Mapping) for each in _objects_in(schema)):
+        bounded["unevaluatedProperties"] = lambda *_: ()
+    return bounded
 
 
 def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
@@ -322,14 +317,12 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
         )
         define(defined)
     except (TypeError, NameError) as error:
-        types = ", ".join(map(_type_name, forms.values()))
+        types = ", ".join(
+            form.__qualname__ if isinstance(form, type) else repr(form) for form in forms.values()
+        )
         raise ValidationError(f"no JSON Schema can be made from {types}: {error}") from error
     schemas = {**own, **dict(zip(others, found, strict=True))}
     return {name: schemas[name] for name in forms}, definitions
-
-
-def _type_name(form: Any) -> str:
-    return form.__qualname__ if isinstance(form, type) else repr(form)
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
@@ -341,20 +334,9 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
     name = reference.removeprefix("#/$defs/")
     inlined = dict(definitions[name])
     others = {key: value for key, value in definitions.items() if key != name}
-    if reference in _references_in(definitions):  # a recursive class
+    if any(each.get("$ref") == reference for each in _objects_in(definitions)):  # recursive
         others = definitions
     return {**inlined, "$defs": others} if others else inlined
-
-
-def _references_in(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(schema.get("$ref"), str):
-            yield schema["$ref"]
-        for value in schema.values():
-            yield from _references_in(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references_in(value)
 
 
 def build(value: Any, form: Any) -> Any:

@@ -27,7 +27,16 @@ from attrs import field, frozen
 from genai_host.api.calls import CancelToken, ToolSchema
 from genai_host.api.messages import Image, Message, Part, Text, ToolCall, ToolResult, result_parts
 from genai_host.api.settings import SETTINGS
-from genai_host.api.validators import ADDRESS, ANY_BY_NAME, BOOLEAN, CALLABLE, TEXT, Must, strings
+from genai_host.api.validators import (
+    ADDRESS_OR_EMPTY,
+    ANY_BY_NAME,
+    BOOLEAN,
+    CALLABLE,
+    TEXT,
+    Must,
+    one_of,
+    strings,
+)
 from genai_host.util.text import short_repr
 
 Approval = Literal["allow", "ask", "deny"]
@@ -114,10 +123,6 @@ def always(context: Mapping[str, Any]) -> bool:
     return True
 
 
-def _is_tool_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(_NAME.fullmatch(value))
-
-
 def _is_time(value: Any) -> bool:
     return type(value) in (int, float) and value > 0 and math.isfinite(value)
 
@@ -138,7 +143,12 @@ class Tool:
         available_when: Whether it is available in a context; otherwise it is not offered.
     """
 
-    name: str = field(validator=Must(f"a string that matches `{_NAME.pattern}`", _is_tool_name))
+    name: str = field(
+        validator=Must(
+            f"a string that matches `{_NAME.pattern}`",
+            lambda value: isinstance(value, str) and bool(_NAME.fullmatch(value)),
+        )
+    )
     description: str = field(
         validator=Must(
             "a non-blank string", lambda value: isinstance(value, str) and bool(value.strip())
@@ -152,14 +162,7 @@ class Tool:
             lambda value: callable(value) or ANY_BY_NAME.holds(value),
         ),
     )
-    approval: Approval = field(
-        default="allow",
-        validator=Must(
-            f"one of {', '.join(_APPROVALS)}",
-            lambda value: isinstance(value, str) and value in _APPROVALS,
-        ),
-        kw_only=True,
-    )
+    approval: Approval = field(default="allow", validator=one_of(_APPROVALS), kw_only=True)
     idempotent: bool = field(default=False, validator=BOOLEAN, kw_only=True)
     timeout: float = field(
         default=60.0, validator=Must("a number of seconds above 0", _is_time), kw_only=True
@@ -251,9 +254,6 @@ class ToolSource(ABC):
         listed, so cache slow lookups. If it raises, its tools are not offered for a while; tools
         that it listed before can still be called.
 
-        Args:
-            limits: Cancels the lookup.
-
         Raises:
             Exception: The tools cannot be listed.
         """
@@ -294,10 +294,6 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and bool(value) and " " not in value
 
 
-def _is_address(value: Any) -> bool:
-    return value == "" or ADDRESS.holds(value)
-
-
 @frozen
 class ReactionType:
     """A declaration of a type of reaction (client action).
@@ -321,7 +317,5 @@ class ReactionType:
     name: str = field(validator=Must("printable and without spaces", _is_name))
     schema: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
     ends: bool = field(default=False, validator=BOOLEAN, kw_only=True)
-    text_view: str = field(
-        default="", validator=Must("as `package.module:name`, or empty", _is_address), kw_only=True
-    )
+    text_view: str = field(default="", validator=ADDRESS_OR_EMPTY, kw_only=True)
     pictures: Sequence[str] = field(default=(), converter=strings, kw_only=True)

@@ -8,7 +8,7 @@ characters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, get_args
 
 from genai_host.api.calls import Operation
@@ -115,41 +115,50 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and value > 0
+def _is_size_or_none(value: Any) -> bool:
+    return value is None or (type(value) is int and value > 0)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _is_any(value: Any) -> bool:
     return True
 
 
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, (Mapping, bool))
+def _is_address_or_empty(value: Any) -> bool:
+    return value == "" or ADDRESS.holds(value)
 
 
-def _is_operation(value: Any) -> bool:
-    return isinstance(value, str) and value in _OPERATIONS
+def one_of(choices: Sequence[str]) -> Must:
+    """A validator for one of some strings."""
+    return Must(
+        f"one of {', '.join(choices)}", lambda value: isinstance(value, str) and value in choices
+    )
 
 
 TEXT = Must("a string", _is_text)
 TEXT_OR_NONE = Must("a string or None", lambda value: value is None or _is_text(value))
-FILLED = Must("a non-empty string", lambda value: _is_text(value) and bool(value))
+FILLED = Must("a non-empty string", _is_filled)
 BOOLEAN = Must("True or False", lambda value: isinstance(value, bool))
 CALLABLE = Must("a callable", callable)
-SIZE_OR_NONE = Must("an integer above 0, or None", lambda value: value is None or _is_size(value))
+SIZE_OR_NONE = Must("an integer above 0, or None", _is_size_or_none)
 STRING_SET = Must(
     "a set of strings", lambda value: isinstance(value, Set) and all(map(_is_text, value))
 )
 TEXT_BY_NAME = Must("a mapping of strings to strings", by_name(_is_text))
-FILLED_BY_NAME = Must(
-    "a mapping of strings to non-empty strings",
-    by_name(lambda value: _is_text(value) and bool(value)),
-)
+FILLED_BY_NAME = Must("a mapping of strings to non-empty strings", by_name(_is_filled))
 ANY_BY_NAME = Must("a mapping with strings for keys", by_name(_is_any))
 ANY_BY_NAMES = Must("a mapping of names to mappings", by_name(by_name(_is_any)))
-SCHEMAS = Must("a mapping of names to JSON Schemas", by_name(_is_schema))
-OPERATION = Must(f"one of {', '.join(_OPERATIONS)}", _is_operation)
-OPERATIONS = Must(f"a mapping of names to one of {', '.join(_OPERATIONS)}", by_name(_is_operation))
+SCHEMAS = Must(
+    "a mapping of names to JSON Schemas", by_name(lambda value: isinstance(value, (Mapping, bool)))
+)
+OPERATION = one_of(_OPERATIONS)
+OPERATIONS = Must(
+    f"a mapping of names to one of {', '.join(_OPERATIONS)}", by_name(OPERATION.holds)
+)
 ADDRESS = Must(
     "as `package.module:name`", lambda value: _is_text(value) and bool(_ADDRESS.fullmatch(value))
 )
+ADDRESS_OR_EMPTY = Must("as `package.module:name`, or empty", _is_address_or_empty)

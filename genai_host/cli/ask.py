@@ -372,7 +372,9 @@ def show_answer(
     """Print an answer as JSON, or as text if nothing was printed while it was streamed
     (`whole`)."""
     if as_json:
-        echo_json(_as_json(app, conversation, answer))
+        row = {"conversation": conversation.id, "feature": conversation.feature.name}
+        models = {"models": dict(conversation.models)}
+        echo_json({**answer_row(answer, app.host.codec), **row, **models})
     elif whole:
         echo(answer.text, raw=raw)
 
@@ -388,12 +390,3 @@ def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
     show(f"tokens: {used.input_tokens} in, {used.output_tokens} out", dim=True)
     if answer.cost.known:
         show(f"cost: {cost_text(answer.cost)}", dim=True)
-
-
-def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, Any]:
-    return {
-        **answer_row(answer, app.host.codec),
-        "conversation": conversation.id,
-        "feature": conversation.feature.name,
-        "models": dict(conversation.models),
-    }

@@ -62,11 +62,6 @@ def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
 def tool_settings(host: HostServices, name: str, settings: type[S]) -> S:
     """Return the settings of a set of tools, from the table `[tools.NAME]` and the environment.
 
-    Args:
-        host: The host.
-        name: Name of the set.
-        settings: Its settings class, without secrets.
-
     Raises:
         ConfigurationError: A setting is invalid.
     """

@@ -210,12 +210,6 @@ def _must_be_trusted(
     """Ask before installing third-party code that was not installed from an index before. Local
     files need no question.
 
-    Args:
-        wanted: Requirements for the installer.
-        sources: Sources of the installed distributions.
-        yes: Whether the user has agreed.
-        again: Command that agrees, for the hint.
-
     Raises:
         ConfigurationError: There is no terminal for the question.
         click.Abort: The user declines.

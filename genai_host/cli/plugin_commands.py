@@ -17,8 +17,6 @@ class IndexedCommand(NamedTuple):
     """A command of a plugin, as it was when the plugin was loaded the last time.
 
     Attributes:
-        plugin: Name of the plugin.
-        distribution: Its distribution.
         load: Object reference of the command, `package.module:object`.
     """
 

@@ -103,7 +103,7 @@ def show_reactions(
         if lines is None:
             if not own:
                 note(_fitting(_named(reaction), width), dim=True)
-        elif lines and not _is_same("\n".join(lines), printed):
+        elif lines and " ".join(lines).split() != printed.split():
             if is_below and len(lines) > 1:
                 show("")
             for line in lines:
@@ -115,11 +115,6 @@ def show_reactions(
         left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
         if left_out:
             note(f"({left_out} more reactions and images omitted)", dim=True)
-
-
-def _is_same(text: str, other: str) -> bool:
-    """Whether two texts are the same, apart from whitespace."""
-    return text.split() == other.split()
 
 
 def _named(reaction: Mapping[str, Any]) -> str:

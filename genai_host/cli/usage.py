@@ -76,7 +76,7 @@ def _show(groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
                 sum(row.failed.values()),
                 row.input_tokens,
                 row.output_tokens,
-                _cost(row),
+                f"${row.cost.dollars:.4f}{'+' * bool(row.cost.unknown)}",  # `+`: some are unknown
                 *(_seconds(each) for each in (row.mean, row.p50, row.p95, row.slowest)),
             ]
             for row in rows
@@ -114,11 +114,6 @@ def _value(what: str, row: UsageRow) -> float:
         return sum(row.failed.values())
     found: float | None = getattr(row, what)
     return found or 0.0
-
-
-def _cost(row: UsageRow) -> str:
-    """The cost; `+` marks a sum with calls of unknown cost."""
-    return f"${row.cost.dollars:.4f}{'+' * bool(row.cost.unknown)}"
 
 
 def _seconds(value: float | None) -> str:

@@ -113,11 +113,8 @@ class ProviderCall:
     """A call of a provider in progress.
 
     Attributes:
-        provider: The provider.
-        limits: Cancels the call.
         watch: Deadlines of the call.
         without_keys: Redacts keys in texts of the service.
-        type_name: Name of the provider type.
         received: Collects the raw reply, if it is stored; else None.
     """
 
@@ -381,12 +378,10 @@ class ProviderInstance:
         """Add the provider's name to an error, and its place in the configuration file."""
         if self._owner not in str(error):
             error.args = (f"{self._owner}: {error}",)
-        if all(key) and self._is_configured(*key):
+        given = self.config.settings if len(key) == 1 else self.config.limits
+        if all(key) and key[-1] in given:
             placed(error, self._file, "providers", self.name, *key)
         return error
-
-    def _is_configured(self, name: str, call: str = "") -> bool:
-        return call in self.config.limits if call else name in self.config.settings
 
 
 @frozen

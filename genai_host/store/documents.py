@@ -235,13 +235,10 @@ class Documents:
                 row = connection.execute(statement, self._this(id)).one_or_none()
             if row is not None:
                 return row
-        raise self._not_found(id)
+        raise NotFound(f"no document {short_repr(id)} in {self._collection}")
 
     def _this(self, id: str) -> dict[str, str]:
         return {**self._mine, "of_id": id}
-
-    def _not_found(self, id: str) -> NotFound:
-        return NotFound(f"no document {short_repr(id)} in {self._collection}")
 
     def _conflict(self, id: str) -> Conflict:
         return Conflict(

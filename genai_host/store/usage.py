@@ -65,7 +65,10 @@ class UsageRow:
 def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     """Add usage, with one atomic statement per row. Sums end at a limit that no call exceeds, since
     the database would refuse a larger one."""
-    rows = [{**_stored(key), **_limited(sums)} for key, sums in tally]
+    rows = [
+        {**_stored(key), **{name: min(value, MOST_TOKENS) for name, value in asdict(sums).items()}}
+        for key, sums in tally
+    ]
     if not rows:
         return
     connection.execute(_adding(connection.dialect.name), rows)
@@ -95,10 +98,6 @@ def _stored(key: UsageKey) -> dict[str, Any]:
 
 def _short(name: str) -> str:
     return storable(name).encode()[:_LONGEST_NAME].decode(errors="ignore")
-
-
-def _limited(sums: UsageTotals) -> dict[str, Any]:
-    return {name: min(value, MOST_TOKENS) for name, value in asdict(sums).items()}
 
 
 def read_usage(
