@@ -63,7 +63,6 @@ class Catalog:
     Args:
         models: Declared models.
         offerings: Declared offerings.
-        dialects: Installed dialects by name.
         served: Providers by name.
         absent: Configured providers of unknown types, with the reason.
         prefer: Preferred providers, best first.
@@ -339,12 +338,7 @@ class Catalog:
         return found
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
-        """The error for an unknown model name.
-
-        Args:
-            name: The name.
-            provider: Provider in the name; empty if none.
-        """
+        """The error for an unknown model name."""
         # a configuration with this name failed
         own = [each for each, config in self.configurations.items() if config.of != name]
         known = list(dict.fromkeys([*self.names, *own]))

@@ -47,7 +47,6 @@ class ProviderInfo:
     """Declarations of a provider.
 
     Attributes:
-        name: Name of the provider.
         type: Name of its type.
         serves: Dialects it serves, in its order.
         models: Model ids by model name, from the configuration.
@@ -143,8 +142,6 @@ class Candidate:
     """A model at a provider in a dialect, with the reasons if it cannot run.
 
     Attributes:
-        model: The model.
-        provider: Name of the provider.
         dialect: Name of the dialect; empty if there is no common one.
         id: Id of the model at the provider; empty if it is not offered.
         serve: How the provider serves the dialect.
@@ -153,7 +150,6 @@ class Candidate:
         parameters: JSON Schema of the accepted parameters by name.
         defaults: Default values of parameters.
         window: Context window in tokens; None if unknown.
-        operation: Kind of call.
         reasons: Why it cannot run; empty if it can.
         unreachable: Whether a check found that the service is unreachable.
     """
@@ -273,13 +269,7 @@ class Join:
     def companion(
         self, chat: Candidate, served: ProviderInfo | None, operation: Operation
     ) -> Candidate:
-        """The candidate for a further operation of a chat model, such as `count`.
-
-        Args:
-            chat: The candidate for chat.
-            served: Its provider; None if unknown.
-            operation: Operation of a dialect with `models_of`.
-        """
+        """The candidate for a further operation of a chat model, such as `count`."""
         for name, serve in served.serves.items() if served and chat.dialect else ():
             dialect = self._dialects.get(name)
             if dialect and (dialect.operation, dialect.models_of) == (operation, chat.dialect):

@@ -40,7 +40,6 @@ class ConfigKey(NamedTuple):
         option: Option of `genai-host serve`, for a key of the table `server`: None for none; if
             empty, it is the name of the key.
         metavar: Placeholder for the value of the option.
-        field: Name of the field.
         kind: `str`, `bool`, `int`, `float` or `list` of strings.
         default: Value of an unset key.
     """

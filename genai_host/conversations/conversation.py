@@ -412,11 +412,7 @@ class Conversation:
             )
 
     def configure(self, **settings: Any) -> None:
-        """Change settings of the feature, from the next turn on.
-
-        Args:
-            **settings: Settings by name.
-        """
+        """Change settings of the feature, from the next turn on."""
         with self._exclusive(idle=True):
             agents = self._log.agents
             self._change_agents(agents.models, agents.parameters, {**agents.given, **settings})

@@ -81,15 +81,10 @@ class Driver:
     """Runs one turn of one feature.
 
     Args:
-        feature: The feature.
-        turn: The turn.
         agents: Agents by role.
         toolbox: Tools of all plugins.
         journal: Recorded steps of this turn.
-        codec: Converts values to JSON.
-        clock: Source of time.
         turn_limits: Limits of the turn.
-        cancellation: Cancels the turn.
         streamed: Whether a consumer reads the chunks of answers; only then replies are streamed.
         watchdog: Logs the feature if it hangs.
         form: Class of the data, if it has a schema per dialect: prompts use that of their route.

@@ -79,7 +79,6 @@ class ParallelRunner:
     Attributes:
         perform: Performs one step, at a place in the turn.
         parallel: Maximum number of concurrent steps.
-        name: Name of the threads.
     """
 
     perform: Perform
@@ -89,14 +88,7 @@ class ParallelRunner:
     def outcomes(
         self, steps: Sequence[Step[Any]], path: StepPath, cancellation: Cancellation, *, stop: bool
     ) -> tuple[list[Any], list[Event]]:
-        """The result or error of each step, and the events of all steps.
-
-        Args:
-            steps: The steps.
-            path: Their place in the turn.
-            cancellation: Cancels the steps.
-            stop: Whether the first failure cancels the other steps.
-        """
+        """The result or error of each step, and the events of all steps."""
         if not steps:
             return [], []
         with (

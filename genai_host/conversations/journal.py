@@ -56,7 +56,6 @@ class TurnJournal:
     """The recorded entries of a turn, and the recorder of new ones.
 
     Args:
-        turn: Number of the turn.
         recorder: Stores new entries; None if the conversation is not recorded.
         past: Recorded entries of this turn.
         codec: Converts results to JSON.
@@ -172,13 +171,6 @@ class TurnJournal:
         required: bool = False,
     ) -> StepEnded:
         """Record the end of a step, before its result is used.
-
-        Args:
-            path: Place of the step in the turn.
-            result: Its result.
-            error: Its error, if it failed.
-            trace: Failed attempts of its model call.
-            required: Whether it must be recorded.
 
         Raises:
             NotRecorded: It is required, and the store failed.

@@ -40,7 +40,6 @@ class Opened:
     """The first entry: the configuration of the conversation.
 
     Attributes:
-        feature: Name of the feature.
         version: Version of the feature.
         models: Model name by role.
         configured: By role, the model that a model configuration selected.
@@ -73,7 +72,6 @@ class TurnStarted:
     """A turn started.
 
     Attributes:
-        turn: Number of the turn.
         message: The user's message.
         version: Version of the feature.
         history: Number of messages in the history.
@@ -96,8 +94,6 @@ class StepStarted:
     """A step is about to start.
 
     Attributes:
-        turn: Number of the turn.
-        path: Place of the step in the turn.
         step: Kind of step.
         digest: Digest of the step.
         asks: Kind and payload of a `Pause`.
@@ -115,8 +111,6 @@ class StepEnded:
     """A step has ended.
 
     Attributes:
-        turn: Number of the turn.
-        path: Place of the step in the turn.
         result: Result in JSON form.
         error: Error, if the step failed.
         text: Text streamed before the failure, unless the error has it.

@@ -41,7 +41,6 @@ class FailsafeRecorder:
     nothing has happened yet.
 
     Args:
-        recorder: The recorder.
         end: Ends the running turn; the feature cannot handle the error.
         failed: Why the conversation is not recorded at all. Then no other process can resume it, so
             no entry is required.

@@ -33,7 +33,6 @@ class UndoPoint:
     Attributes:
         history: Number of messages before it.
         state: State of the feature before it.
-        started: Its first entry.
     """
 
     history: int
@@ -112,11 +111,7 @@ class ConversationState:
         return TurnStarted(self.turns, message, version, seen, context or {}, schema, again)
 
     def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
-        """History and state at the start of a turn.
-
-        Args:
-            again: Whether the turn replaces the last one.
-        """
+        """History and state at the start of a turn."""
         if not again:
             return self.history, self.state
         mark = self.marks[-1]

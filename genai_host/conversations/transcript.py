@@ -161,12 +161,7 @@ def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
 
 
 def as_markdown(messages: Iterable[Message], times: Mapping[int, str] = {}) -> str:
-    """Messages as Markdown, each below the name of its role.
-
-    Args:
-        messages: The messages.
-        times: Time of some messages, by number.
-    """
+    """Messages as Markdown, each below the name of its role."""
     heads = (
         (f"{message.role}, {times[number]}" if number in times else message.role, message)
         for number, message in enumerate(messages)

@@ -73,11 +73,7 @@ class TurnRunner:
             cancellation.cancel(error)
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """Cancel the running turn, and each one that starts later.
-
-        Args:
-            reason: The reason; None for `Cancelled`.
-        """
+        """Cancel the running turn, and each one that starts later."""
         self._reason = reason
         self._closed = True
         self.cancel(reason)

@@ -81,11 +81,6 @@ class GenaiError(Exception):
     def located(self, *, plugin: str = "", provider: str = "", model: str = "") -> Self:
         """Set the fields for where it happened, unless they are set already.
 
-        Args:
-            plugin: Name of the plugin.
-            provider: Name of the provider.
-            model: Name of the model.
-
         Returns:
             The same error.
         """

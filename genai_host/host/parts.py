@@ -179,9 +179,6 @@ class HostParts:
     def feature(self, name: str) -> Feature[Any]:
         """A feature by its name.
 
-        Args:
-            name: Name of the feature.
-
         Raises:
             ConfigurationError: The feature is unknown.
         """
@@ -252,9 +249,6 @@ class HostParts:
     @checked
     def tool(self, name: str) -> Tool:
         """A tool by its name.
-
-        Args:
-            name: Name of the tool.
 
         Raises:
             ConfigurationError: The tool is unknown.
@@ -360,9 +354,6 @@ class HostParts:
 
         A key in the environment alone never selects a provider.
 
-        Args:
-            operation: Kind of call.
-
         Raises:
             NoRoute: There is no default model, or it cannot run.
         """
@@ -371,10 +362,6 @@ class HostParts:
     @checked
     def check_configuration(self, name: str, config: ModelConfig) -> str:
         """Check whether a model configuration can run.
-
-        Args:
-            name: Its name.
-            config: The model configuration.
 
         Returns:
             Why it cannot run at present; empty if it can.
@@ -392,9 +379,6 @@ class HostParts:
 
         Turns in progress continue unchanged. Other keys apply after a restart; for providers see
         `instances`.
-
-        Args:
-            config: The configuration.
         """
         self.config = self.config._replace(
             feature=config.feature,

@@ -66,8 +66,6 @@ class PythonEnvironment(NamedTuple):
     """An environment.
 
     Attributes:
-        python: Its interpreter.
-        prefix: Its directory.
         is_own: Whether it is a virtual environment.
         has_pip: Whether pip is installed in it.
         is_system: Whether only the operating system may install there.

@@ -220,9 +220,6 @@ class Registry:
         """Load the plugins that decide which providers can run a model: those that declare it,
         offer it, or declare a type of provider that offers it.
 
-        Args:
-            name: Name or alias of a model.
-
         Returns:
             Whether a plugin declares it.
         """

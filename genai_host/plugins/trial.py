@@ -47,10 +47,6 @@ def try_plugins(
 ) -> dict[str, LoadResult]:
     """Load plugins in another process: all in one, and again alone after one that ends the process.
 
-    Args:
-        plugins: Plugins to load.
-        seconds: Timeout per plugin.
-
     Returns:
         Plugins that must not be loaded in this process, by key; empty if no process can be started.
     """

@@ -55,7 +55,6 @@ class Template(NamedTuple):
     Attributes:
         variables: Values of the variables in prompt and system, by name.
         schema: JSON Schema of the answer.
-        file: Its path.
     """
 
     prompt: str = ""

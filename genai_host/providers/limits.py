@@ -200,7 +200,6 @@ class CircuitBreaker:
         is_failure: Whether an error counts; others, such as `Cancelled`, are ignored.
         failures: Consecutive failures that open it.
         seconds: Seconds that it stays open.
-        clock: Source of time.
     """
 
     def __init__(

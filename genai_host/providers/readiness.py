@@ -44,7 +44,6 @@ class ReadinessProbes:
     the first caller.
 
     Args:
-        clock: Source of time.
         seconds: Timeout of a check; a provider that exceeds it counts as unreachable.
         kept: Seconds that a result is valid.
     """

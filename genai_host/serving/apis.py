@@ -33,13 +33,7 @@ _compiled = lru_cache(re.compile)  # `re` has a cache, too, at a third of the sp
 
 
 def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> HttpApi | None:
-    """The API that a request belongs to; None if it belongs to none.
-
-    Args:
-        apis: The APIs.
-        path: Path of the request.
-        headers: Headers by name in lower case.
-    """
+    """The API that a request belongs to; None if it belongs to none."""
     shared, usual = None, None
     for api in apis:
         if api.paths and _compiled(api.paths).fullmatch(path):
@@ -61,14 +55,7 @@ def unknown_path(host: Host, path: str) -> HttpProblem:
 def request_id_headers(
     host: Host, path: str, headers: Mapping[str, str], id: str
 ) -> dict[str, str]:
-    """Headers of a reply with the id of the request.
-
-    Args:
-        host: The host.
-        path: Path of the request.
-        headers: Headers of the request by name in lower case.
-        id: Id of the request.
-    """
+    """Headers of a reply with the id of the request."""
     api = api_of(host.registry.http_apis.values(), path, headers)
     if api is None or not api.request_id_header:
         return {REQUEST_ID: id}
@@ -78,15 +65,7 @@ def request_id_headers(
 def error_reply(
     host: Host, path: str, headers: Mapping[str, str], problem: HttpProblem, request_id: str = ""
 ) -> RouteResponse:
-    """The reply for a problem, in the form of the API that the request belongs to.
-
-    Args:
-        host: The host.
-        path: Path of the request.
-        headers: Headers by name in lower case.
-        problem: The problem.
-        request_id: Id of the request; empty if it has none.
-    """
+    """The reply for a problem, in the form of the API that the request belongs to."""
     problem = evolve(problem, request_id=request_id)
     api = api_of(host.registry.http_apis.values(), path, headers)
     if api is not None:

@@ -183,13 +183,6 @@ def result_and_files(
     """The result of a tool, and its documents. A result contains text and images only; it mentions
     documents, which the user's message contains.
 
-    Args:
-        id: Id of the call.
-        name: Name of the tool.
-        parts: Parts of the result.
-        error: Whether the call failed.
-        extra: Further fields of the result; see `Part`.
-
     Raises:
         ValidationError: There is a part of another kind.
     """
@@ -256,11 +249,6 @@ class Pairing:
     def result(self, given: str, name: str, path: str) -> tuple[str, str]:
         """The id and the name of the call that a result belongs to: the call of that id, or else
         the first unanswered one of that name, or of any name.
-
-        Args:
-            given: Id from the client; may be empty.
-            name: Name of the tool; may be empty.
-            path: Location in the request.
 
         Raises:
             ValidationError: There is no such call.

@@ -165,11 +165,6 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
     """Prepare the answer of a request; it is sent when it begins. A disconnect of the client
     cancels it.
 
-    Args:
-        host: The host.
-        asked: The request.
-        request: The HTTP request.
-
     Raises:
         ValidationError: A feature does not support the request.
         GenaiError: The call failed.
@@ -204,10 +199,6 @@ def _without_code_fence(completion: Completion) -> Completion:
 
 def api_finish_reason(completion: Completion, names: Mapping[FinishReason, str]) -> str:
     """The name of the finish reason in an API.
-
-    Args:
-        completion: The answer.
-        names: Names in the API by finish reason.
 
     Raises:
         UnexpectedFinish: The API has no name for it; another name would mean that the answer is
@@ -378,11 +369,6 @@ def _of_feature(
 
 def count_tokens(host: Host, asked: ChatRequest, limits: CancelToken) -> int:
     """The number of tokens of a request, as counted by the service that would answer.
-
-    Args:
-        host: The host.
-        asked: The request.
-        limits: Cancels the call.
 
     Raises:
         ValidationError: The model is a feature.

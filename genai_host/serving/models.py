@@ -76,11 +76,6 @@ def replaced_kinds(host: Host, model: str | None) -> Mapping[str, str]:
 def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -> bool:
     """Whether the server may read a streamed answer of a model in its event loop; see
     `Host.suspends`. False for a model that cannot run, which is reported by its call.
-
-    Args:
-        host: The host.
-        model: Name of the model; None for the default model.
-        operation: Kind of call.
     """
     try:
         return host.suspends(model, operation)
@@ -91,10 +86,6 @@ def suspends_for(host: Host, model: str | None, operation: Operation = "chat") -
 def text_completions(host: Host, model: str) -> Capabilities | None:
     """The capabilities of the best route for text completions; None if there is none, or another
     provider is preferred for chat.
-
-    Args:
-        host: The host.
-        model: Name of the model, or `feature:NAME`.
     """
     try:
         best = host.catalog.resolve(model, None, "complete")[0]
@@ -113,7 +104,6 @@ class ServedModel:
     Attributes:
         name: `model`, `model@provider`, `provider/id`, a model configuration, or `feature:NAME`.
         owner: Name of the provider; `genai-host` for a feature.
-        operation: Kind of call.
         window: Context window in tokens; None if unknown.
         capabilities: Capabilities; see `CAPABILITIES`.
         help: One line; may be empty.
@@ -170,10 +160,6 @@ def _of_route(name: str, route: Candidate) -> ServedModel:
 
 def served_model(host: Host, name: str) -> ServedModel:
     """A model by its name, also if it is not listed, for example `provider/id`.
-
-    Args:
-        host: The host.
-        name: The name.
 
     Raises:
         NoRoute: The model or the feature is unknown, or cannot run.

@@ -52,7 +52,6 @@ class JobQueue:
     """A job queue, for one worker.
 
     Args:
-        name: Name of the collection.
         documents: Returns the collection with a name; called when the queue is used.
     """
 

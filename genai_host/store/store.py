@@ -183,10 +183,6 @@ class Store:
     def record(self, id: str, codec: Codec) -> tuple[StoredRecord, tuple[Entry, ...]]:
         """Open the record of a conversation to continue it.
 
-        Args:
-            id: Id, or a unique prefix of it.
-            codec: Codec of the entries.
-
         Returns:
             The record, and the entries that are needed to continue, without steps of ended turns.
 

@@ -37,7 +37,6 @@ class ReactionViews:
 
     Args:
         kinds: Types of reactions by name.
-        clock: Source of time.
         seconds: Timeout of a view.
     """
 

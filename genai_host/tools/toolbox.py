@@ -118,9 +118,7 @@ class Toolbox:
     Args:
         tools: Tools by name.
         sources: Sources of further tools, iterated once, on first use.
-        codec: Converts values to JSON.
         approvals: Approval rules of the user by name or prefix (`git__*`).
-        clock: Source of time.
         reactions: Types of reactions by name; undeclared types are not checked.
         observers: Plugins that observe calls.
     """

@@ -40,8 +40,6 @@ class UsageKey(NamedTuple):
         day: Day in UTC, for example `2030-01-31`.
         owner: User of the calls.
         feature: Name of the feature; empty for none.
-        provider: Name of the provider.
-        model: Name of the model.
         code: Code of the error; empty for a success.
         bucket: Bucket of the duration; see `bucket_of`.
     """
@@ -102,13 +100,7 @@ class UsageAggregate:
         sums.reasoning_tokens += usage.reasoning_tokens
 
     def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
-        """Add a recorded call, which may contain invalid values.
-
-        Args:
-            user: User of the call.
-            feature: Name of the feature.
-            call: The call as in `store.tables.tries`.
-        """
+        """Add a recorded call, which may contain invalid values."""
         seconds = amount(call["seconds"]) or 0.0
         day, bucket = day_of(amount(call["started"]) or 0.0), bucket_of(seconds)
         code = call["code"] or ""

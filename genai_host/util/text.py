@@ -173,9 +173,6 @@ def is_text(data: bytes) -> bool:
 
     They begin with a byte order mark or are UTF-16, or are UTF-8 with few control characters and no
     NUL, or have no control characters in another encoding. Only the first 8 KiB are checked.
-
-    Args:
-        data: The bytes.
     """
     if encoding_of(data, ""):
         return True

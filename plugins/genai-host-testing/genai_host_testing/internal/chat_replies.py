@@ -97,7 +97,6 @@ class ChatReplies(TableSuite):
     """Suite of what a chat dialect reads.
 
     Attributes:
-        dialect: Tested dialect.
         reply: A reply with all kinds of content.
         events: Events of a stream with all kinds of content.
         end: Events that complete any stream.

@@ -35,7 +35,6 @@ class ChatRequests(TableSuite):
     """Suite of what a chat dialect writes.
 
     Attributes:
-        dialect: Tested dialect.
         place: Field of the body with the messages.
         conversations: Messages, and what is written of them, by name.
         shown: Parts of a message of the user, and what is written of them.

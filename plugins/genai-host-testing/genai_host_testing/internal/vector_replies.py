@@ -24,7 +24,6 @@ class VectorReplies(TableSuite):
     """Suite of what an embedding dialect reads.
 
     Attributes:
-        dialect: Tested dialect.
         wrong: Vectors that are not one for each of two texts.
         malformed: Replies that are malformed.
     """

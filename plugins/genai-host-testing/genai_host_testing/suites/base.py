@@ -214,12 +214,7 @@ def _imported_by(plugin: str, patience: float) -> frozenset[str]:
 
 
 def has_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
-    """Whether a JSON Schema restricts the type of a value.
-
-    Args:
-        schema: The schema.
-        root: The schema with the definitions.
-    """
+    """Whether a JSON Schema restricts the type of a value."""
     reference = schema.get("$ref", "")
     if reference:
         return has_type(root["$defs"][reference.removeprefix("#/$defs/")], root)

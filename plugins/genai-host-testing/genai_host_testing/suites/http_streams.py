@@ -245,10 +245,6 @@ def _must_be_cut(place: int, expected: str, streamed: str, error: Any) -> None:
 class _Memory:
     """A stream in memory that records how much of it was read.
 
-    Args:
-        content_type: Its content type.
-        text: Its content.
-
     Attributes:
         sent: Number of bytes read so far.
     """
