@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from genai_host.api import (
     All,
@@ -77,6 +77,7 @@ _COMPOSITE = (All, AllSettled, CallTools)
 """Steps whose results consist of the results of other steps, which are recorded themselves."""
 
 
+@define(eq=False, slots=False)
 class Driver:
     """Runs one turn of one feature.
 
@@ -91,41 +92,28 @@ class Driver:
         id: Id of the turn for observers; empty if there are none.
     """
 
-    def __init__(
-        self,
-        feature: Feature[Any],
-        turn: Turn[Any],
-        agents: Mapping[str, Agent],
-        toolbox: Toolbox,
-        journal: TurnJournal,
-        cancellation: Cancellation,
-        clock: Clock,
-        *,
-        codec: Codec,
-        turn_limits: TurnLimits,
-        streamed: bool,
-        watchdog: Watchdog,
-        form: Any = None,
-        id: str = "",
-    ) -> None:
-        self._id = id
-        self._feature = feature
-        self._turn = turn
-        self._agents = agents
-        self._toolbox = toolbox
-        self._journal = journal
-        self._cancellation = cancellation
-        self._clock = clock
-        self._codec = codec
-        self._caps = turn_limits
-        self._streamed = streamed
-        self._form = form
-        self._watchdog = watchdog
-        self._account = TurnUsage(turn.history, turn_limits, codec)
-        self._traces: dict[StepPath, StepTrace] = {}
-        self._raw_replies: dict[str, RawReplies] = {}
-        self._time = TimeLimit(clock, turn_limits.seconds, self._out_of_time)
-        self._at_once = ParallelRunner(self._perform, turn_limits.parallel, f"{feature.name}-step")
+    _feature: Feature[Any]
+    _turn: Turn[Any]
+    _agents: Mapping[str, Agent]
+    _toolbox: Toolbox
+    _journal: TurnJournal
+    _cancellation: Cancellation
+    _clock: Clock
+    _codec: Codec = field(kw_only=True)
+    _turn_limits: TurnLimits = field(kw_only=True)
+    _streamed: bool = field(kw_only=True)
+    _watchdog: Watchdog = field(kw_only=True)
+    _form: Any = field(default=None, kw_only=True)
+    _id: str = field(default="", kw_only=True)
+    _traces: dict[StepPath, StepTrace] = field(factory=dict, init=False)
+    _raw_replies: dict[str, RawReplies] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        limits = self._turn_limits
+        self._account = TurnUsage(self._turn.history, limits, self._codec)
+        self._time = TimeLimit(self._clock, limits.seconds, self._out_of_time)
+        name = f"{self._feature.name}-step"
+        self._at_once = ParallelRunner(self._perform, limits.parallel, name)
 
     def run(self) -> Generator[Event, None, Answer]:
         """Run the feature until it answers.
@@ -176,7 +164,7 @@ class Driver:
         return steps
 
     def _out_of_time(self) -> None:
-        what = f"the turn took longer than {self._caps.seconds:g} seconds"
+        what = f"the turn took longer than {self._turn_limits.seconds:g} seconds"
         self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
     def _follow(self, steps: FeatureSteps, watched: Watched) -> Generator[Event, None, Answer]:

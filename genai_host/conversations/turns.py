@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from attrs import define, field
+
 from genai_host.api import Answer, Clock, Codec, Feature, Turn
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import Event
@@ -32,35 +34,26 @@ from genai_host.tools.toolbox import Toolbox
 from genai_host.util.text import describe_exception
 
 
+@define(eq=False, slots=False)
 class TurnRunner:
     """Runs the turns of a conversation, one at a time, and records their ends. `cancel` and `close`
     can be called from any thread.
     """
 
-    def __init__(
-        self,
-        feature: Feature[Any],
-        log: ConversationLog,
-        toolbox: Toolbox,
-        clock: Clock,
-        codec: Codec,
-        *,
-        observers: Observers,
-        turn_limits: TurnLimits,
-        id: str,
-    ) -> None:
-        self._feature = feature
-        self._log = log
-        self._toolbox = toolbox
-        self._clock = clock
-        self._codec = codec
-        self._observers = observers
-        self._turn_limits = turn_limits
-        self._id = id
-        self._answers = Answers(feature.name)
-        self._cancellation: Cancellation | None = None
-        self._closed = False
-        self._reason: GenaiError | None = None
+    _feature: Feature[Any]
+    _log: ConversationLog
+    _toolbox: Toolbox
+    _clock: Clock
+    _codec: Codec
+    _observers: Observers = field(kw_only=True)
+    _turn_limits: TurnLimits = field(kw_only=True)
+    _id: str = field(kw_only=True)
+    _cancellation: Cancellation | None = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
+    _reason: GenaiError | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._answers = Answers(self._feature.name)
 
     def cancel(self, error: GenaiError | None = None) -> None:
         """Cancel the running turn, if there is one.

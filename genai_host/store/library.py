@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from attrs import define
 from sqlalchemy import (
     ColumnElement,
     Select,
@@ -96,6 +97,7 @@ _NAME = select(conversations.c.name).where(_THIS)
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
+@define(eq=False, slots=False)
 class ConversationQueries:
     """Implementation of the methods of `Store` with the same names, which are documented there.
 
@@ -104,20 +106,14 @@ class ConversationQueries:
         now: Seconds since 1970.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        presence: Liveness,
-        owner: str,
-        create: Create,
-        now: Callable[[], float],
-    ) -> None:
-        self._database = database
-        self._presence = presence
-        self._owner = owner
-        self._create = create
-        self._now = now
-        self._indexer = Indexer(database)
+    _database: Database
+    _presence: Liveness
+    _owner: str
+    _create: Create
+    _now: Callable[[], float]
+
+    def __attrs_post_init__(self) -> None:
+        self._indexer = Indexer(self._database)
 
     def record(self, id: str, codec: Codec) -> tuple[str, int, tuple[Entry, ...]]:
         id = self.find(id)

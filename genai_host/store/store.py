@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from attrs import define, field
+
 from genai_host.api import Codec
 from genai_host.conversations.record import (
     Entry,
@@ -346,6 +348,7 @@ def _has_bytes(entry: Written) -> bool:
     return may_hold_bytes(entry.body) or may_refer(entry.body)
 
 
+@define(eq=False, slots=False)
 class StoredRecord:
     """A `Recorder` whose `append` returns when the entry is on disk.
 
@@ -357,24 +360,15 @@ class StoredRecord:
         number: Number of the next entry.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        writer: EntryWriter,
-        id: str,
-        number: int,
-        codec: Codec,
-        now: Callable[[], float],
-    ) -> None:
-        self.id = id
-        self._store = store
-        self._writer = writer
-        self._number = number
-        self._codec = codec
-        self._now = now
-        self._held: tuple[Written, ...] = ()
-        self._unsure: tuple[Entry, list[EntryRow]] | None = None
-        self._lock = threading.Lock()
+    _store: Store
+    _writer: EntryWriter
+    id: str
+    _number: int
+    _codec: Codec
+    _now: Callable[[], float]
+    _held: tuple[Written, ...] = field(default=(), init=False)
+    _unsure: tuple[Entry, list[EntryRow]] | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     @property
     def number(self) -> int:

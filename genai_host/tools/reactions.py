@@ -17,7 +17,7 @@ from typing import Any
 from genai_host.api import Clock, Image, ReactionType
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
-from genai_host.tools.threads import run_in_thread
+from genai_host.tools.threads import run_within
 from genai_host.util.text import decode_base64
 
 MOST_LINES = 1000
@@ -59,22 +59,18 @@ class ReactionViews:
         if kind is None or not kind.text_view:
             return None
 
-        def view() -> list[str] | None:
+        def view(_: Cancellation) -> list[str] | None:
             return _viewed(kind.text_view, copy.deepcopy(dict(reaction)), width)
 
         def failed(error: BaseException) -> None:
             _log.warning("cannot render a reaction %s", kind.name, exc_info=error)
 
-        with Cancellation() as scope:
-            slow = LimitExceeded(f"the view took longer than {self._seconds:g} s", limit="seconds")
-            alarm = self._clock.call_later(self._seconds, lambda: scope.cancel(slow))
-            try:
-                return run_in_thread(kind.name, view, failed, scope)
-            except LimitExceeded as error:
-                failed(error)
-                return None
-            finally:
-                alarm.release()
+        slow = LimitExceeded(f"the view took longer than {self._seconds:g} s", limit="seconds")
+        try:
+            return run_within(slow, self._clock, self._seconds, kind.name, view, failed)
+        except LimitExceeded as error:
+            failed(error)
+            return None
 
     def pictures(self, reaction: Mapping[str, Any]) -> list[Image]:
         """Images in the fields that the type declares; invalid ones are omitted."""

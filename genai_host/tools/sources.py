@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -23,7 +23,7 @@ from genai_host.errors import ConfigurationError, LimitExceeded, ServiceUnavaila
 from genai_host.plugins.registry import ContributionsByName
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.secrets.keys import FoundKey, SecretStore
-from genai_host.tools.threads import run_in_thread
+from genai_host.tools.threads import run_within
 from genai_host.util.text import describe_exception, describe_with_hint, short_repr
 
 MOST = 1000
@@ -115,18 +115,16 @@ class ToolSources:
             what = "the tools of %s are not there for now: %s"
             _log.warning(what, source.name, describe_with_hint(error))
 
-        def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
-            return lambda: _named(source, source.tools(scope))
+        def look(scope: Cancellation) -> dict[str, Tool] | None:
+            return _named(source, source.tools(scope))
 
-        with Cancellation(until) as scope:
-            up = LimitExceeded(f"{source.name} took longer than {_SECONDS:g} s", limit="seconds")
-            with self._clock.call_later(_SECONDS, lambda: scope.cancel(up)):
-                try:
-                    return run_in_thread(source.name, look(scope), failed, scope)
-                except LimitExceeded as error:
-                    until.check()
-                    failed(error)
-                    return None
+        slow = LimitExceeded(f"{source.name} took longer than {_SECONDS:g} s", limit="seconds")
+        try:
+            return run_within(slow, self._clock, _SECONDS, source.name, look, failed, until)
+        except LimitExceeded as error:
+            until.check()
+            failed(error)
+            return None
 
 
 def of_source(name: str) -> str:

@@ -6,7 +6,9 @@ import contextvars
 from collections.abc import Callable
 from typing import TypeVar
 
+from genai_host.api import Clock
 from genai_host.api.cancellation import Cancellation
+from genai_host.errors import LimitExceeded
 from genai_host.util import concurrency
 
 T = TypeVar("T")
@@ -44,3 +46,27 @@ def run_in_thread(
         done.wait()
     until.check()
     return outcome[0]
+
+
+def run_within(
+    slow: LimitExceeded,
+    clock: Clock,
+    seconds: float,
+    name: str,
+    work: Callable[[Cancellation], T],
+    failed: Callable[[BaseException], T],
+    until: Cancellation | None = None,
+) -> T:
+    """Run a function in a thread, under a new cancellation with a timeout; see `run_in_thread`.
+
+    Raises the error of the outer cancellation, or `slow` after the timeout.
+    """
+    with Cancellation(until) as scope:
+        alarm = clock.call_later(seconds, lambda: scope.cancel(slow))
+        try:
+            return run_in_thread(name, lambda: work(scope), failed, scope)
+        except BaseException:
+            scope.cancel()  # the wait was abandoned, and so is the work
+            raise
+        finally:
+            alarm.release()

@@ -1,7 +1,7 @@
 """The tools of all plugins: which of them are offered, and how they are called.
 
     Toolbox.call → _refusal (unknown, denied, not approved, not available here)
-                 → run_in_thread → SchemaValidator.check → Tool.run → _kept (capped, as recorded)
+                 → run_within → SchemaValidator.check → Tool.run → _kept (capped, as recorded)
 
 Errors become outputs for the model. Only what ends the turn is raised.
 """
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from genai_host.api import (
     Approval,
@@ -40,7 +40,7 @@ from genai_host.errors import GenaiError, LimitExceeded, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.watchdog import Watchdog
 from genai_host.tools.sources import ToolSources, fits, of_source
-from genai_host.tools.threads import run_in_thread
+from genai_host.tools.threads import run_within
 from genai_host.util.lazy_property import lazy_property
 from genai_host.util.text import describe_exception, message_of, short_repr, shorten
 
@@ -80,22 +80,16 @@ class _Run:
     limits: CancelToken
 
 
+@define(eq=False, slots=False)
 class _KnownTools:
     """The declared tools and the sources, read on first use, since many conversations use no tools.
     Toolboxes that are limited to some tools share it."""
 
-    def __init__(
-        self,
-        tools: Mapping[str, Tool],
-        approved: Callable[[Tool], Tool],
-        sources: Iterable[ToolSource],
-        clock: Clock,
-    ) -> None:
-        self._given = tools
-        self._approved = approved
-        self._given_sources = sources
-        self._clock = clock
-        self._lock = threading.RLock()
+    _given: Mapping[str, Tool]
+    _approved: Callable[[Tool], Tool]
+    _given_sources: Iterable[ToolSource]
+    _clock: Clock
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
 
     @lazy_property
     def declared(self) -> Mapping[str, Tool]:
@@ -233,8 +227,26 @@ class Toolbox:
     def _run(
         self, tool: Tool, call: ToolCall, context: Mapping[str, Any], until: Cancellation
     ) -> ToolOutput:
+        def run(limits: Cancellation) -> ToolOutput:
+            arguments = self._copy(call.arguments)
+            try:
+                self._know(tool).checker.check(arguments)
+            except ValidationError as error:
+                return _failed(f"invalid arguments for {tool.name}: {message_of(error)}")
+            given = tool.run(arguments, _Run(self._copy(context), limits))
+            try:
+                return self._kept(output_of(given))
+            except (ValidationError, TypeError) as error:
+                raise TypeError(f"invalid output: {message_of(error)}") from error
+
+        def failed(error: BaseException) -> ToolOutput:
+            if isinstance(error, GenaiError):  # raised by the tool on purpose
+                return _failed(f"{tool.name} failed: {message_of(error)}")
+            _log.warning("the tool %s failed", tool.name, exc_info=error)
+            return _failed(f"{tool.name} failed: {describe_exception(error)}")
+
         try:
-            return self._within(tool.timeout, tool.name, until, self._work(tool, call, context))
+            return self._within(tool.timeout, tool.name, run, failed, until)
         except LimitExceeded:
             until.check()
             _log.warning("the tool %s took longer than %g seconds", tool.name, tool.timeout)
@@ -303,7 +315,7 @@ class Toolbox:
         if before == tool and known is not None and tool.available_when is always:
             return message_of(known) if isinstance(known, ValidationError) else ""
 
-        def look() -> str:
+        def look(_: Cancellation) -> str:
             self._know(tool)
             found = tool.available_when(self._copy(context))
             if not isinstance(found, bool):
@@ -317,9 +329,7 @@ class Toolbox:
             return why
 
         try:
-            return self._within(
-                _LOOK, tool.name, until, lambda scope: run_in_thread(tool.name, look, failed, scope)
-            )
+            return self._within(_LOOK, tool.name, look, failed, until)
         except LimitExceeded:
             until.check()
             _log.warning("available_when of tool %s timed out", tool.name)
@@ -347,48 +357,16 @@ class Toolbox:
         except Exception as error:  # noqa: BLE001 - any code may make the parameters
             return ValidationError(f"it cannot be described: {describe_exception(error)}")
 
-    def _work(
-        self, tool: Tool, call: ToolCall, context: Mapping[str, Any]
-    ) -> Callable[[Cancellation], ToolOutput]:
-        def run(limits: Cancellation) -> ToolOutput:
-            arguments = self._copy(call.arguments)
-            try:
-                self._know(tool).checker.check(arguments)
-            except ValidationError as error:
-                return _failed(f"invalid arguments for {tool.name}: {message_of(error)}")
-            given = tool.run(arguments, _Run(self._copy(context), limits))
-            try:
-                return self._kept(output_of(given))
-            except (ValidationError, TypeError) as error:
-                raise TypeError(f"invalid output: {message_of(error)}") from error
-
-        def failed(error: BaseException) -> ToolOutput:
-            if isinstance(error, GenaiError):  # raised by the tool on purpose
-                return _failed(f"{tool.name} failed: {message_of(error)}")
-            _log.warning("the tool %s failed", tool.name, exc_info=error)
-            return _failed(f"{tool.name} failed: {describe_exception(error)}")
-
-        return lambda scope: run_in_thread(tool.name, lambda: run(scope), failed, scope)
-
     def _within(
-        self, seconds: float, name: str, until: Cancellation, work: Callable[[Cancellation], T]
+        self,
+        seconds: float,
+        name: str,
+        work: Callable[[Cancellation], T],
+        failed: Callable[[BaseException], T],
+        until: Cancellation,
     ) -> T:
-        """Run a function under a new cancellation with a timeout.
-
-        Raises:
-            LimitExceeded: The timeout was exceeded.
-            GenaiError: The error of the outer cancellation.
-        """
-        with Cancellation(until) as scope:
-            up = LimitExceeded(f"{name} took longer than {seconds:g} seconds", limit="seconds")
-            alarm = self._clock.call_later(seconds, lambda: scope.cancel(up))
-            try:
-                return work(scope)
-            except BaseException:
-                scope.cancel()  # the wait was abandoned, and so is the work
-                raise
-            finally:
-                alarm.release()
+        slow = LimitExceeded(f"{name} took longer than {seconds:g} seconds", limit="seconds")
+        return run_within(slow, self._clock, seconds, name, work, failed, until)
 
     def _copy(self, value: Mapping[str, Any]) -> Any:
         """A copy, since a tool may modify its arguments."""
