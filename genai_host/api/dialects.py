@@ -16,9 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from attrs import field, frozen
 
 from genai_host.api.calls import Call, ChatCall, Operation, VendorTool
-from genai_host.api.messages import (
-    VendorPart,
-)
+from genai_host.api.messages import VendorPart
 from genai_host.api.provider_requests import ProviderReply, ProviderRequest, StreamEvent
 from genai_host.api.reply_values import malformed, read_object
 from genai_host.api.results import Completion, Delta, TokenCount

@@ -320,12 +320,7 @@ def genai_on_request_start(id: str, request: RouteRequest, route: str) -> None:
 
 @hookspec
 def genai_on_request_end(
-    id: str,
-    request: RouteRequest,
-    route: str,
-    status: int,
-    error: Exception | None,
-    seconds: float,
+    id: str, request: RouteRequest, route: str, status: int, error: Exception | None, seconds: float
 ) -> None:
     """Called when the reply was sent, or the client disconnected.
 

@@ -271,15 +271,7 @@ class VendorPart(Part):
     data: Any = field(validator=_is_json)
 
 
-PARTS: tuple[type[Part], ...] = (
-    Text,
-    Image,
-    File,
-    ToolCall,
-    ToolResult,
-    Reasoning,
-    VendorPart,
-)
+PARTS: tuple[type[Part], ...] = (Text, Image, File, ToolCall, ToolResult, Reasoning, VendorPart)
 """The built-in kinds of part; plugins add others."""
 
 

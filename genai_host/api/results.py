@@ -79,9 +79,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            self.dollars + other.dollars,
-            self.known + other.known,
-            self.unknown + other.unknown,
+            self.dollars + other.dollars, self.known + other.known, self.unknown + other.unknown
         )
 
 

@@ -16,10 +16,7 @@ from genai_host.api.calls import ToolSchema
 from genai_host.api.messages import Message, ToolCall
 from genai_host.api.results import Completion, Embeddings, ModerationResult, TokenCount
 from genai_host.api.tools import AvailableTool, ToolOutput
-from genai_host.api.validators import (
-    string_set,
-    texts_or_tokens,
-)
+from genai_host.api.validators import string_set, texts_or_tokens
 
 R_co = TypeVar("R_co", covariant=True, default=Any)
 

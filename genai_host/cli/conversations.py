@@ -38,12 +38,7 @@ from genai_host.cli.terminal import (
     read_age,
     read_date,
 )
-from genai_host.cli.transcripts import (
-    show_found,
-    show_transcript,
-    show_tries,
-    title_of,
-)
+from genai_host.cli.transcripts import show_found, show_transcript, show_tries, title_of
 from genai_host.conversations.record import Opened
 from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import turns_of, write_text
@@ -188,13 +183,7 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @_id
 @click.argument("value", required=False)
 @click.option("--approve-all", "--yes", "-y", is_flag=True, help="Approve all calls.")
-@click.option(
-    "--deny-all",
-    cls=RenamedOption,
-    former="--no",
-    is_flag=True,
-    help="Deny all calls.",
-)
+@click.option("--deny-all", cls=RenamedOption, former="--no", is_flag=True, help="Deny all calls.")
 @click.option(
     "--approve",
     cls=RenamedOption,
@@ -234,10 +223,7 @@ def resume(
     """
     if value is not None and (approve_all or deny_all or approve):
         raise click.UsageError("use either VALUE or --approve-all, --deny-all and --approve")
-    with (
-        reopened(app, id) as conversation,
-        next_steps(conversation, as_json=as_json),
-    ):
+    with reopened(app, id) as conversation, next_steps(conversation, as_json=as_json):
         decided = decided_by(
             calls_of(conversation.current_pause),
             approve_all=approve_all,

@@ -74,11 +74,7 @@ def _install_options(function: F) -> F:
 @click.command(name="install", cls=InstallerCommand)
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option(
-    "-e",
-    "--editable",
-    multiple=True,
-    metavar="PATH",
-    help="Install a directory in editable mode.",
+    "-e", "--editable", multiple=True, metavar="PATH", help="Install a directory in editable mode."
 )
 @_install_options
 @click.pass_context

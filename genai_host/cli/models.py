@@ -99,12 +99,7 @@ _PARAMETERS = click.option(
 @_JSON
 @pass_app
 def add(
-    app: App,
-    name: str,
-    of: str,
-    providers: tuple[str, ...],
-    params: tuple[str, ...],
-    as_json: bool,
+    app: App, name: str, of: str, providers: tuple[str, ...], params: tuple[str, ...], as_json: bool
 ) -> None:
     """Add a model configuration called NAME, which can be the name of a model."""
     from genai_host.providers.config_edits import add_model

@@ -91,8 +91,7 @@ class Scaffold:
             folder.mkdir()
         except FileExistsError:
             raise ConfigurationError(
-                f"{folder} already exists",
-                hint="choose another name, or --directory DIR",
+                f"{folder} already exists", hint="choose another name, or --directory DIR"
             ) from None
         for path, text in self.files().items():
             file = folder / path

@@ -37,13 +37,7 @@ _PLOTS = ("calls", "tokens", "cost", "failed", "p50", "p95")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
-    app: App,
-    by: str,
-    since: str,
-    until: str,
-    user: str | None,
-    plot: str | None,
-    as_json: bool,
+    app: App, by: str, since: str, until: str, user: str | None, plot: str | None, as_json: bool
 ) -> None:
     """Show usage, cost and latency of model calls.
 

@@ -43,11 +43,7 @@ from genai_host.util.text import shorten
 
 
 def detail_of(
-    step: Step[Any],
-    result: Any,
-    error: GenaiError | None,
-    new: Sequence[Message],
-    codec: Codec,
+    step: Step[Any], result: Any, error: GenaiError | None, new: Sequence[Message], codec: Codec
 ) -> Detail | None:
     """The detail of a step, from recorded data only; None if it has none.
 

@@ -62,11 +62,7 @@ class TurnJournal:
     """
 
     def __init__(
-        self,
-        turn: int,
-        recorder: FailsafeRecorder | None,
-        codec: Codec,
-        past: Iterable[Entry] = (),
+        self, turn: int, recorder: FailsafeRecorder | None, codec: Codec, past: Iterable[Entry] = ()
     ) -> None:
         self._turn = turn
         self._recorder = recorder

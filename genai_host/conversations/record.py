@@ -18,10 +18,7 @@ from genai_host.api import Answer, Codec, Message
 from genai_host.api.codec import default_codec
 from genai_host.calls.retry import Attempt
 from genai_host.catalog.catalog import ModelChoice
-from genai_host.errors import (
-    GenaiError,
-    ValidationError,
-)
+from genai_host.errors import GenaiError, ValidationError
 
 SCHEMA = 1
 

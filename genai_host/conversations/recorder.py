@@ -15,14 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from genai_host.conversations.record import Entry, Recorder, StepStarted, TurnEnded, TurnStarted
-from genai_host.errors import (
-    Conflict,
-    GenaiError,
-    Interrupted,
-    NotRecorded,
-    StoreError,
-    TurnPaused,
-)
+from genai_host.errors import Conflict, GenaiError, Interrupted, NotRecorded, StoreError, TurnPaused
 from genai_host.util import concurrency
 
 _log = logging.getLogger(__name__)

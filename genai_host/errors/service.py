@@ -169,12 +169,7 @@ class GenerationError(GenaiError):
     code = "generation"
 
     def __init__(
-        self,
-        message: str,
-        *,
-        reason: str = "",
-        detail: str = "",
-        **context: Unpack[ErrorContext],
+        self, message: str, *, reason: str = "", detail: str = "", **context: Unpack[ErrorContext]
     ) -> None:
         super().__init__(message, **context)
         self.reason = reason

@@ -189,8 +189,7 @@ class HostParts:
             if not known:
                 raise ConfigurationError("no feature is installed", hint=STARTER_HINT) from None
             raise ConfigurationError(
-                f"unknown feature {name!r}",
-                hint=unknown_name_hint("feature", name, known),
+                f"unknown feature {name!r}", hint=unknown_name_hint("feature", name, known)
             ) from None
 
     @checked

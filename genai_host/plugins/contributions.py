@@ -224,19 +224,10 @@ KINDS: Mapping[str, _Kind] = {
     "tools": _Kind("tool", (Tool,), _checked),
     "tool_sources": _Kind("source of tools", (ToolSource, ToolSet), look=_look_at(name=TEXT)),
     "reactions": _Kind("reaction", (ReactionType,), _checked),
-    "parts": _Kind(
-        "message part",
-        (type,),
-        _of_part,
-        _look_at_parts,
-        lambda each: str(each.type),
-    ),
+    "parts": _Kind("message part", (type,), _of_part, _look_at_parts, lambda each: str(each.type)),
     "executors": _Kind("executor", (ExecutorType,)),
     "http_routes": _Kind(
-        "HTTP route",
-        (HttpRoute,),
-        _of_route,
-        key=lambda each: f"{each.method} {each.path}",
+        "HTTP route", (HttpRoute,), _of_route, key=lambda each: f"{each.method} {each.path}"
     ),
     "http_apis": _Kind("HTTP API", (HttpApi,)),
     "commands": _Kind("command", (Command,)),

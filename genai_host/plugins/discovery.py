@@ -82,10 +82,7 @@ class InstalledPlugins:
     """
 
     def __init__(
-        self,
-        index: PluginIndex | None = None,
-        *,
-        on_trial: Literal["new", "all", "none"] = "new",
+        self, index: PluginIndex | None = None, *, on_trial: Literal["new", "all", "none"] = "new"
     ) -> None:
         self._index = index or PluginIndex()
         self._on_trial = on_trial

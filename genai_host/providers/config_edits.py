@@ -288,8 +288,7 @@ def _instance(document: TomlTable, types: Types, name: str) -> TomlTable:
     if name not in providers:
         if name not in types:
             raise ConfigurationError(
-                f"unknown provider {name!r}",
-                hint=hint_for(name, sorted({*providers, *types})),
+                f"unknown provider {name!r}", hint=hint_for(name, sorted({*providers, *types}))
             )
         _new_instance(document, name, name)
     instance: TomlTable = document["providers"][name]

@@ -15,10 +15,7 @@ from types import ModuleType as _Module
 from genai_host.calls.passthrough import PassedRequest as PassedRequest
 from genai_host.conversations.recorder import warn_unrecorded as warn_unrecorded
 from genai_host.prompts.attachments import part_of as part_of
-from genai_host.serving.apis import (
-    status_of as status_of,
-    with_retry_after as with_retry_after,
-)
+from genai_host.serving.apis import status_of as status_of, with_retry_after as with_retry_after
 from genai_host.serving.client_tools import (
     CHOICES as CHOICES,
     MOST_TOOLS as MOST_TOOLS,
@@ -67,9 +64,7 @@ from genai_host.serving.passthrough import (
     value_of as value_of,
     with_model as with_model,
 )
-from genai_host.serving.router import (
-    HttpRoutes as HttpRoutes,
-)
+from genai_host.serving.router import HttpRoutes as HttpRoutes
 
 __all__ = sorted(
     name for name, value in vars().items() if name[0] != "_" and not isinstance(value, _Module)

@@ -232,11 +232,7 @@ def streamed(
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
     return RouteResponse(
-        body,
-        headers=headers,
-        keepalive=silence,
-        begin=answering.begin,
-        suspends=answering.suspends,
+        body, headers=headers, keepalive=silence, begin=answering.begin, suspends=answering.suspends
     )
 
 

@@ -94,10 +94,7 @@ class MemoryCache:
         return [_document(*item) for item in listed]
 
     def put_all(
-        self,
-        key: _Key,
-        values: Mapping[str, Mapping[str, Any]],
-        expect: Mapping[str, int],
+        self, key: _Key, values: Mapping[str, Mapping[str, Any]], expect: Mapping[str, int]
     ) -> int:
         """Save documents, unless their group is too large, and return the version of the last one.
         Raises `LimitExceeded` if the group is too large and a version is expected, and `Conflict`

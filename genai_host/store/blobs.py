@@ -117,9 +117,7 @@ class Blobs:
     def _use(self, id: str, conversation: str) -> ColumnElement[bool]:
         columns = blob_uses.c
         return and_(
-            columns.digest == id,
-            columns.owner == self._owner,
-            columns.conversation == conversation,
+            columns.digest == id, columns.owner == self._owner, columns.conversation == conversation
         )
 
     def _has_bytes(self, id: str) -> bool:

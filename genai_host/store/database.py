@@ -86,10 +86,7 @@ class Database:
     """
 
     def __init__(
-        self,
-        where: str,
-        patience: float,
-        connect: Callable[..., sqlite3.Connection] | None = None,
+        self, where: str, patience: float, connect: Callable[..., sqlite3.Connection] | None = None
     ) -> None:
         self._lock = threading.RLock()
         self._connect_file = connect
@@ -148,9 +145,7 @@ class Database:
         can_be_made = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
         if os.path.lexists(self.file) or not can_be_made:
             raise StoreError(
-                f"{self.location}: cannot create the file",
-                file=self.location,
-                hint=paths.ELSEWHERE,
+                f"{self.location}: cannot create the file", file=self.location, hint=paths.ELSEWHERE
             )
 
     @contextmanager
@@ -215,11 +210,7 @@ class Database:
     def _connect(self, name: str, *, uri: bool = False) -> sqlite3.Connection:
         connect = self._connect_file or sqlite3.connect
         return connect(
-            name,
-            timeout=self._patience,
-            isolation_level=None,
-            check_same_thread=False,
-            uri=uri,
+            name, timeout=self._patience, isolation_level=None, check_same_thread=False, uri=uri
         )
 
     def _reads_only(self, connection: sqlite3.Connection) -> bool:

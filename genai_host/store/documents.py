@@ -79,8 +79,7 @@ def _ordered(mine: ColumnElement[bool], newest_first: bool, has_last: bool) -> S
 
 
 _IN_COLLECTION = and_(
-    documents.c.owner == bindparam("of_owner"),
-    documents.c.collection == bindparam("of_collection"),
+    documents.c.owner == bindparam("of_owner"), documents.c.collection == bindparam("of_collection")
 )
 _STATEMENTS = {
     False: _Statements(_IN_COLLECTION),

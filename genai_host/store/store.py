@@ -20,12 +20,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from genai_host.api import Codec
-from genai_host.conversations.record import (
-    Entry,
-    Opened,
-    StepEnded,
-    TurnStarted,
-)
+from genai_host.conversations.record import Entry, Opened, StepEnded, TurnStarted
 from genai_host.errors import Conflict
 from genai_host.store.database import Database, Liveness, check_owner, location_of
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written

@@ -30,10 +30,7 @@ def _conversation() -> ForeignKey:
 
 # Properties of the store, such as the version of its schema.
 meta = Table(
-    "meta",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    "meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False)
 )
 
 # Data derived from entries. `entries` is the number of entries that are indexed.

@@ -101,12 +101,7 @@ def _short(name: str) -> str:
 
 
 def read_usage(
-    connection: Connection,
-    by: Sequence[str],
-    since: str,
-    until: str,
-    user: str | None,
-    most: int,
+    connection: Connection, by: Sequence[str], since: str, until: str, user: str | None, most: int
 ) -> list[UsageRow]:
     """See `Store.usage`."""
     for name in by:

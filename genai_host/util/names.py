@@ -33,12 +33,7 @@ SAFE = "GENAI_HOST_SAFE"
 VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SAFE, SERVER_SECRET)
 """Environment variables of the host that are not configuration keys."""
 
-HTTP_PATHS = (
-    "/api/v1",
-    "/health",
-    "/page",
-    "/ready",
-)
+HTTP_PATHS = ("/api/v1", "/health", "/page", "/ready")
 """Path prefixes of the host, which plugins cannot use."""
 
 HTTP_REFERENCE = "https://github.com/genai-host/genai-host/blob/main/docs/reference/http.md"

@@ -95,10 +95,7 @@ class Engine:
                 {"title": "A page", "link": link, "text": self.pages[link], "kind": "html"}
             )
 
-        return [
-            tool(search, idempotent=True),
-            tool(read, idempotent=True, approval="ask"),
-        ]
+        return [tool(search, idempotent=True), tool(read, idempotent=True, approval="ask")]
 
 
 class Words:

@@ -42,10 +42,7 @@ from genai_host_testing.suites.other_dialects import (  # noqa: E402
     TranscribeDialectSuite,
 )
 from genai_host_testing.suites.provider import ProviderSuite  # noqa: E402
-from genai_host_testing.suites.sample_replies import (  # noqa: E402
-    AnthropicMessagesReplies,
-    OpenAIChatReplies,
-)
+from genai_host_testing.suites.sample_replies import AnthropicMessagesReplies, OpenAIChatReplies  # noqa: E402
 from genai_host_testing.suites.tool import ToolSuite  # noqa: E402
 from genai_host_testing.suites.tool_source import ToolSourceSuite  # noqa: E402
 from genai_host_testing.suites.wire import WireSuite  # noqa: E402

@@ -27,12 +27,7 @@ from genai_host_testing.plugins import InlinePlugin
 from genai_host_testing.purity import NO_REPLIES, damaged
 from genai_host_testing.suites.base import Suite
 
-_OF_TYPES: Mapping[str, Any] = {
-    "string": "sample",
-    "boolean": True,
-    "object": {},
-    "null": None,
-}
+_OF_TYPES: Mapping[str, Any] = {"string": "sample", "boolean": True, "object": {}, "null": None}
 
 
 def sample_of(schema: Any) -> Any:

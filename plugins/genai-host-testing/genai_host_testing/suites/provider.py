@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import (
-    Clock,
-    DialectEndpoint,
-    ListedModel,
-    Model,
-    Offering,
-    RouteInfo,
-    hookimpl,
-)
+from genai_host.api import Clock, DialectEndpoint, ListedModel, Model, Offering, RouteInfo, hookimpl
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.services import TurnLimits

@@ -45,12 +45,7 @@ from genai_host.config import Config, ServerConfig
 from genai_host.serving import HttpRoutes
 from genai_host.serving.router import DROPPED
 from genai_host_testing.suites.base import PluginSuite
-from genai_host_testing.suites.wire_service import (
-    MODEL,
-    Json,
-    WireClient,
-    WireService,
-)
+from genai_host_testing.suites.wire_service import MODEL, Json, WireClient, WireService
 
 Path = tuple[str | int, ...]
 
