@@ -338,7 +338,6 @@ class Catalog:
         return found
 
     def _unknown_model(self, name: str, provider: str) -> NoRoute:
-        """The error for an unknown model name."""
         # a configuration with this name failed
         own = [each for each, config in self.configurations.items() if config.of != name]
         known = list(dict.fromkeys([*self.names, *own]))

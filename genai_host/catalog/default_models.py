@@ -9,8 +9,6 @@ from genai_host.catalog.join import ProviderInfo
 
 
 class DefaultModels:
-    """The default models of the providers."""
-
     def __init__(self, served: Mapping[str, ProviderInfo], prefer: Sequence[str] = ()) -> None:
         self._served = served
         self._prefer = list(prefer)

@@ -123,7 +123,6 @@ class App:
         self._end_log = show_log(verbose)
 
     def show_log_as_json(self) -> None:
-        """Show the log as JSON lines."""
         from genai_host.cli.log import show_log
 
         self.end_log()

@@ -39,7 +39,6 @@ class DoctorCheck(NamedTuple):
     facts: Mapping[str, Any] = {}
 
     def row(self) -> dict[str, Any]:
-        """The check as JSON."""
         row = self._asdict()
         del row["facts"]
         return {**row, **self.facts}

@@ -70,7 +70,6 @@ class _Warnings(logging.Handler):
 
 
 def log_error(error: BaseException) -> None:
-    """Log the traceback of an error."""
     _log.info("traceback of the error", exc_info=error)
 
 
@@ -117,7 +116,6 @@ class JsonLines(logging.Handler):
 
 
 def write_json(when: float, level: str, logger: str, fields: dict[str, Any]) -> None:
-    """Write a JSON line."""
     time = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
     head = {"time": time.replace("+00:00", "Z"), "level": level.lower(), "logger": logger}
     note(json.dumps({**head, **fields}))

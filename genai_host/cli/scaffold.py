@@ -62,7 +62,6 @@ class Scaffold:
 
     @property
     def function(self) -> str:
-        """The name of the function."""
         name = self.name.replace("-", "_")
         if name[0].isdigit():
             return f"_{name}"

@@ -18,7 +18,6 @@ _AROUND = 40  # characters shown before the match
 
 
 def title_of(summary: Summary) -> str:
-    """The title on one line."""
     return " ".join(summary.title.split())
 
 

@@ -151,7 +151,6 @@ class Driver:
 
     @property
     def completion(self) -> Completion | None:
-        """The last completion."""
         return self._account.completion
 
     def _feature_steps(self) -> FeatureSteps:

@@ -151,7 +151,6 @@ def events_of(
 
 
 def raise_first(outcomes: Sequence[Any]) -> None:
-    """Raise the first failure, if there is one."""
     failures = [outcome for outcome in outcomes if isinstance(outcome, GenaiError)]
     for failure in failures:
         if not isinstance(failure, Cancelled):  # cancelled because another one failed

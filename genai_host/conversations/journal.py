@@ -148,7 +148,6 @@ class TurnJournal:
         return form
 
     def past(self, path: StepPath) -> StepEnded | None:
-        """The recorded end of a step, if there is one."""
         return self._ended.get(path)
 
     def result(self, step: Step[Any], ended: StepEnded) -> Any:

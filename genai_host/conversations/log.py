@@ -66,7 +66,6 @@ class ConversationAgents:
 
     @property
     def roles(self) -> frozenset[str]:
-        """Roles that have a model."""
         return frozenset(role for role, agent in self.agents.items() if agent.routes)
 
     def schema_of(self, output_type: Any) -> dict[str, Any]:
@@ -105,7 +104,6 @@ class ConversationLog:
         return None if self._recorder is None else self._recorder.failed
 
     def journal(self, started: TurnStarted, steps: Iterable[Entry] = ()) -> TurnJournal:
-        """The journal of a turn, with its recorded steps."""
         return TurnJournal(started.turn, self._recorder, self._codec, steps)
 
     def append(self, entry: Entry, agents: ConversationAgents | None = None) -> None:

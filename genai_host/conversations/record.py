@@ -28,7 +28,6 @@ others."""
 
 
 def new_tag() -> str:
-    """A new `Turn.tag`."""
     return os.urandom(4).hex()
 
 
@@ -167,7 +166,6 @@ def models_on_record(chosen: Mapping[str, ModelChoice]) -> dict[str, Any]:
 
 
 def models_in(entry: Opened | Changed) -> dict[str, ModelChoice]:
-    """The models of the roles in an entry."""
     return {
         role: entry.configured.get(role, ModelChoice(name)) for role, name in entry.models.items()
     }

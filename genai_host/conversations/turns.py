@@ -153,7 +153,6 @@ class TurnRunner:
         )
 
     def _failure(self, error: BaseException) -> GenaiError:
-        """The error as recorded."""
         if isinstance(error, GenaiError):
             return error
         if isinstance(error, Exception):

@@ -104,7 +104,6 @@ class ContributionsByName(MutableMapping[str, T]):
 
     @property
     def loaded(self) -> Mapping[str, T]:
-        """The contributions of the plugins that are loaded."""
         deferred, values = self._deferred, self._values
         return {name: values[name] for name in values if name not in deferred}
 
@@ -239,7 +238,6 @@ class Registry:
 
     @property
     def tool_sets(self) -> dict[str, ToolSet[Any]]:
-        """Declared tool sets."""
         return {name: each for name, each in self.tool_sources.items() if isinstance(each, ToolSet)}
 
     def owner(self, kind: str, name: str) -> str:

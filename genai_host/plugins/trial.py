@@ -114,7 +114,6 @@ def _run(plugins: Sequence[InstalledPlugin], seconds: float) -> _Trial:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children."""
     with suppress(OSError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

@@ -96,7 +96,6 @@ class Template(NamedTuple):
         return self._replace(variables=values)
 
     def system_text(self) -> str:
-        """Return the system prompt."""
         return string.Template(self.system).substitute(self.variables)
 
     def prompt_text(self, message: str) -> str:
@@ -223,8 +222,6 @@ def _read(file: str, text: str) -> Template:
 
 
 class _Reader(TableReader):
-    """Reader of a template."""
-
     def template(self, data: Mapping[str, Any]) -> Template:
         self.only([name for name in Template._fields if name != "file"], data)
         texts = ("prompt", "system", "model", "provider", "feature")
@@ -342,7 +339,6 @@ def _written(template: Template, file: str) -> bytes:
 
 
 def _names(text: str) -> list[str]:
-    """The variables of a text."""
     return string.Template(text).get_identifiers()
 
 

@@ -146,7 +146,6 @@ def unset_keys(document: TomlTable, keys: Iterable[str]) -> None:
 
 
 def remove_instance(document: TomlTable, name: str) -> None:
-    """Remove a named instance."""
     providers = document.get("providers", {})
     if name not in providers:
         raise ConfigurationError(
@@ -359,7 +358,6 @@ def _check_instance(types: Types, name: str, instance: TomlTable) -> None:
 
 
 def _check_set(tools: ToolSet[Any], table: TomlTable) -> None:
-    """Validate a set of tools."""
     import tomlkit
 
     given = tomlkit.item(table).unwrap()

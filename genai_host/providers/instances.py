@@ -63,7 +63,6 @@ class ProviderInstances:
         return name in self._instances
 
     def of_types(self, types: Collection[str]) -> Iterator[ProviderInstance]:
-        """The providers of some types."""
         for name, each in list(self._instances.items()):
             type = each.type if isinstance(each, InstanceConfig) else each.type.name
             if type in types and (created := self._created(name)):
@@ -140,7 +139,6 @@ class ProviderInstances:
         self._put_back(self._new(name, config))
 
     def enable(self, name: str) -> None:
-        """Enable a disabled provider."""
         instance = self[name]
         if not instance.config.enabled:
             config = instance.config._replace(enabled=True)
@@ -173,7 +171,6 @@ class ProviderInstances:
             self.remove(name)
 
     def close(self) -> None:
-        """Close all providers."""
         with self._lock:
             self._closed = True
             instances = list(self._instances.values())

@@ -241,7 +241,6 @@ class CircuitBreaker:
         return self._opened + self._seconds - self._clock.monotonic()
 
     def succeeded(self) -> None:
-        """A call succeeded."""
         if self._failures or self._opened is not None:
             with self._lock:
                 self._failures = 0
@@ -249,7 +248,6 @@ class CircuitBreaker:
                 self._probing = False
 
     def failed(self, error: BaseException, *, is_probe: bool) -> None:
-        """A call failed."""
         if self._is_failure(error):
             with self._lock:
                 self._failures += 1

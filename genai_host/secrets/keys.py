@@ -62,7 +62,6 @@ class SecretStore:
 
     @property
     def path(self) -> str:
-        """The file."""
         return self._file.path
 
     def keyring_unavailable_reason(self) -> str:

@@ -47,7 +47,6 @@ def api_of(apis: Iterable[HttpApi], path: str, headers: Mapping[str, str]) -> Ht
 
 
 def unknown_path(host: Host, path: str) -> HttpProblem:
-    """The problem of a path without a route."""
     hint = f"the paths are in {HTTP_REFERENCE}" if host.registry.http_apis else wires_hint()
     return HttpProblem(404, "not_found", f"unknown path {short_repr(path)}", hint)
 

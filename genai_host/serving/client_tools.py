@@ -125,7 +125,6 @@ def check_schema(schema: Mapping[str, Any], path: str) -> None:
 
 
 def _size(schema: Any) -> int:
-    """Number of values in a schema."""
     count, pending = 0, [schema]
     while pending:
         value = pending.pop()

@@ -181,7 +181,6 @@ ROUTES: tuple[HttpRoute, ...] = (
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
-    """The list of models."""
     return _answered(request, host, lambda api: api.list_models)
 
 

@@ -371,7 +371,6 @@ class StoredRecord:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries, read from the store."""
         return self._store.entries(self.id, self._codec)
 
     def append(self, entry: Entry) -> None:

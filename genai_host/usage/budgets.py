@@ -106,8 +106,6 @@ class Budget:
 
 
 class Budgets:
-    """The budgets of a host."""
-
     def __init__(
         self, config: BudgetsConfig, ledger: Callable[[], Ledger | None], clock: Clock
     ) -> None:

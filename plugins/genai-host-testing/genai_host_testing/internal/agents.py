@@ -58,6 +58,5 @@ def agent_host(
 
 
 def since_user(prompt: RecordedPrompt) -> list[Message]:
-    """Return the messages since the last user message."""
     spoken = [number for number, each in enumerate(prompt.messages) if each.role == "user"]
     return list(prompt.messages[spoken[-1] + 1 :])

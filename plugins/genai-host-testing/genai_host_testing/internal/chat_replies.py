@@ -200,7 +200,6 @@ class ChatReplies(TableSuite):
 
     @property
     def places(self) -> list[ValuePath]:
-        """The places of the values of `reply`."""
         return list(places_in(self.reply))
 
     @property

@@ -25,5 +25,4 @@ def provider_config(
 
 
 def tools_config(**settings: Any) -> SetConfig:
-    """Return the table of a set of tools."""
     return SetConfig(settings)

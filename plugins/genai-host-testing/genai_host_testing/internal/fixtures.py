@@ -56,7 +56,6 @@ IN_ONE_PIECE = InlinePlugin(
 
 
 def mock_of(host: Host, name: str = "mock") -> MockProvider:
-    """Return the mock of an instance."""
     from genai_vendor_mock import MockProvider
 
     provider = host.instances[name].provider

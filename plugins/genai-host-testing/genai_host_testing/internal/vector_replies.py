@@ -42,7 +42,6 @@ class VectorReplies(TableSuite):
     malformed: Sequence[Any] = (b"", b"\xff", b"{", [], None, {}, NESTED)
 
     def reply(self, vectors: Sequence[Any]) -> Any:
-        """A reply with these vectors."""
         raise NotImplementedError
 
     def read(self, reply: Any, call: EmbedCall = CALL) -> Embeddings:

@@ -46,7 +46,6 @@ each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "str
 def answered(
     host: Host, model: str, streamed: bool = False, feature: str = "chat", **options: Any
 ) -> Answer:
-    """Return the answer to `hi`."""
     conversation = host.open(feature, model, **options)
     if not streamed:
         return conversation.say("hi")
@@ -67,7 +66,6 @@ def ask(
 
 
 def listed(host: Host, provider: str) -> list[ListedModel]:
-    """Return the models that a provider lists."""
     return list(host.instances[provider].provider.list_models(Cancellation()))
 
 

@@ -31,7 +31,6 @@ def chat_event(text: str = "", fields: Mapping[str, Any] | None = None, **messag
 
 
 def chat(text: str = "", *, call: bool = False, streamed: bool = False, **message: Any) -> Reply:
-    """Return a chat answer."""
     if call:
         message["tool_calls"] = [CALL]
     if not streamed:

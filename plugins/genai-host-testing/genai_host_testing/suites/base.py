@@ -161,7 +161,6 @@ class PluginSuite(Suite):
         return StaticPlugins({**wires, **self.beside, "tested": self.plugin, **further})
 
     def declared(self) -> Contributions:
-        """Contributions of the plugin."""
         found = {each.found.name: each for each in Plugins(self.plugins(), Config()).results}
         tested = found["tested"]
         assert isinstance(tested, LoadedPlugin), f"{tested}"

@@ -193,7 +193,6 @@ class StreamSuite(CodecSuite):
                         assert all(isinstance(piece.text, str) for piece in pieces), short(other)
 
     def streams(self) -> Sequence[Sequence[bytes]]:
-        """All streams of the suite."""
         return [self.events()]
 
     def events(self) -> Sequence[bytes]:

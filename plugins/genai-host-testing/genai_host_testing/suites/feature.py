@@ -259,7 +259,6 @@ class FeatureSuite(PluginSuite):
         return conversation.record
 
     def steps(self, conversation: Conversation) -> list[tuple[Any, ...]]:
-        """The steps of the conversation, in order."""
         entries = self.record(conversation).entries
         steps = [each for each in entries if isinstance(each, StepStarted)]
         return sorted((each.turn, each.path, each.step, each.digest) for each in steps)

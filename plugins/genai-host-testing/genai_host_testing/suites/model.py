@@ -126,13 +126,11 @@ class ModelSuite(PluginSuite):
         return Host(config=Config(), discovery=self.plugins(somebody=FakeModel()))
 
     def spoken(self, host: Host) -> Iterator[tuple[Model, Dialect[Any, Any]]]:
-        """The models, with each of their dialects."""
         for model in self.declared().models:
             for name in model.dialects:
                 yield model, host.registry.dialects[name]
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Models and their providers."""
         declared = self.declared()
         for model in declared.models:
             for provider in model.at:

@@ -271,7 +271,6 @@ class ToolSuite(PluginSuite):
         return host
 
     def run(self, limits: Cancellation | None = None) -> ToolContext:
-        """The context of a call."""
         return Run(dict(self.context), limits or Cancellation())
 
     def called(self, host: Host, arguments: Mapping[str, Any]) -> ToolOutput:

@@ -172,7 +172,6 @@ class WireSuite(PluginSuite):
             host.close()
 
     def read(self, request: Mapping[str, Any]) -> ChatCall:
-        """The call that the routes make of a request."""
         with self.serving() as (_, client):
             client.post(self.path, request)
         return self.calls[-1]
