@@ -95,17 +95,7 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """Send a message and wait for the answer.
-
-        Args:
-            message: The user's message; None takes a turn without one.
-            context: JSON for the feature, for example from a client.
-            output_type: Class or JSON Schema of `Answer.data`.
-
-        Raises:
-            TurnPaused: The turn pauses; continue it with `resume`.
-            GenaiError: The turn failed.
-        """
+        """As `Conversation.say`; a message that is None takes a turn without one."""
 
     def stream(
         self,
@@ -114,36 +104,18 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """Send a message and yield the events of the turn; the last one has the answer.
-
-        Closing the generator cancels the turn. Arguments and errors are those of `say`.
-        """
+        """As `Conversation.stream`."""
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
-        """Resume a turn that is paused or was interrupted. Completed steps are not run again.
-
-        Args:
-            result: Result that a paused turn waits for, as JSON; None for an interrupted turn.
-            output_type: Class or JSON Schema given with the message, if there was one.
-
-        Raises:
-            TurnPaused: The turn pauses again.
-            ReplayError: There is no turn to resume, or the feature has changed.
-            GenaiError: The turn failed.
-        """
+        """As `Conversation.resume`."""
 
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
     ) -> Generator[Event, None, None]:
-        """Resume a turn and yield its events; see `resume` and `stream`."""
+        """As `Conversation.resume_stream`."""
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """Close the conversation. A running turn is cancelled.
-
-        Args:
-            reason: Error of the running turn; None for `Cancelled`. After `Interrupted`, the turn
-                can be resumed.
-        """
+        """As `Conversation.close`."""
 
     def __enter__(self) -> Self: ...
 
@@ -186,11 +158,7 @@ class HostServices(Protocol):
         """What plugins declare."""
 
     def feature(self, name: str) -> Feature[Any]:
-        """A feature by its name.
-
-        Raises:
-            ConfigurationError: The feature is unknown.
-        """
+        """As `Host.feature`."""
 
     def open(
         self,
@@ -209,69 +177,22 @@ class HostServices(Protocol):
         owner: str | None = None,
         id: str = "",
     ) -> ConversationHandle:
-        """Open a conversation.
-
-        Args:
-            feature: Name of the feature; None for the default feature.
-            model: Name of the model; None for the default model.
-            models: Model names for roles of the feature, by role; `main` is the role of `model`.
-            parameters: Model parameters by name, for example `temperature`.
-            settings: Settings of the feature by name.
-            history: Earlier messages, oldest first.
-            state: State of the feature, from `Answer.state`.
-            record: Whether the store keeps the event log. False: only this object can resume a
-                paused turn.
-            turn_limits: Limits of each turn; None for the defaults.
-            output_type: Class or JSON Schema of `Answer.data`, unless a turn has its own.
-            tools: Names of the tools to allow; `git__*` matches a prefix. None for all.
-            owner: Owner of the conversation in the store; None for the store's default owner.
-            id: Id from `OwnerStore.new_id` that the caller has recorded; empty for a new id.
-
-        Raises:
-            NoRoute: No provider can run a model.
-            InvalidParameter: A model parameter is unknown or invalid.
-            ConfigurationError: The feature, a role, a setting or a tool is unknown or invalid.
-        """
+        """As `Host.open`."""
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
-        """Open a stored conversation, as of its last entry.
-
-        Args:
-            id: Id of the conversation.
-            owner: Its owner; None for the store's default owner.
-
-        Raises:
-            NotFound: The owner has no such conversation.
-            StoreError: The conversation cannot be read.
-            ConfigurationError: The host has no store.
-        """
+        """As `Host.conversation`."""
 
     def store_for(self, owner: str | None = None) -> OwnerStore:
-        """The store, limited to one owner; None for the store's default owner.
-
-        Raises:
-            ConfigurationError: The host has no store.
-        """
+        """As `Host.store_for`."""
 
     def jobs(self, queue: str) -> BackgroundQueue:
-        """A queue of background jobs in the store.
-
-        Args:
-            queue: Name of the queue; a plugin prefixes it with its own name.
-
-        Raises:
-            ConfigurationError: The host has no store.
-        """
+        """As `Host.jobs`."""
 
     def offered_tools(self) -> Sequence[AvailableTool]:
         """The tools that a model is offered. It queries all sources, which can be slow."""
 
     def tool(self, name: str) -> Tool:
-        """A tool by its name.
-
-        Raises:
-            ConfigurationError: The tool is unknown.
-        """
+        """As `Host.tool`."""
 
     def call_tool(
         self,
@@ -282,15 +203,7 @@ class HostServices(Protocol):
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """Call a tool as for a model, and wait for its output. Failures are part of the output.
-
-        Args:
-            name: Name of the tool.
-            arguments: Arguments by name; JSON.
-            context: JSON for the tool, for example from a client.
-            approved: Whether a person approved the call; needed for a tool with the rule `ask`.
-            limits: Cancels the call.
-        """
+        """As `Host.call_tool`."""
 
     def embed(
         self,
@@ -301,26 +214,10 @@ class HostServices(Protocol):
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
-        """Compute embedding vectors, one per text, in order.
-
-        Args:
-            texts: The texts.
-            model: Name of the model; None for the default model of `embed`.
-            purpose: Use of the vectors, for models that embed queries and documents differently;
-                None for the default of the service.
-            limits: Cancels the call.
-            owner: User whose budget is charged for the call.
-
-        Raises:
-            GenaiError: The call failed, for example `NoRoute` or a `ProviderError`.
-        """
+        """As `Host.embed`."""
 
     def explain(self, model: str | None) -> Sequence[RouteCandidate]:
-        """The routes for a model, best first, including those that cannot run.
-
-        Raises:
-            NoRoute: The model is unknown.
-        """
+        """As `Host.explain`."""
 
 
 class CommandState(Protocol):

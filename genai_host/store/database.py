@@ -20,7 +20,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,40 +138,36 @@ class Database:
         if os.path.isfile(self.file):
             return
         if was_there:
-            raise StoreError(f"{self.location}: the file no longer exists", file=self.location)
+            raise self._fault("the file no longer exists")
         folder = os.path.dirname(os.path.abspath(self.file))
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         can_be_made = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
         if os.path.lexists(self.file) or not can_be_made:
-            raise StoreError(
-                f"{self.location}: cannot create the file", file=self.location, hint=paths.ELSEWHERE
-            )
+            raise self._fault("cannot create the file", paths.ELSEWHERE)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """Open a read transaction, with a consistent snapshot."""
-        from genai_host.store import engines
+        return self._transaction()
 
-        with self._transaction(engines.reading) as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open a write transaction, rolled back on an exception."""
-        from genai_host.store import engines
-
-        with self._transaction(engines.writing) as connection:
-            yield connection
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Open a write transaction, rolled back on an exception. It writes from the start: SQLite
+        cannot always upgrade a read transaction, and does not wait for the lock then."""
+        return self._transaction(genai_writes=True)
 
     @contextmanager
-    def _transaction(self, begin: Callable[[Engine], Any]) -> Iterator[Connection]:
+    def _transaction(self, **options: bool) -> Iterator[Connection]:
         from genai_host.store import engines
 
         self._check_open()
         engine = self.engine
         try:
-            with self.failing(), engines.failing(self.error), begin(engine) as connection:
+            with (
+                self.failing(),
+                engines.failing(self.error),
+                engine.connect() as connection,
+                connection.execution_options(**options).begin(),
+            ):
                 yield connection
         except StoreError as error:
             cause = getattr(error.__cause__, "orig", error.__cause__)  # of an SQLAlchemy error
@@ -258,14 +254,13 @@ class Database:
     def error(self, error: BaseException) -> StoreError:
         """Convert an error of the driver."""
         if isinstance(error, OSError) and error.strerror:
-            return StoreError(
-                f"{self.location}: {error.strerror}", file=self.location, hint=paths.ELSEWHERE
-            )
+            return self._fault(error.strerror, paths.ELSEWHERE)
         reason = " ".join(str(error).split()) or type(error).__name__
-        hint = next(
-            (hint for start, hint in _HINTS.items() if reason.lower().startswith(start)), ""
-        )
-        return StoreError(f"{self.location}: {reason}", file=self.location, hint=hint)
+        hints = (hint for start, hint in _HINTS.items() if reason.lower().startswith(start))
+        return self._fault(reason, next(hints, ""))
+
+    def _fault(self, what: str, hint: str = "") -> StoreError:
+        return StoreError(f"{self.location}: {what}", file=self.location, hint=hint)
 
     def no_store(self) -> StoreError:
         """The error for a database of another application."""
@@ -296,7 +291,7 @@ class Database:
 
     def closed(self) -> StoreError:
         """The error for use after `close`."""
-        return StoreError(f"{self.location}: the store is closed", file=self.location)
+        return self._fault("the store is closed")
 
 
 def _cannot_write(error: object) -> bool:

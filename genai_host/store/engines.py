@@ -61,23 +61,6 @@ def engine_of_file(file: str, connect: Callable[[], Any]) -> Engine:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
-    """Open a read transaction."""
-    with engine.connect() as connection, connection.begin():
-        yield connection
-
-
-@contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
-    """Open a write transaction from the start: SQLite cannot always upgrade a read transaction, and
-    does not wait for the lock then."""
-    with engine.connect() as connection:
-        writer = connection.execution_options(genai_writes=True)
-        with writer.begin():
-            yield writer
-
-
-@contextmanager
 def failing(say: Callable[[BaseException], StoreError]) -> Iterator[None]:
     """Convert errors of SQLAlchemy and of the driver with `say`."""
     try:
