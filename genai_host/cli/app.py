@@ -155,3 +155,9 @@ class App:
 
 
 pass_app = click.make_pass_decorator(App)
+
+
+def show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+    """Callback of an option that counts."""
+    if verbose and not ctx.resilient_parsing:
+        ctx.ensure_object(App).show_log(verbose)

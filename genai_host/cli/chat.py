@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import define, field
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import answered, resumed, show_details
-from genai_host.cli.errors import show_error
+from genai_host.cli.log import show_error
 from genai_host.cli.options import (
     attach_option,
     chosen_template,
@@ -177,6 +178,7 @@ def _typed_before() -> History:
     return FileHistory(file)
 
 
+@define(eq=False, slots=False)
 class Chat:
     """Processes the user's input: commands, which begin with a slash, and messages.
 
@@ -187,18 +189,15 @@ class Chat:
         show: Shows an answer's content other than text.
     """
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        template: Template | None = None,
-        show: Callable[[Answer], None] | None = None,
-    ) -> None:
-        self._conversation = conversation
-        self._template = template
-        self._show = show
-        self._fragments: list[str] = []
-        self._attached: list[Part] = []
-        self._last: Answer | None = None
+    _conversation: Conversation
+    _template: Template | None = None
+    _show: Callable[[Answer], None] | None = None
+    _fragments: list[str] = field(factory=list, init=False)
+    _attached: list[Part] = field(factory=list, init=False)
+    _last: Answer | None = field(default=None, init=False)
+    _is_over: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.commands: dict[str, Callable[[str], object]] = {
             "/help": self._help,
             "/model": self._model,
@@ -213,7 +212,6 @@ class Chat:
             "/save": self._save,
             "/quit": self._quit,
         }
-        self._is_over = False
 
     def take(self, line: str) -> bool:
         """Process a line. Errors do not end the chat. Returns False at the end of the chat."""
@@ -267,12 +265,9 @@ class Chat:
         if template is not None and not template.takes_input:
             self._template = None  # it was sent
 
-    def _send_again(self, message: Message | None = None) -> None:
-        """Replace the last message, or send it again if None; it remains if the new answer
-        fails."""
-        self._answer(message, regenerate=True)
-
     def _answer(self, message: UserInput | None, *, regenerate: bool = False) -> None:
+        """Send a message; to regenerate, in place of the last one, or that one again if None. It
+        remains if the new answer fails."""
         self._keep(answered(self._conversation, message, regenerate=regenerate))
 
     def _keep(self, answer: Answer) -> None:
@@ -317,14 +312,14 @@ class Chat:
         if text is None or not text.strip():
             note("nothing was sent")
             return
-        self._send_again(_with_typed_text(message, text.strip()))
+        self._answer(_with_typed_text(message, text.strip()), regenerate=True)
 
     def _retry(self, _: str) -> None:
         """send your last message again"""
         if self._conversation.last_message is None:
             note("nothing to retry")
             return
-        self._send_again()
+        self._answer(None, regenerate=True)
 
     def _undo(self, _: str) -> None:
         """remove your last message and its answer"""

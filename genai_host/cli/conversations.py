@@ -22,6 +22,7 @@ from genai_host.cli.session import (
     decided_by,
     found,
     give_command,
+    models_text,
     next_steps,
     reopened,
     show_pause,
@@ -94,11 +95,11 @@ def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
     if as_json:
         echo_json([row_of(summary) for summary in summaries])
         return
-    columns = ("id", "when", "title", "feature", "model", "turns", "status")
-    ids = _ids(summaries)
-    echo_table(
-        columns, [[id, *_cells(summary)] for id, summary in zip(ids, summaries, strict=True)]
-    )
+    rows = []
+    for id, each in zip(_ids(summaries), summaries, strict=True):
+        names = (title_of(each) or "-", each.feature, models_text(each.models))
+        rows.append([id, local(each.updated), *names, each.turns, each.status])
+    echo_table(("id", "when", "title", "feature", "model", "turns", "status"), rows)
     if more:
         note("more conversations: --all", dim=True)
 
@@ -108,23 +109,6 @@ def _ids(summaries: Sequence[Summary]) -> list[str]:
     ids = [summary.id for summary in summaries]
     short = [id[:_SHORT] for id in ids]
     return short if is_terminal(sys.stdout) and len({*short}) == len(ids) else ids
-
-
-def _cells(summary: Summary) -> list[object]:
-    return [
-        local(summary.updated),
-        title_of(summary) or "-",
-        summary.feature,
-        models_of(summary),
-        summary.turns,
-        summary.status,
-    ]
-
-
-def models_of(summary: Summary) -> str:
-    return ", ".join(
-        name if role == "main" else f"{role}: {name}" for role, name in summary.models.items()
-    )
 
 
 @command.command("show")
@@ -169,7 +153,7 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
     yield "id", summary.id
     yield "title", title_of(summary) or "-"
     yield "feature", summary.feature
-    yield "models", models_of(summary)
+    yield "models", models_text(summary.models)
     yield "begun", local(summary.created)
     yield "last", local(summary.updated)
     yield "status", summary.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo_json, echo_table
+from genai_host.cli.terminal import echo_rows
 from genai_host.serializers.listings import feature_row
 
 
@@ -15,18 +15,7 @@ from genai_host.serializers.listings import feature_row
 def command(app: App, as_json: bool) -> None:
     """List features with their roles and settings."""
     rows = [feature_row(app.host, each) for each in app.host.registry.features.values()]
-    if as_json:
-        echo_json(rows)
-        return
-    echo_table(
-        ("name", "roles", "settings", "description"),
-        [
-            [
-                row["name"],
-                row["roles"],
-                [setting["name"] for setting in row["settings"]],
-                row["help"],
-            ]
-            for row in rows
-        ],
-    )
+    if not as_json:
+        rows = [{**row, "settings": [each["name"] for each in row["settings"]]} for row in rows]
+    columns = {"name": "name", "roles": "roles", "settings": "settings", "help": "description"}
+    echo_rows(rows, columns, as_json)

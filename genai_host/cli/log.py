@@ -1,4 +1,4 @@
-"""The log on standard error, as text or as JSON lines.
+"""Errors, and the log on standard error, as text or as JSON lines.
 
 As text, each warning is one line; `-v` adds informational messages, and the cause of an error. As
 JSON, each record is one line, for log collectors:
@@ -15,13 +15,21 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from genai_host.cli.terminal import note
-from genai_host.errors import ProviderError
+from genai_host.errors import (
+    AuthenticationFailed,
+    CircuitOpen,
+    GenaiError,
+    ProviderError,
+    RateLimited,
+    ServiceUnavailable,
+)
 from genai_host.util.text import shorten
 
 _log = logging.getLogger(__name__)
@@ -94,6 +102,40 @@ def _without_messages(error: BaseException) -> str:
         text = f"Traceback (most recent call last):\n{frames}{type(cause).__name__}\n{text}"
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return text.rstrip()
+
+
+def show_error(error: GenaiError) -> None:
+    """Print an error: the message and its place, the reasons, and the next step; with -v, first the
+    cause."""
+    log_cause(error)
+    note(f"error: {error}{_place(error)}", fg="red")
+    for reason in getattr(error, "reasons", ()):
+        if reason not in str(error):
+            note(f"  - {reason}")
+    hint = error.hint or _usual_hint(error)
+    if hint:
+        note(f"  {hint}")
+
+
+def _place(error: GenaiError) -> str:
+    """Model and provider of the error, unless the message names them."""
+    names = [name for name in (error.model, error.provider) if name]
+    if all(name in str(error) for name in names):
+        return ""
+    return f" ({'@'.join(names)})"
+
+
+def _usual_hint(error: GenaiError) -> str:
+    """The next step for an error without a hint."""
+    after = getattr(error, "retry_after", None)
+    wait = "wait a while" if after is None else f"wait {math.ceil(after)} s"
+    if isinstance(error, AuthenticationFailed):
+        return "check the key: genai-host doctor"
+    if isinstance(error, (RateLimited, CircuitOpen)):
+        return f"{wait}, then try again"
+    if isinstance(error, ServiceUnavailable) and error.provider:
+        return f"try again, or check its settings: genai-host config show {error.provider}"
+    return ""
 
 
 class JsonLines(logging.Handler):

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import math
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from genai_host.cli.plugin_commands import indexed_commands, plugin_command
+from genai_host.cli.app import App, no_output_of_plugins, show_log
 from genai_host.util.interpreter import pause_collection, resume_collection
 from genai_host.util.names import (
     APP,
@@ -28,12 +29,14 @@ from genai_host.util.names import (
     SAFE,
     __version__,
     install_line,
+    our_distributions,
 )
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from genai_host.cli.app import App
+
+_log = logging.getLogger(__name__)
 
 _WAITING = 3
 _FILES = dict.fromkeys(("install", "uninstall", "upgrade"), "install")  # share a file
@@ -93,6 +96,88 @@ class Commands(click.Group):
                 formatter.write_dl([(name, commands[name].help) for name in sorted(commands)])
 
 
+class IndexedCommand(NamedTuple):
+    """A command of a plugin, as it was when the plugin was loaded the last time.
+
+    Attributes:
+        load: Object reference of the command, `package.module:object`.
+    """
+
+    plugin: str
+    distribution: str
+    help: str
+    load: str
+
+
+def indexed_commands() -> dict[str, IndexedCommand]:
+    """The commands of installed plugins by name, without those of blocked plugins."""
+    from genai_host.cli.terminal import safe
+    from genai_host.config import read_config, unread_config
+    from genai_host.errors import ConfigurationError
+    from genai_host.plugins.index import PluginIndex
+
+    try:
+        config = read_config()
+    except ConfigurationError:  # help must work with any error
+        config = unread_config()
+    index = PluginIndex()
+    outcomes = index.outcomes()
+    commands: dict[str, IndexedCommand] = {}
+    for found in index.plugins():
+        if found.key in outcomes and not config.blocks(found.name, found.distribution):
+            for name, help, load in outcomes[found.key].commands:
+                place = (found.name, found.distribution)
+                commands.setdefault(name, IndexedCommand(*place, safe(help), load))
+    return {name: found for name, found in commands.items() if name not in COMMANDS}
+
+
+def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
+    """A command of a plugin; None if there is none.
+
+    One of a plugin of this project is imported without loading the other plugins: some commands,
+    such as the supervisor of a server, need no host. Those of others are only imported together
+    with the measures against plugins that crash.
+
+    Raises:
+        PluginError: The command cannot be loaded.
+    """
+    from genai_host.errors import PluginError
+
+    indexed = indexed_commands().get(name)
+    if indexed is not None and indexed.distribution in our_distributions():
+        try:
+            with no_output_of_plugins():
+                return _import(indexed.plugin, indexed.load)
+        except Exception as error:  # noqa: BLE001 - the sources may have changed: what they declare now counts
+            _log.debug("the command %s is not as in the index: %s", name, error)
+    host = ctx.ensure_object(App).host
+    declared = host.registry.commands.get(name)
+    if declared is None:
+        return None
+    plugin = host.registry.owner("command", name)
+    try:
+        with no_output_of_plugins():
+            return _import(plugin, declared.load)
+    except PluginError:
+        raise
+    except Exception as error:  # a plugin's command must not break others
+        raise PluginError(
+            f"cannot load command {name!r} of plugin {plugin!r}: {error}",
+            plugin=plugin,
+            hint=f"genai-host plugins show {plugin}",
+        ) from error
+
+
+def _import(plugin: str, reference: str) -> click.Command:
+    from genai_host.errors import PluginError
+
+    module, _, attribute = reference.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{reference} of plugin {plugin!r} is not a click command", plugin=plugin)
+    return command
+
+
 def _absent(command: str) -> str:
     """A hint for a command of one of our plugins that is not there; empty if it is of none."""
     from genai_host.plugins.index import PluginIndex
@@ -114,13 +199,6 @@ def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -
 def _keep_safe(ctx: click.Context, option: click.Parameter, safe: bool) -> None:
     if safe:
         os.environ[SAFE] = "1"  # for child processes too
-
-
-def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
-    if verbose and not ctx.resilient_parsing:
-        from genai_host.cli.app import App
-
-        ctx.ensure_object(App).show_log(verbose)
 
 
 # its options are processed before the command is looked up, which may be a plugin's
@@ -149,7 +227,7 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
     count=True,
     is_eager=True,
     expose_value=False,
-    callback=_show_log,
+    callback=show_log,
     help="Verbose output; repeat for debug logs.",
 )
 def cli() -> None:
@@ -229,8 +307,6 @@ def _awaited() -> Iterator[str]:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit code."""
-    from genai_host.cli.app import App
-
     arguments = sys.argv[1:] if arguments is None else arguments
     app = App(arguments)
     try:
@@ -267,8 +343,7 @@ def _run(app: App, arguments: Sequence[str]) -> int:
 
 def _expected(error: Exception) -> int:
     """Print an expected error, and return the exit code; raise any other error again."""
-    from genai_host.cli.errors import show_error
-    from genai_host.cli.log import log_error
+    from genai_host.cli.log import log_error, show_error
     from genai_host.cli.terminal import drop, note
     from genai_host.errors import GenaiError, TurnPaused
 

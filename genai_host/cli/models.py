@@ -10,7 +10,7 @@ import click
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.config import check_configuration
 from genai_host.cli.options import RenamedOption, model_parameters
-from genai_host.cli.terminal import echo_json, echo_rows, echo_table, note
+from genai_host.cli.terminal import echo_json, echo_rows, note
 from genai_host.config import edit_config, must_be_writable
 from genai_host.serializers.listings import configuration_row, listed_rows, model_rows
 
@@ -64,14 +64,10 @@ def list_configurations(app: App, as_json: bool) -> None:
         }
         for name, config in app.host.config.configurations.items()
     ]
-    if as_json:
-        echo_json(rows)
-    else:
-        table = [
-            [row["name"], row["of"], row["provider_order"], json.dumps(row["parameters"])]
-            for row in rows
-        ]
-        echo_table(("name", "of", "providers", "parameters"), table)
+    if not as_json:
+        rows = [{**row, "parameters": json.dumps(row["parameters"])} for row in rows]
+    titles = {"provider_order": "providers", "parameters": "parameters"}
+    echo_rows(rows, {"name": "name", "of": "of", **titles}, as_json)
 
 
 _ORDER = click.option(

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from genai_host.api import SchemaValidator
 from genai_host.api.json_text import read_json
 from genai_host.api.models import EXTRA_BODY, merged_parameters
-from genai_host.cli.app import App
+from genai_host.cli.app import App, show_log
 from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
@@ -125,11 +125,6 @@ def _names(
     return complete
 
 
-def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
-    if verbose and not ctx.resilient_parsing:
-        ctx.ensure_object(App).show_log(verbose)
-
-
 _MODEL = (
     click.option(
         "--model",
@@ -199,8 +194,32 @@ _OPTIONS = (
         "-v",
         count=True,
         expose_value=False,
-        callback=_show_log,
+        callback=show_log,
         help="Show which model is used and why, and other log messages; -vv for more.",
+    ),
+)
+
+
+def _template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    from genai_host.prompts.templates import template_names
+
+    return [CompletionItem(name) for name in template_names() if name.startswith(typed)]
+
+
+_TEMPLATE = (
+    click.option(
+        "--template",
+        "-t",
+        metavar="NAME",
+        help="Template to use; other options override it.",
+        shell_complete=_template_names,
+    ),
+    click.option(
+        "--var",
+        "variables",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Variable of the template, for example language=French.",
     ),
 )
 
@@ -224,30 +243,7 @@ def conversation_options(function: F) -> F:
 
 def template_options(function: F) -> F:
     """Add `template` and `variables` to a command, for `chosen_template`."""
-    for option in (
-        click.option(
-            "--var",
-            "variables",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Variable of the template, for example language=French.",
-        ),
-        click.option(
-            "--template",
-            "-t",
-            metavar="NAME",
-            help="Template to use; other options override it.",
-            shell_complete=_template_names,
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def _template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    from genai_host.prompts.templates import template_names
-
-    return [CompletionItem(name) for name in template_names() if name.startswith(typed)]
+    return with_options(function, _TEMPLATE)
 
 
 def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | None:
@@ -432,13 +428,18 @@ def read_schema(given: str) -> dict[str, Any]:
             raise click.BadParameter(
                 f"cannot read {given!r}: {why}", param_hint="--schema"
             ) from error
+    return checked_schema(read_object(text, "--schema"), "--schema")
+
+
+def read_object(text: str | bytes, place: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises `click.BadParameter`, naming the place."""
     try:
-        schema = read_json(text)
+        value = read_json(text)
     except ValueError as error:
-        raise click.BadParameter(f"invalid JSON: {error}", param_hint="--schema") from error
-    if not isinstance(schema, dict):
-        raise click.BadParameter("expected a JSON object", param_hint="--schema")
-    return checked_schema(schema, "--schema")
+        raise click.BadParameter(f"invalid JSON: {error}", param_hint=place) from error
+    if not isinstance(value, dict):
+        raise click.BadParameter("expected a JSON object", param_hint=place)
+    return value
 
 
 def checked_schema(schema: dict[str, Any], place: str) -> dict[str, Any]:

@@ -243,10 +243,12 @@ def give_in_chat(conversation: Conversation) -> str:
 
 def described(conversation: Conversation) -> str:
     """Feature and models of a conversation."""
-    models = ", ".join(
-        name if role == "main" else f"{role}: {name}" for role, name in conversation.models.items()
-    )
-    return f"{conversation.feature.name} with {models or 'no model'}"
+    return f"{conversation.feature.name} with {models_text(conversation.models) or 'no model'}"
+
+
+def models_text(models: Mapping[str, str]) -> str:
+    """Models by role, for people."""
+    return ", ".join(name if role == "main" else f"{role}: {name}" for role, name in models.items())
 
 
 def show_end(conversation: Conversation) -> None:

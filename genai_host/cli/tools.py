@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from genai_host.api import Image, Text, Tool
-from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import named_values
+from genai_host.cli.options import named_values, read_object
 from genai_host.cli.reactions import images_option, show_reactions
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.errors import ValidationError
@@ -102,7 +101,7 @@ def call(
     output = app.host.call_tool(
         name,
         _arguments(app, tool, arguments),
-        context={} if context is None else _object(context, "--context"),
+        context={} if context is None else read_object(context, "--context"),
         approved=True,
     )
     if as_json:
@@ -170,7 +169,7 @@ def _parameter(name: str, schema: Any, required: bool) -> str:
 
 def _arguments(app: App, tool: Tool, given: tuple[str, ...]) -> dict[str, Any]:
     if len(given) == 1 and given[0].lstrip().startswith("{"):
-        return _object(given[0], "ARGUMENTS")
+        return read_object(given[0], "ARGUMENTS")
     arguments = named_values(given, "ARGUMENTS")
     parameters = _row(app, tool)["parameters"]
     texts = {name: text for name, _, text in (pair.partition("=") for pair in given)}
@@ -182,13 +181,3 @@ def _is_text(parameters: Any, name: str) -> bool:
     properties = (parameters or {}).get("properties", {})
     schema = properties.get(name) if isinstance(properties, Mapping) else None
     return isinstance(schema, Mapping) and schema.get("type") == "string"
-
-
-def _object(text: str, option: str) -> dict[str, Any]:
-    try:
-        value = read_json(text)
-    except ValueError as error:
-        raise click.BadParameter(f"invalid JSON: {error}", param_hint=option) from error
-    if not isinstance(value, dict):
-        raise click.BadParameter("expected a JSON object", param_hint=option)
-    return value

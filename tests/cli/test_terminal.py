@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from screens import HOSTILE, Full, Screen
 
-from genai_host.cli.errors import show_error
+from genai_host.cli.log import show_error
 from genai_host.cli.terminal import (
     ProgressLine,
     echo,
