@@ -41,6 +41,9 @@ from genai_host.conversations.record import StepPath
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.util.text import shorten
 
+_Described = tuple[str, dict[str, Any]]
+"""Title and data of a detail."""
+
 
 def detail_of(
     step: Step[Any], result: Any, error: GenaiError | None, new: Sequence[Message], codec: Codec
@@ -58,21 +61,17 @@ def detail_of(
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
         return None
-    title, data = describe(step, result, new, codec)
+    title, data = describe(step, result, codec)
+    if isinstance(step, Prompt):
+        data["added"] = codec.to_json(new)
     if error is not None:
         data["error"] = codec.to_json(error)
         title += f" failed: {error}"
     return Detail(step.step, title, data)
 
 
-def _of_prompt(
-    step: Prompt, completion: Completion | None, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
-    data: dict[str, Any] = {
-        "role": step.role,
-        "messages": len(step.messages),
-        "added": codec.to_json(new),
-    }
+def _of_prompt(step: Prompt, completion: Completion | None, codec: Codec) -> _Described:
+    data: dict[str, Any] = {"role": step.role, "messages": len(step.messages), "added": []}
     if step.parameters:
         data["parameters"] = dict(step.parameters)
     if step.tools:
@@ -91,9 +90,7 @@ def _of_prompt(
     return f"prompt of {step.role} to {_named(completion.route)}", data
 
 
-def _of_count(
-    step: CountTokens, count: TokenCount | None, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_count(step: CountTokens, count: TokenCount | None, codec: Codec) -> _Described:
     data: dict[str, Any] = {"role": step.prompt.role, "messages": len(step.prompt.messages)}
     if count is None:
         return "count of tokens", data
@@ -102,9 +99,7 @@ def _of_count(
     return f"count of tokens by {_named(count.route)}", data
 
 
-def _of_embed(
-    step: Embed, vectors: Embeddings | None, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_embed(step: Embed, vectors: Embeddings | None, codec: Codec) -> _Described:
     data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
     if vectors is None:
         return "embedding", data
@@ -114,9 +109,7 @@ def _of_embed(
     return f"embedding by {_named(vectors.route)}", data
 
 
-def _of_moderate(
-    step: Moderate, verdict: ModerationResult | None, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_moderate(step: Moderate, verdict: ModerationResult | None, codec: Codec) -> _Described:
     data: dict[str, Any] = {"role": step.role, "text": step.text}
     if verdict is None:
         return "moderation", data
@@ -127,16 +120,12 @@ def _of_moderate(
     return f"moderation by {_named(verdict.route)}", data
 
 
-def _of_function(
-    step: CallFunction[Any], result: Any, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_function(step: CallFunction[Any], result: Any, codec: Codec) -> _Described:
     data = {"arguments": codec.to_json(step.arguments), "result": codec.to_json(result)}
     return f"call of {step.function.__qualname__}", data
 
 
-def _of_tool(
-    step: CallTool, output: ToolOutput | None, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_tool(step: CallTool, output: ToolOutput | None, codec: Codec) -> _Described:
     call = step.call
     data: dict[str, Any] = {"tool": call.name, "id": call.id}
     data["arguments"] = call.malformed or codec.to_json(call.arguments)
@@ -153,9 +142,7 @@ def _of_tool(
     return f"{title} failed" if output.error else title, data
 
 
-def _of_wait(
-    step: Pause[Any], result: Any, new: Sequence[Message], codec: Codec
-) -> tuple[str, dict[str, Any]]:
+def _of_wait(step: Pause[Any], result: Any, codec: Codec) -> _Described:
     data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
     return f"waited for {step.kind}", data
 
@@ -180,7 +167,7 @@ def _named(route: RouteInfo | None) -> str:
     return f"{asked}{route.model}@{route.provider}"
 
 
-_DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {
+_DESCRIBERS: Mapping[type[Step[Any]], Callable[..., _Described]] = {
     Prompt: _of_prompt,
     CountTokens: _of_count,
     Embed: _of_embed,

@@ -74,34 +74,28 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
             turns.append(TurnSummary(entry.turn, entry.message))
             again = entry.again
         elif isinstance(entry, StepStarted) and turns:
-            turns[-1].pause = _pause(entry) if entry.step == Pause.step else None
-            turns[-1].outcome = "unfinished" if turns[-1].pause is None else "paused"
+            turns[-1].outcome, turns[-1].pause = "unfinished", None
+            if entry.step == Pause.step:
+                asks = entry.asks
+                turns[-1].pause = Pause(asks.get("kind", ""), asks.get("payload"))
+                turns[-1].outcome = "paused"
         elif isinstance(entry, StepEnded) and turns:
             turns[-1].outcome, turns[-1].pause = "unfinished", None
             turns[-1].partial = entry.text or getattr(entry.error, "text", "")
         elif isinstance(entry, TurnEnded) and turns:
-            _end(turns[-1], entry)
+            ended = turns[-1]
+            ended.answer, ended.error, ended.pause = entry.answer, entry.error, None
+            ended.outcome = "failed" if entry.answer is None else "answered"
             if entry.answer is not None:
+                ended.partial = ""
                 if again and standing:
                     standing.pop().outcome = "replaced"
-                standing.append(turns[-1])
+                standing.append(ended)
         elif isinstance(entry, Rewound):
             for turn in standing[entry.turns :]:
                 turn.outcome = "undone"
             del standing[entry.turns :]
     return turns
-
-
-def _pause(started: StepStarted) -> Pause[Any]:
-    return Pause(started.asks.get("kind", ""), started.asks.get("payload"))
-
-
-def _end(turn: TurnSummary, ended: TurnEnded) -> None:
-    turn.pause = None
-    turn.answer, turn.error = ended.answer, ended.error
-    turn.outcome = "failed" if ended.answer is None else "answered"
-    if ended.answer is not None:
-        turn.partial = ""
 
 
 def write_transcript(

@@ -235,7 +235,7 @@ class Plugins:
                 return BrokenPlugin(each, outcome.reason, outcome.fix, is_left_out=True)
             if known := deferred.get(each.key):
                 return DeferredPlugin(each, known)
-            return _loaded(self._loader, each)
+            return self._loader.load(each)
 
         strange = third_parties({each.distribution for each in found})
         self.registry.third_parties = frozenset(e.name for e in found if e.distribution in strange)
@@ -270,7 +270,7 @@ class Plugins:
             for number, deferred in enumerate(self._results):
                 if isinstance(deferred, DeferredPlugin) and deferred.found.name == name:
                     with self.guard():
-                        loaded = _loaded(self._loader, deferred.found)
+                        loaded = self._loader.load(deferred.found)
                     others = [each for each in self._results if isinstance(each, LoadedPlugin)]
                     result = self._admit(loaded, others)
                     self._add(result)
@@ -343,21 +343,9 @@ def _size(result: PluginResult | DeferredPlugin) -> int:
     return sum(map(len, provides.values()))
 
 
-def _loaded(loader: _Loader, found: InstalledPlugin) -> LoadedPlugin | BrokenPlugin:
-    try:
-        return loader.load(found)
-    except KeyboardInterrupt:
-        _log.warning(
-            "interrupted while the plugin %s of %s was loaded", found.name, found.distribution
-        )
-        raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
-        return broken_by(error, found)
-
-
 def load_on_trial(found: InstalledPlugin) -> None:
     """Import a plugin and call its hooks, in a process that may end."""
-    _loaded(_Loader(InstalledPlugins(on_trial="none")), found)
+    _Loader(InstalledPlugins(on_trial="none")).load(found)
 
 
 class _Loader:
@@ -372,9 +360,16 @@ class _Loader:
         self._discovery = discovery
         self.manager = HookManager()
 
-    def load(self, found: InstalledPlugin) -> LoadedPlugin:
-        with self._discovery.loading(found):
-            return self._load(found)
+    def load(self, found: InstalledPlugin) -> LoadedPlugin | BrokenPlugin:
+        try:
+            with self._discovery.loading(found):
+                return self._load(found)
+        except KeyboardInterrupt:
+            what = "interrupted while the plugin %s of %s was loaded"
+            _log.warning(what, found.name, found.distribution)
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it must not end the host
+            return broken_by(error, found)
 
     def _load(self, found: InstalledPlugin) -> LoadedPlugin:
         plugin = self._discovery.load(found)

@@ -83,18 +83,15 @@ class ContributionsByName(MutableMapping[str, T]):
 
     def keys(self) -> KeysView[str]:
         """The names, of loaded plugins only, as `dict` and `**` look each of them up."""
-        if self._deferred:
-            self.load_all()
+        self.load_all()
         return self._values.keys()
 
     def values(self) -> ValuesView[T]:
-        if self._deferred:
-            self.load_all()
+        self.load_all()
         return self._values.values()
 
     def items(self) -> ItemsView[str, T]:
-        if self._deferred:
-            self.load_all()
+        self.load_all()
         return self._values.items()
 
     def load_all(self) -> None:

@@ -134,31 +134,19 @@ class KeyRing:
         return found if isinstance(found, str) else ""
 
     def get(self, name: str, service: str = "") -> Secret | None:
-        try:
+        with _asking("read from"):
             found = self._backend().get_password(service or _service(), name)
-        except ConfigurationError:
-            raise
-        except Exception as error:  # noqa: BLE001 - each backend has its own exceptions
-            raise _refused("read from", error) from None
         return Secret(found) if found else None
 
     def set(self, name: str, secret: Secret) -> None:
-        try:
+        with _asking("write to", secret):
             self._backend().set_password(_service(), name, secret.reveal())
-        except ConfigurationError:
-            raise
-        except Exception as error:  # noqa: BLE001 - as above
-            raise _refused("write to", error, secret) from None
 
     def delete(self, name: str) -> None:
         """Delete a secret, if it exists."""
-        try:
+        with _asking("write to"):
             if self._backend().get_password(_service(), name) is not None:
                 self._backend().delete_password(_service(), name)
-        except ConfigurationError:
-            raise
-        except Exception as error:  # noqa: BLE001 - as above
-            raise _refused("write to", error) from None
 
     def _backend(self) -> KeyringBackend:
         found = self._find()
@@ -190,11 +178,17 @@ def _service() -> str:
     return f"{APP} {os.path.abspath(home)}" if home else APP
 
 
-def _refused(what: str, error: Exception, secret: Secret | None = None) -> ConfigurationError:
-    """The error for a failed backend, without the secret that its message may contain."""
-    why = describe_exception(error)
-    if secret is not None:
-        why = why.replace(secret.reveal(), "***")
-    return ConfigurationError(
-        f"cannot {what} the keyring: {why}", hint="unlock it, then run: genai-host doctor"
-    )
+@contextlib.contextmanager
+def _asking(what: str, secret: Secret | None = None) -> Iterator[None]:
+    """Convert errors of a backend, without the secret that their messages may contain."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each backend has its own exceptions
+        why = describe_exception(error)
+        if secret is not None:
+            why = why.replace(secret.reveal(), "***")
+        raise ConfigurationError(
+            f"cannot {what} the keyring: {why}", hint="unlock it, then run: genai-host doctor"
+        ) from None

@@ -34,13 +34,12 @@ from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
 from genai_host.usage.budgets import user_of
-from genai_host.usage.metering import UsageAggregate, amount
+from genai_host.usage.metering import COUNTED_TOKENS, UsageAggregate, amount
 from genai_host.util.text import short_repr
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries per transaction
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 DAMAGED = "damaged"
 """Status of a conversation that is no longer indexed."""
@@ -352,7 +351,7 @@ def _used(call: Mapping[str, Any]) -> dict[str, Any]:
     usage: Any = call.get("usage")
     if usage is not None:
         usage = {FORMER_USAGE.get(name, name): value for name, value in usage.items()}
-    tokens = {name: None if usage is None else count(usage.get(name)) for name in _TOKENS}
+    tokens = {name: None if usage is None else count(usage.get(name)) for name in COUNTED_TOKENS}
     return {**tokens, "cost": amount(call.get("cost"))}
 
 

@@ -20,7 +20,13 @@ from genai_host.api.messages import MOST_TOKENS
 from genai_host.errors import ValidationError
 from genai_host.store.database import storable
 from genai_host.store.tables import usage
-from genai_host.usage.metering import UsageAggregate, UsageKey, UsageTotals, middle_of
+from genai_host.usage.metering import (
+    COUNTED_TOKENS,
+    UsageAggregate,
+    UsageKey,
+    UsageTotals,
+    middle_of,
+)
 
 GROUPS = {
     "day": usage.c.day,
@@ -31,7 +37,6 @@ GROUPS = {
 }
 """Columns to group by."""
 
-_COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _LONGEST_NAME = 300  # bytes; PostgreSQL limits the size of a key
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
 
@@ -160,7 +165,7 @@ class _Group:
             of=self.of,
             calls=sums["calls"],
             failed=dict(sorted(self.failed.items())),
-            **{name: sums[name] for name in _COUNTED},
+            **{name: sums[name] for name in COUNTED_TOKENS},
             cost=Cost(sums["dollars"], known, sums["unknown"]),
             mean=self.seconds / answered if answered else None,
             p50=self._percentile(0.50),

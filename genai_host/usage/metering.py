@@ -27,6 +27,7 @@ from genai_host.errors import GenaiError, StoreError
 from genai_host.plugins.observers import CallRecord
 from genai_host.util import concurrency
 
+COUNTED_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 DOUBLING = 4  # buckets per doubling
 SHORTEST = 0.001  # seconds; shorter calls are in the first bucket
 _DAY = 86400  # seconds
@@ -90,14 +91,10 @@ class UsageAggregate:
 
     def count(self, user: str, feature: str, call: Attempt) -> None:
         """Add a call that has just ended."""
-        route, usage = call.route, call.usage
-        day, bucket = day_of(call.started), bucket_of(call.seconds)
-        key = UsageKey(day, user, feature, route.provider, route.model, call.code, bucket)
-        sums = self._of(key, call.seconds, call.cost)
-        sums.input_tokens += usage.input_tokens
-        sums.output_tokens += usage.output_tokens
-        sums.cached_tokens += usage.cached_tokens
-        sums.reasoning_tokens += usage.reasoning_tokens
+        tokens = {name: getattr(call.usage, name) for name in COUNTED_TOKENS}
+        place = {"provider": call.route.provider, "model": call.route.model}
+        when = {"started": call.started, "seconds": call.seconds}
+        self.add(user, feature, {**tokens, **place, **when, "code": call.code, "cost": call.cost})
 
     def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
         """Add a recorded call, which may contain invalid values."""
@@ -105,29 +102,20 @@ class UsageAggregate:
         day, bucket = day_of(amount(call["started"]) or 0.0), bucket_of(seconds)
         code = call["code"] or ""
         key = UsageKey(day, user, feature, call["provider"], call["model"], code, bucket)
-        sums = self._of(key, seconds, call["cost"])
-        sums.input_tokens += call["input_tokens"] or 0
-        sums.output_tokens += call["output_tokens"] or 0
-        sums.cached_tokens += call["cached_tokens"] or 0
-        sums.reasoning_tokens += call["reasoning_tokens"] or 0
+        sums = self._sums.setdefault(key, UsageTotals())
+        sums.calls += 1
+        sums.seconds += seconds
+        sums.slowest = max(sums.slowest, seconds)
+        if call["cost"] is None:
+            sums.unknown += 1
+        else:
+            sums.dollars += call["cost"]
+        for name in COUNTED_TOKENS:
+            setattr(sums, name, getattr(sums, name) + (call[name] or 0))
 
     def __iter__(self) -> Iterator[tuple[UsageKey, UsageTotals]]:
         """In the order of the keys, so that concurrent writers do not deadlock."""
         return iter(sorted(self._sums.items(), key=lambda each: each[0]))
-
-    def _of(self, key: UsageKey, seconds: float, cost: float | None) -> UsageTotals:
-        """The totals of a call's group, with its time and cost added."""
-        sums = self._sums.get(key)
-        if sums is None:
-            sums = self._sums[key] = UsageTotals()
-        sums.calls += 1
-        sums.seconds += seconds
-        sums.slowest = max(sums.slowest, seconds)
-        if cost is None:
-            sums.unknown += 1
-        else:
-            sums.dollars += cost
-        return sums
 
 
 def day_of(moment: float) -> str:
