@@ -6,6 +6,9 @@ accept all values that the host's JSON parser accepts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -18,6 +21,9 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeEngine
+
+from genai_host.usage.metering import COUNTED_TOKENS
 
 metadata = MetaData()
 
@@ -26,6 +32,16 @@ _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite needs INTEGER f
 
 def _conversation() -> ForeignKey:
     return ForeignKey("conversations.id", ondelete="CASCADE")
+
+
+def _keys(*names: str) -> Iterator[Column[str]]:
+    """Texts of the primary key."""
+    return (Column(name, Text, primary_key=True) for name in names)
+
+
+def _filled(kind: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    """Columns that are never null."""
+    return (Column(name, kind, nullable=False) for name in names)
 
 
 # Properties of the store, such as the version of its schema.
@@ -40,9 +56,9 @@ meta = Table(
 conversations = Table(
     "conversations",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("created", Double, nullable=False),
+    *_keys("id"),
+    *_filled(Text, "owner"),
+    *_filled(Double, "created"),
     Column("name", Text),
     Column("forked_from", Text),
     Column("copied", Integer, nullable=False, server_default="0"),
@@ -64,10 +80,10 @@ entries = Table(
     Column("conversation", Text, _conversation(), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("turn", Integer),
-    Column("kind", Text, nullable=False),
-    Column("at", Double, nullable=False),
-    Column("writer", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
+    *_filled(Text, "kind"),
+    *_filled(Double, "at"),
+    *_filled(BigInteger, "writer"),
+    *_filled(Text, "body"),
 )
 
 # Messages for full-text search, without removed ones; see `search`. `words` has the
@@ -78,8 +94,7 @@ messages = Table(
     Column("id", _NUMBER, primary_key=True),
     Column("conversation", Text, _conversation(), nullable=False, index=True),
     Column("turn", Integer),
-    Column("role", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    *_filled(Text, "role", "text"),
     Column("words", Text, nullable=False, server_default=""),
 )
 
@@ -92,17 +107,11 @@ tries = Table(
     Column("turn", Integer, primary_key=True, autoincrement=False),
     Column("path", Text, primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("model", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("dialect", Text, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("seconds", Double, nullable=False),
+    *_filled(Text, "model", "provider", "dialect"),
+    *_filled(Double, "started", "seconds"),
     Column("code", Text),
     Column("http_status", Integer),
-    Column("input_tokens", BigInteger),
-    Column("output_tokens", BigInteger),
-    Column("cached_tokens", BigInteger),
-    Column("reasoning_tokens", BigInteger),
+    *(Column(name, BigInteger) for name in COUNTED_TOKENS),
     Column("cost", Double),
 )
 
@@ -112,21 +121,20 @@ documents = Table(
     "documents",
     metadata,
     Column("number", _NUMBER, primary_key=True),
-    Column("owner", Text, nullable=False),
+    *_filled(Text, "owner"),
     Column("conversation", Text, _conversation(), index=True),
-    Column("collection", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("value", Text, nullable=False),
+    *_filled(Text, "collection", "id"),
+    *_filled(Integer, "version"),
+    *_filled(Text, "value"),
     Index("documents_by_id", "owner", "collection", "id", unique=True),
 )
 
 blobs = Table(
     "blobs",
     metadata,
-    Column("digest", Text, primary_key=True),
-    Column("size", BigInteger, nullable=False),
-    Column("created", Double, nullable=False),
+    *_keys("digest"),
+    *_filled(BigInteger, "size"),
+    *_filled(Double, "created"),
 )
 
 # Uses of blobs. A blob without a use is removed. `conversation` is empty for a use by
@@ -135,8 +143,7 @@ blob_uses = Table(
     "blob_uses",
     metadata,
     Column("digest", Text, ForeignKey("blobs.digest"), primary_key=True),
-    Column("owner", Text, primary_key=True),
-    Column("conversation", Text, primary_key=True),
+    *_keys("owner", "conversation"),
     Index("blob_uses_by_conversation", "conversation"),
 )
 
@@ -144,7 +151,7 @@ blob_uses = Table(
 blob_pieces = Table(
     "blob_pieces",
     metadata,
-    Column("digest", Text, primary_key=True),
+    *_keys("digest"),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("data", LargeBinary, nullable=False),
 )
@@ -156,22 +163,12 @@ blob_pieces = Table(
 usage = Table(
     "usage",
     metadata,
-    Column("day", Text, primary_key=True),
-    Column("owner", Text, primary_key=True),
-    Column("feature", Text, primary_key=True),
-    Column("provider", Text, primary_key=True),
-    Column("model", Text, primary_key=True),
-    Column("code", Text, primary_key=True),
+    *_keys("day", "owner", "feature", "provider", "model", "code"),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
-    Column("calls", BigInteger, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("reasoning_tokens", BigInteger, nullable=False),
-    Column("dollars", Double, nullable=False),
-    Column("unknown", BigInteger, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("slowest", Double, nullable=False),
+    *_filled(BigInteger, "calls", *COUNTED_TOKENS),
+    *_filled(Double, "dollars"),
+    *_filled(BigInteger, "unknown"),
+    *_filled(Double, "seconds", "slowest"),
 )
 
 # Spending of budgets; see `ledger`. `name` is a user, or `*` for all users together;
@@ -179,9 +176,7 @@ usage = Table(
 spent = Table(
     "spent",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("period", Text, primary_key=True),
-    Column("dollars", Double, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("unknown", BigInteger, nullable=False),
+    *_keys("name", "period"),
+    *_filled(Double, "dollars"),
+    *_filled(BigInteger, "tokens", "unknown"),
 )

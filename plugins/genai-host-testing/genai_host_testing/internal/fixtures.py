@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,6 +24,7 @@ from genai_host.errors import ServiceUnavailable
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.plugins import InlinePlugin, installed_wires
 from genai_host_testing.pytest_plugin import MakeHost
+from genai_host_testing.suites.base import in_background
 
 if TYPE_CHECKING:
     from genai_vendor_mock import MockProvider
@@ -155,19 +155,7 @@ def background() -> Callable[..., Future[Any]]:
     A thread of a failed test is not joined.
     """
 
-    def start(function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(function(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - it is the test's
-                future.set_exception(error)
-
-        threading.Thread(target=run, name="background", daemon=True).start()
-        return future
-
-    return start
+    return in_background
 
 
 @pytest.fixture(scope="module")

@@ -106,13 +106,13 @@ class Suite:
             pytest.skip(f"{kind.__name__} deviates from {reasons}")
 
 
-def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+def in_background(function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
     """Run a function in a separate thread, which is abandoned if the test fails."""
     future: Future[Any] = Future()
 
     def run() -> None:
         try:
-            future.set_result(function(*arguments))
+            future.set_result(function(*arguments, **named))
         except BaseException as error:  # noqa: BLE001 - handled by the test
             future.set_exception(error)
 

@@ -31,7 +31,6 @@ class ExecutorSuite(PluginSuite):
     For values from fixtures, use an autouse fixture: `self.settings = ...`.
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         executor: Name of the executor.
         settings: Settings for at least four parallel jobs on this machine.
     """

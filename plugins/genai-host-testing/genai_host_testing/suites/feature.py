@@ -45,14 +45,12 @@ class FeatureSuite(PluginSuite):
     The attributes and methods are not fixtures, because some tests run in further processes.
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         feature: Name of the feature.
         says: Messages of the user, turn by turn; all different.
         settings: Settings of the feature.
         answers: Method: answer of the model to a prompt; equal prompts must get equal answers. By
             default it echoes the prompt, or returns JSON that matches a simple schema.
         give: Method: value for a paused turn, by the kind of the pause.
-        beside: Further required plugins, by name.
     """
 
     feature: str

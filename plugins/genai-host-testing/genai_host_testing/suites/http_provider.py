@@ -49,14 +49,12 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     `late_error`.
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         provider: Name of the provider type.
         settings: Settings of the instance; `{url}` is replaced by the address of the service.
         keys: Environment variables of its keys.
         environment: Further required environment variables.
         carries_key: Method: whether a request shows that the key was used, if no header has the
             unchanged key.
-        beside: Further required plugins, by name.
         dialect: A chat dialect that the provider serves.
         model_id: Id of a model.
         body: Method: body of a whole reply with a text.

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Clock
 from genai_host.api.settings import describe
-from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.host import Host
 from genai_host_testing.fake_service import (
@@ -22,7 +20,7 @@ from genai_host_testing.fake_service import (
     reply,
     stream_reply,
 )
-from genai_host_testing.suites.provider import NO_WAITER, ProviderSuite
+from genai_host_testing.suites.provider import ProviderSuite
 
 CANARY = "sk-canary-5f2b91d07c"
 """An API key that only the service may see."""
@@ -69,24 +67,13 @@ class HttpStage(ProviderSuite):
             yield
 
     def stage(
-        self,
-        *,
-        settings: Mapping[str, Any] | None = None,
-        clock: Clock | None = None,
-        patience: RetryPolicy = NO_WAITER,
-        instances: Mapping[str, InstanceConfig] | None = None,
-        **limits: Any,
+        self, *, instances: Mapping[str, InstanceConfig] | None = None, **options: Any
     ) -> Host:
         """A host as for any provider, with the default timeouts and no instance at the real address
         of the service."""
         nowhere = InstanceConfig(self.provider, enabled=False)
-        return super().stage(
-            settings=settings,
-            clock=clock,
-            patience=patience,
-            instances={self.provider: nowhere, **(instances or {})},
-            **{**USUAL_LIMITS, **limits},
-        )
+        others = {self.provider: nowhere, **(instances or {})}
+        return super().stage(instances=others, **{**USUAL_LIMITS, **options})
 
     def will_answer(self, way: str) -> None:
         self.service.replies = [self.good(way)]

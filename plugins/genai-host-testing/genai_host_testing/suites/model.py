@@ -20,7 +20,6 @@ class ModelSuite(PluginSuite):
             plugin = my_models
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         beside: Further plugins by name: those with the dialects and the providers of the models,
             and the offered models.
     """

@@ -64,7 +64,6 @@ class ProviderSuite(PluginSuite):
             slow = {"delay": 1000}
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         provider: Name of the provider type.
         dialect: A chat dialect that it serves.
         model_id: Id of a model that it can run.
@@ -72,7 +71,6 @@ class ProviderSuite(PluginSuite):
         slow: Changed settings of an instance that answers `question` slowly, so that the call can
             be cancelled.
         question: Text of the prompt.
-        beside: Further required plugins, by name.
     """
 
     provider: str

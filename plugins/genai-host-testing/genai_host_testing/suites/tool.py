@@ -126,12 +126,10 @@ class ToolSuite(PluginSuite):
     For values from fixtures, use an autouse fixture: `self.samples = ...`.
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         tool: Name of the tool; `SOURCE__NAME` for one from a source.
         samples: Valid arguments, each alone or with the text of the output.
         context: Context in which the tool is available.
         settings: Settings of its tool set, if it has one.
-        beside: Further required plugins, by name.
     """
 
     tool: str

@@ -41,7 +41,6 @@ class ToolSourceSuite(PluginSuite):
     fail because of its settings overrides `unusable_source`.
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         source: Name of the source.
         settings: Settings of a tool set, with which it has tools.
         samples: Arguments for each tool, by its own name, as in `ToolSuite.samples`; optional tools

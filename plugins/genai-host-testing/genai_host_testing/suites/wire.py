@@ -67,7 +67,6 @@ class WireSuite(PluginSuite):
             stream = [{"piece": "hello there"}, {"tokens": [3, 2]}]
 
     Attributes:
-        plugin: Module with the hooks, or an object with them.
         dialect: The dialect.
         path: Path of the route for chat. The model is named `tested`, in the path or the request.
         stream_path: Path for streams, if it is another one.
