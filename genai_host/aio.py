@@ -198,16 +198,7 @@ class AsyncCompletion:
         return self.completion
 
     async def _read(self, work: Callable[[], T]) -> T:
-        """Run work in a thread. If the task is cancelled, cancel the call and wait for its end."""
-        waiting = _in_thread(lambda: self._within_limits(work))
-        try:
-            return await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            self._until.cancel()
-            await asyncio.wait([waiting])
-            if not waiting.cancelled():
-                waiting.exception()  # retrieved: the caller gets `CancelledError`
-            raise
+        return await _awaited(lambda: self._within_limits(work), self._until.cancel)
 
     def _within_limits(self, work: Callable[[], T]) -> T:
         limits = self._limits
@@ -386,19 +377,10 @@ class _Turn:
         return await self.wait_for(lambda: next(events, None))
 
     async def wait_for(self, work: Callable[[], T]) -> T:
-        """Wait for work of the turn. If the task is cancelled, cancel the turn and wait until its
-        thread has ended the work."""
+        """Wait for work of the turn, which is cancelled with the task."""
         self._task, self._is_awaited = asyncio.current_task(), True
-        waiting = _in_thread(work)
         try:
-            return await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            while not waiting.done():  # the turn may not have begun when it is cancelled
-                self._conversation.cancel()
-                await asyncio.wait([waiting], timeout=0.05)
-            if not waiting.cancelled():
-                waiting.exception()  # retrieved: the caller gets `CancelledError`
-            raise
+            return await _awaited(work, self._conversation.cancel)
         finally:
             self._is_awaited = False
 
@@ -408,6 +390,21 @@ class _Turn:
             self._ending = _in_thread(self._events.close)
         if self._ending is not None:
             await asyncio.shield(self._ending)
+
+
+async def _awaited(work: Callable[[], T], cancel: Callable[[], None]) -> T:
+    """Run work in a thread. If the task is cancelled, cancel the work and wait until its thread has
+    ended it."""
+    waiting = _in_thread(work)
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        while not waiting.done():  # a turn may not have begun when it is cancelled
+            cancel()
+            await asyncio.wait([waiting], timeout=0.05)
+        if not waiting.cancelled():
+            waiting.exception()  # retrieved: the caller gets `CancelledError`
+        raise
 
 
 def _in_thread(work: Callable[[], T]) -> asyncio.Future[T]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from genai_host.api import Answer, Codec, CountTokens, Embed, Message, Moderate, Prompt, RouteInfo
 from genai_host.conversations.record import (
@@ -130,14 +130,7 @@ class ConversationState:
         elif isinstance(entry, Rewound):
             self._rewind(entry)
         elif isinstance(entry, Changed):
-            self.opened = evolve(
-                self.opened,
-                models=entry.models,
-                parameters=entry.parameters,
-                settings=entry.settings,
-                tools=entry.tools,
-                configured=entry.configured,
-            )
+            self.opened = evolve(self.opened, **asdict(entry, recurse=False))
         elif isinstance(entry, (StepStarted, StepEnded)):
             self._started()
             self.pending.append(entry)

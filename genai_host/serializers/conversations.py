@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 def cost_row(cost: Cost) -> dict[str, Any] | None:
-    """Return the JSON form of a cost; None if unknown."""
+    """A cost; None if unknown."""
     return attrs.asdict(cost) if cost.known else None
 
 
 def utc(moment: float) -> str:
-    """Return a time in ISO 8601, in UTC and milliseconds."""
+    """A time in ISO 8601, in UTC and milliseconds."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 
 def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
-    """Return the JSON form of an answer."""
     return {
         "text": answer.text,
         "citations": codec.to_json(answer.citations),
@@ -43,12 +42,10 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
 
 
 def pause_row(pause: Pause[Any]) -> dict[str, Any]:
-    """Return the JSON form of a pause."""
     return {"kind": pause.kind, "payload": pause.payload}
 
 
 def row_of(summary: Summary) -> dict[str, Any]:
-    """Return the JSON form of a conversation."""
     return {
         "id": summary.id,
         "title": summary.title,
@@ -64,7 +61,6 @@ def row_of(summary: Summary) -> dict[str, Any]:
 
 
 def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
-    """Return the JSON form of a turn."""
     return {
         "turn": turn.number,
         "at": utc(at),
@@ -77,12 +73,10 @@ def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
 
 
 def try_row(each: StoredTry) -> dict[str, Any]:
-    """Return the JSON form of a model call."""
     return {**attrs.asdict(each), "started": utc(each.started)}
 
 
 def found_row(found: SearchMatch) -> dict[str, Any]:
-    """Return the JSON form of a search result."""
     return attrs.asdict(found)
 
 
@@ -92,7 +86,7 @@ def usage_row(row: UsageRow) -> dict[str, Any]:
 
 
 def budget_row(budget: Budget) -> dict[str, Any]:
-    """Return the JSON form of a budget; `user` is None for the total of all users."""
+    """A budget; `user` is None for the total of all users."""
     return {
         "name": budget.name,
         "user": None if budget.user == EVERYBODY else budget.user,
@@ -111,7 +105,7 @@ def groups_in(text: str) -> list[str]:
 
 
 def day_in(text: str, now: datetime, path: str) -> str:
-    """Return an ISO date in UTC, from a date or an age: `7d` is the last seven days, with today. An
+    """An ISO date in UTC, from a date or an age: `7d` is the last seven days, with today. An
     empty text stays empty. Raises `ValidationError`."""
     if not text:
         return ""

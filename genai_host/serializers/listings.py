@@ -19,7 +19,7 @@ from genai_host.providers.instance import ProviderInstance
 
 
 def feature_row(host: Host, feature: Feature[Any]) -> dict[str, Any]:
-    """Return the JSON form of a feature, with its roles and settings."""
+    """A feature, with its roles and settings."""
     return {
         "name": feature.name,
         "help": feature.help,
@@ -35,7 +35,7 @@ _STATES = ("works", "needs", "unreachable", "not offered")
 
 
 def model_rows(host: Host) -> list[dict[str, Any]]:
-    """Return the model configurations, the declared models with their aliases, and undeclared
+    """The model configurations, the declared models with their aliases, and undeclared
     models of aliases. Models whose name is redirected by a configuration are omitted."""
     catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
@@ -60,7 +60,7 @@ def model_rows(host: Host) -> list[dict[str, Any]]:
 
 
 def configuration_row(host: Host, name: str, catalog: Catalog | None = None) -> dict[str, Any]:
-    """Return a model configuration in the form of its model. If that is missing, it cannot run."""
+    """A model configuration in the form of its model. If that is missing, it cannot run."""
     catalog = catalog or host.probe()
     config = host.config.configurations[name]
     model, found, reason = Model(name, dialects=()), [], ""
@@ -102,7 +102,7 @@ def _row(
         "aliases": [*(each for each in model.aliases if each not in names), *aliases],
         "plugin": host.registry.owner("model", model.name),
         "for": model.operation,
-        "window": _window(model, running),
+        "window": running[0].window if running else model.window,  # may be less than the model's
         "can": sorted(model.capabilities),
         "dialects": list(model.dialects),
         "runs": bool(running),
@@ -145,14 +145,8 @@ def listed_rows(
         ) from error
 
 
-def _window(model: Model, running: Sequence[Candidate]) -> int | None:
-    """The window of the first running candidate, which may be less than the model's; without one,
-    the model's."""
-    return running[0].window if running else model.window
-
-
 def provider_rows(host: Host) -> list[dict[str, Any]]:
-    """Return the JSON forms of all instances; those of unknown types come last."""
+    """The JSON forms of all instances; those of unknown types come last."""
     catalog = host.probe()
     rows = [provider_row(host, instance, catalog) for instance in host.instances]
     return rows + [absent_row(name, reason) for name, reason in host.instances.unknown.items()]
@@ -161,7 +155,7 @@ def provider_rows(host: Host) -> list[dict[str, Any]]:
 def provider_row(
     host: Host, instance: ProviderInstance, catalog: Catalog | None = None
 ) -> dict[str, Any]:
-    """Return the JSON form of an instance, with its probed status."""
+    """An instance, with its probed status."""
     served = (catalog or host.probe()).served[instance.name]
     provider = instance.look()
     return {
@@ -177,7 +171,7 @@ def provider_row(
 
 
 def absent_row(name: str, reason: str) -> dict[str, Any]:
-    """Return the JSON form of a configured instance of an unknown type."""
+    """A configured instance of an unknown type."""
     return {
         "name": name,
         "type": "",
