@@ -205,17 +205,11 @@ def genai_on_turn_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """Called when a turn has ended, or pauses.
+    """Called when a turn has ended, or pauses. The arguments are those of the start, and:
 
-    Args:
-        id: As at the start.
-        feature: As at the start.
-        turn: As at the start.
-        conversation: As at the start.
-        model: As at the start.
-        answer: The answer; None if the turn failed or pauses.
-        error: The error; `TurnPaused` for a pause; None if there is an answer.
-        seconds: Duration.
+    - `answer`: the answer; None if the turn failed or pauses
+    - `error`: the error; `TurnPaused` for a pause; None if there is an answer
+    - `seconds`: duration
     """
 
 
@@ -238,11 +232,7 @@ def genai_on_call_start(
 def genai_call_headers(id: str, route: RouteInfo) -> Mapping[str, str]:
     """Headers to add to the request of a call that has started, for example `traceparent`.
 
-    Headers of the dialect take precedence.
-
-    Args:
-        id: As at the start of the call.
-        route: As at the start of the call.
+    Headers of the dialect take precedence. The arguments are those of `genai_on_call_start`.
     """
 
 
@@ -258,18 +248,12 @@ def genai_on_call_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """Called when an attempt of a call has ended.
+    """Called when an attempt of a call has ended. The arguments are those of the start, and:
 
-    Args:
-        id: As at the start.
-        parent: As at the start.
-        operation: As at the start.
-        route: As at the start.
-        call: As at the start.
-        result: The result; None if the call failed.
-        first_token_seconds: Seconds until the first chunk of the answer; None if not streamed.
-        error: The error; None if there is a result.
-        seconds: Duration.
+    - `result`: the result; None if the call failed
+    - `first_token_seconds`: seconds until the first chunk of the answer; None if not streamed
+    - `error`: the error; None if there is a result
+    - `seconds`: duration
     """
 
 
@@ -295,15 +279,11 @@ def genai_on_tool_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """Called when a tool has ended.
+    """Called when a tool has ended. The arguments are those of the start, and:
 
-    Args:
-        id: As at the start.
-        parent: As at the start.
-        call: As at the start.
-        output: The output, which can report a failure; None if the turn ended.
-        error: The error that ended the turn; None if there is an output.
-        seconds: Duration.
+    - `output`: the output, which can report a failure; None if the turn ended
+    - `error`: the error that ended the turn; None if there is an output
+    - `seconds`: duration
     """
 
 
@@ -322,15 +302,12 @@ def genai_on_request_start(id: str, request: RouteRequest, route: str) -> None:
 def genai_on_request_end(
     id: str, request: RouteRequest, route: str, status: int, error: Exception | None, seconds: float
 ) -> None:
-    """Called when the reply was sent, or the client disconnected.
+    """Called when the reply was sent, or the client disconnected. The arguments are those of the
+    start, and:
 
-    Args:
-        id: As at the start.
-        request: As at the start.
-        route: As at the start.
-        status: HTTP status of the reply.
-        error: The exception of the handler, if there was one.
-        seconds: Duration.
+    - `status`: HTTP status of the reply
+    - `error`: the exception of the handler, if there was one
+    - `seconds`: duration
     """
 
 

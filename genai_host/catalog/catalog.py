@@ -61,8 +61,6 @@ class Catalog:
     `names` has the models by all declared names. `defaults` selects the default models.
 
     Args:
-        models: Declared models.
-        offerings: Declared offerings.
         served: Providers by name.
         absent: Configured providers of unknown types, with the reason.
         prefer: Preferred providers, best first.
@@ -139,12 +137,8 @@ class Catalog:
         return ModelChoice(target, chain[0] if chain else "", tuple(order), parameters)
 
     def _configuration_in(self, name: str, before: Sequence[str]) -> str:
-        """The configuration in a name; empty if there is none.
-
-        Args:
-            name: The name.
-            before: Configurations that lead here; in the last, its own name is the model's.
-        """
+        """The configuration in a name; empty if there is none. The configurations `before` lead
+        here; in the last of them, its own name is the model's."""
         found = configuration_in(name, self.configurations)
         if before and found == before[-1]:
             return ""
@@ -383,16 +377,8 @@ def _no_route(
     here: Iterable[str],
 ) -> NoRoute:
     """The error if no candidate can run, with the relevant reasons: if a provider offers the model
-    but cannot run it, those that do not offer it are omitted.
-
-    Args:
-        name: Name of the model; None for the default.
-        found: The candidates.
-        operation: Kind of call.
-        hint: Preferred hint; empty if none.
-        here: Names of the configured providers; others are suggested if none of these offers the
-            model.
-    """
+    but cannot run it, those that do not offer it are omitted. If none of the configured providers,
+    `here`, offers it, others are suggested, unless there is a hint."""
     near = [candidate for candidate in found if candidate.id] or found
     why = {each.provider: "; ".join(each.reasons) for each in near if each.reasons}
     what = name or f"a default model for {operation}"

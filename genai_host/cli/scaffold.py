@@ -50,7 +50,6 @@ class Scaffold:
 
     Attributes:
         kind: `vendor`, `feature` or `tool`.
-        name: Name of the provider, the feature or the tool.
     """
 
     kind: str

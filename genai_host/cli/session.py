@@ -90,13 +90,8 @@ def ask_for_each(calls: PendingCalls) -> dict[str, bool]:
 def decided_by(
     calls: PendingCalls | None, *, approve_all: bool, deny_all: bool, approved: Sequence[str]
 ) -> dict[str, bool] | None:
-    """Decisions from options; None if no option is given.
-
-    Args:
-        calls: The calls that wait.
-        approve_all: Whether to approve all.
-        deny_all: Whether to deny all.
-        approved: Ids of approved calls; others are denied.
+    """Decisions on the calls that wait, from options; None if no option is given. With `approved`
+    ids, the other calls are denied.
 
     Raises:
         click.UsageError: The options are invalid.

@@ -118,13 +118,8 @@ def color() -> bool | None:
 
 
 def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None:
-    """Print to standard output, and flush.
-
-    Args:
-        text: Text to print.
-        end: Appended to the text.
-        raw: Whether to print control characters unchanged on a terminal.
-        style: Arguments of `click.style`, used on a terminal only.
+    """Print to standard output, and flush. On a terminal, control characters are escaped unless
+    `raw`, and the text has the `style`, as in `click.style`.
 
     Raises:
         OSError: Writing failed; the error names standard output.

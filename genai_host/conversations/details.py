@@ -48,16 +48,9 @@ _Described = tuple[str, dict[str, Any]]
 def detail_of(
     step: Step[Any], result: Any, error: GenaiError | None, new: Sequence[Message], codec: Codec
 ) -> Detail | None:
-    """The detail of a step, from recorded data only; None if it has none.
-
-    Args:
-        step: The step.
-        result: Its result.
-        error: Its error, if it failed.
-        new: Messages of a prompt that neither the history nor earlier prompts contain. Others are
-            omitted, so that details grow linearly.
-        codec: Converts values to JSON.
-    """
+    """The detail of a step, from recorded data only; None if it has none. Messages of a prompt
+    that are not `new`, as they are in the history or in earlier prompts, are omitted, so that
+    details grow linearly."""
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
         return None

@@ -82,10 +82,6 @@ class Driver:
     """Runs one turn of one feature.
 
     Args:
-        agents: Agents by role.
-        toolbox: Tools of all plugins.
-        journal: Recorded steps of this turn.
-        turn_limits: Limits of the turn.
         streamed: Whether a consumer reads the chunks of answers; only then replies are streamed.
         watchdog: Logs the feature if it hangs.
         form: Class of the data, if it has a schema per dialect: prompts use that of their route.

@@ -20,13 +20,8 @@ def run_in_thread(
     """Run a function in a thread, with the caller's context (`contextvars`), and wait for its
     result.
 
-    Raises the error of the cancellation.
-
-    Args:
-        name: Name of the thread.
-        work: The function.
-        failed: Converts an exception of the function, `SystemExit` included, to a result.
-        until: Ends the wait; the thread is then abandoned.
+    `failed` converts an exception of the function, `SystemExit` included, to a result. `until` ends
+    the wait: its error is raised, and the thread is abandoned.
     """
     done = concurrency.new_event()
     outcome: list[T] = []

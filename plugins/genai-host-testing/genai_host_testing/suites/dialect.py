@@ -49,15 +49,10 @@ class DialectSuite(StreamSuite):
             stream = [b'{"piece": "hello"}', b'{"piece": " there"}', b'{"tokens": [3, 2]}']
             usage = Usage(3, 2)
 
-    Further attributes are `dialect`, `reply`, `refusals` and `parameter_values` of `CodecSuite`.
+    Further attributes are those of `StreamSuite` and `CodecSuite`.
 
     Attributes:
-        stream: Data of the events of the same reply, streamed; the last one is the end marker of
-            the format. None for a format without streams.
-        closing_events: Number of events after the end of the answer; more than the end marker if
-            the service may omit them.
         text: Text of the reply.
-        usage: Usage in the reply.
         calls: Reply and stream with a tool call, `(reply, stream)`, if the format supports them.
     """
 

@@ -1,7 +1,7 @@
 """Suites of dialects of other operations than chat: text completions, token counts, embeddings,
 speech to text, moderation.
 
-All have the attributes `dialect`, `reply`, `refusals` and `parameter_values` of `CodecSuite`.
+All have the attributes of `CodecSuite`, `CompleteDialectSuite` those of `StreamSuite` as well.
 """
 
 from __future__ import annotations
@@ -42,12 +42,7 @@ class CompleteDialectSuite(StreamSuite):
             usage = Usage(3, 2)
 
     Attributes:
-        stream: Data of the events of the same reply, streamed; the last one is the end marker of
-            the format.
-        closing_events: Number of events after the end of the answer; more than the end marker if
-            the service may omit them.
         text: Text of the reply.
-        usage: Usage in the reply.
     """
 
     stream: Sequence[bytes]
