@@ -47,7 +47,6 @@ class ProviderInfo:
     """Declarations of a provider.
 
     Attributes:
-        type: Name of its type.
         serves: Dialects it serves, in its order.
         models: Model ids by model name, from the configuration.
         default_models: Default model of an operation.
@@ -205,13 +204,7 @@ class Join:
         self, model: Model, served: ProviderInfo, id: str | None = None
     ) -> list[Candidate]:
         """A model at a provider, in each common dialect, or one candidate with the reason if there
-        is none.
-
-        Args:
-            model: The model.
-            served: The provider.
-            id: Id of the model there; None for that of the offering.
-        """
+        is none. The id of the model there is that of the offering, unless it is given."""
         offering = Offering(model.name, served.name, id) if id else self.offering(model, served)
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
@@ -250,12 +243,8 @@ class Join:
         return declared
 
     def elsewhere(self, model: Model, here: Collection[str]) -> list[Candidate]:
-        """Candidates at providers that no plugin adds.
-
-        Args:
-            model: The model.
-            here: Names of the configured providers and their types.
-        """
+        """Candidates at providers that no plugin adds; `here` are the configured providers and
+        their types."""
         mine = (each for each in self._offerings.values() if each.model == model.name)
         offered = {each.provider: each.id for each in mine}
         return [

@@ -36,16 +36,8 @@ def cost_of(
     prices: Prices, provider: Provider, id: str, name: str, usage: Usage | None, at: datetime
 ) -> float | None:
     """The cost of a call in US dollars; None if it is unknown or an error occurs, since an answer
-    must not fail because of its price.
-
-    Args:
-        prices: The price list.
-        provider: The provider.
-        id: Model id that was sent.
-        name: Name of the declared model, for ids of deployments, which are in no price list.
-        usage: Tokens used; None if not reported.
-        at: Time of the call, UTC.
-    """
+    must not fail because of its price. The `name` of the declared model is for ids of deployments,
+    which are in no price list."""
     try:
         seller = provider.price_provider(id)
         if seller == FREE:

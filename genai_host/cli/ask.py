@@ -219,14 +219,9 @@ def resumed(
     give: str,
     **how: Any,
 ) -> Answer:
-    """Resume a paused or interrupted turn, and print its answer.
-
-    Args:
-        conversation: The conversation.
-        value: JSON or text; None if not given.
-        decided: Decisions on calls that wait for approval; None if not given.
-        give: How to resume the paused turn, for the error.
-        **how: Arguments of `consume_events`.
+    """Resume a paused or interrupted turn with a value, which is JSON or text, or with decisions on
+    calls that wait for approval, and print its answer. `give` says how to resume it, for the error,
+    and `how` are arguments of `consume_events`.
 
     Raises:
         TurnPaused: The turn waits for input that is not given, and there is no terminal.

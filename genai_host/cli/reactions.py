@@ -71,15 +71,9 @@ def show_reactions(
     *,
     show: Callable[[str], None] | None = echo,
 ) -> None:
-    """Show reactions that have a text form; list others and images on standard error.
-
-    Args:
-        app: The application.
-        reactions: Reactions to show.
-        pictures: Images to list or save.
-        save_images: Directory for the images; None to save none.
-        printed: Text printed before: a reaction with the same text is skipped.
-        show: Prints a line; None to only save images.
+    """Show reactions that have a text form with `show`, unless it is None or their text was
+    `printed` before; list others and images on standard error, and save the images if there is a
+    directory for them.
 
     Raises:
         ConfigurationError: An image cannot be saved.

@@ -117,12 +117,8 @@ def hint_for(name: str, known: Iterable[str]) -> str:
 
 
 def read_value(owner: str, text: str, kind: type) -> Any:
-    """Parse a value from text. Items of a list are separated by commas.
-
-    Args:
-        owner: Name of the option or variable, for errors.
-        text: The text.
-        kind: See `ConfigKey.kind`.
+    """Parse a value of a kind (see `ConfigKey.kind`) from text; errors name its owner, an option or
+    a variable. Items of a list are separated by commas.
 
     Raises:
         ConfigurationError: The text is not a valid value.

@@ -85,14 +85,8 @@ def upgraded(
 def migrated(
     statement: str, paths: Sequence[KeyPath], table: KeyPath, found: Mapping[KeyPath, KeyPath]
 ) -> str:
-    """Return a statement of a file with the new names.
-
-    Args:
-        statement: Text of the statement.
-        paths: Keys that it sets, with their tables; for a header, its table.
-        table: Table that contains the statement.
-        found: Old keys, see `upgraded`.
-    """
+    """Return a statement of a file with the new names. `paths` are the keys that it sets, with
+    their tables, or the table of a header; `found` are the old keys, see `upgraded`."""
     prefixes = {path[:depth] for path in paths for depth in range(len(table) + 1, len(path) + 1)}
     for path in sorted(prefixes & found.keys(), key=len):
         parent = re.escape(found.get(path[:-1], path[:-1])[-1]) if len(path) > 1 else ""

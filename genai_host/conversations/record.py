@@ -36,13 +36,10 @@ class Opened:
     """The first entry: the configuration of the conversation.
 
     Attributes:
-        version: Version of the feature.
         models: Model name by role.
         configured: By role, the model that a model configuration selected.
         parameters: Model parameters of the main role.
         settings: Settings of the feature, as given.
-        history: Initial messages.
-        state: Initial state of the feature.
         schema: Version of the form of these entries.
         began: See `Turn`.
         tag: See `Turn`.
@@ -68,8 +65,6 @@ class TurnStarted:
     """A turn started.
 
     Attributes:
-        message: The user's message.
-        version: Version of the feature.
         history: Number of messages in the history.
         context: JSON from the client.
         schema: JSON Schema of `Answer.data`.
@@ -90,8 +85,6 @@ class StepStarted:
     """A step is about to start.
 
     Attributes:
-        step: Kind of step.
-        digest: Digest of the step.
         asks: Kind and payload of a `Pause`.
     """
 
@@ -108,7 +101,6 @@ class StepEnded:
 
     Attributes:
         result: Result in JSON form.
-        error: Error, if the step failed.
         text: Text streamed before the failure, unless the error has it.
         tries: Failed attempts of its model call.
     """
@@ -138,7 +130,6 @@ class Rewound:
         history: Number of remaining messages.
         turns: Number of remaining turns that can be undone; the history does not show turns that
             added nothing.
-        state: State of the feature.
     """
 
     history: int

@@ -57,12 +57,8 @@ class FailsafeRecorder:
         self.failed = failed
 
     def append(self, entry: Entry, *, required: bool = False) -> None:
-        """Append an entry.
-
-        Args:
-            entry: The entry.
-            required: Whether it must be recorded before the conversation continues; if it cannot
-                be, it is dropped.
+        """Append an entry. One that is required must be recorded before the conversation continues;
+        if it cannot be, it is dropped.
 
         Raises:
             Conflict: Another process has continued the conversation; all later calls raise it too.

@@ -46,8 +46,6 @@ class ConversationState:
     Attributes:
         opened: First entry, with later changes applied.
         history: Messages, oldest first.
-        state: State of the feature.
-        turns: Number of turns.
         marks: Turns that can be undone.
         failed: Failed turn after the last of them, if there is one.
         pending: Entries of an unfinished turn; empty if there is none.

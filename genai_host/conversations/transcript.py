@@ -46,11 +46,8 @@ class TurnSummary:
 
     Attributes:
         number: Number in the event log, from 0.
-        message: The user's message.
         outcome: `answered`, `failed`, `unfinished` (running or interrupted), `paused` (for a
             result), `replaced` by another turn, or `undone`.
-        answer: The answer, if there is one.
-        error: The error, if the turn failed.
         partial: Text streamed before the failure.
         pause: What the turn waits for, if it is paused; the class of its result is unknown.
     """

@@ -56,11 +56,7 @@ class TurnRunner:
         self._answers = Answers(self._feature.name)
 
     def cancel(self, error: GenaiError | None = None) -> None:
-        """Cancel the running turn, if there is one.
-
-        Args:
-            error: The reason, which the feature cannot handle; None for `Cancelled`.
-        """
+        """Cancel the running turn, if any, with an error that the feature cannot handle."""
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel(error)

@@ -426,13 +426,8 @@ class HostParts:
     def _middleware(
         self, owner: str | None, feature: str = "", *, persisted: bool = False
     ) -> Sequence[CallMiddleware]:
-        """The call middleware; usually none.
-
-        Args:
-            owner: Owner of the conversation in the store.
-            feature: Name of the feature, for usage.
-            persisted: Whether the store counts the calls from its event log.
-        """
+        """The call middleware; usually none. `persisted` is whether the store counts the calls from
+        its event log."""
         middleware: list[CallMiddleware] = []
         user = user_of(owner or "")
         budget = self.budgets.middleware(user) if self.config.budgets.are_kept else None

@@ -41,7 +41,6 @@ class InstalledPlugin(NamedTuple):
         name: Name of the entry point.
         value: Object reference, `package.module:object`.
         distribution: Distribution with the entry point.
-        version: Version of the distribution.
         record: SHA-256 of the distribution's RECORD, in hex; empty if it has none, or is editable
             and may change without it.
         unreadable: Why its metadata cannot be read; empty if it can.
@@ -65,8 +64,6 @@ class LoadResult(NamedTuple):
 
     Attributes:
         status: `loaded` or `broken`.
-        reason: Why it is broken.
-        fix: How to fix it.
         provides: Kind (`providers`, `models` ...) to names.
         commands: Name, help and object reference of each command that it adds.
         is_left_out: Whether it is no longer loaded, because it ends the process or never returns.

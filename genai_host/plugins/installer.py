@@ -67,7 +67,6 @@ class PythonEnvironment(NamedTuple):
 
     Attributes:
         is_own: Whether it is a virtual environment.
-        has_pip: Whether pip is installed in it.
         is_system: Whether only the operating system may install there.
     """
 

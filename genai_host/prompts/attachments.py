@@ -75,13 +75,8 @@ def attachment(source: str | os.PathLike[str]) -> Part:
 
 
 def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None) -> list[Part]:
-    """Read files and URLs as parts; each is read once, and identical ones of the same name are sent
-    once.
-
-    Args:
-        sources: Paths, URLs, or `-`.
-        piped: Reads standard input, for `-`; without it, `-` is the name of a file.
-    """
+    """Read files, URLs, and `-` with `piped`, as parts; each is read once, and identical ones of
+    the same name are sent once. Without `piped`, `-` is the name of a file."""
     parts: list[Part] = []
     for source in each_once(sources):
         part = part_of(piped()) if piped and source == PIPED else attachment(source)
@@ -122,12 +117,8 @@ def read_file(name: str, most: int | None = None) -> bytes:
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
-    """Create a part from its content.
-
-    Args:
-        data: The content.
-        name: File name.
-        media_type: Declared type; content and name take precedence.
+    """Create a part from its content, whose type is that of the content or the name, or else the
+    declared one.
 
     Raises:
         ConfigurationError: An image or a document is empty.
@@ -219,11 +210,7 @@ def is_address(source: str) -> bool:
 
 
 def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
-    """Download a URL, and return its content and media type.
-
-    Args:
-        address: The URL.
-        most: Maximum size in bytes; 20 MiB by default.
+    """Download a URL, and return its content, of at most 20 MiB by default, and its media type.
 
     Raises:
         ServiceUnavailable: The URL cannot be read, or not within a minute.
@@ -319,12 +306,8 @@ def with_fragments(fragments: Iterable[str], asked: str) -> str:
 
 
 def read_fragments(sources: Iterable[str], piped: Callable[[], str] | None = None) -> list[str]:
-    """Read files and URLs as texts; each is read and returned once.
-
-    Args:
-        sources: Paths, URLs, or `-`.
-        piped: Reads standard input, for `-`; without it, `-` is the name of a file.
-    """
+    """Read files, URLs, and `-` with `piped`, as texts; each is read and returned once. Without
+    `piped`, `-` is the name of a file."""
     found: dict[str, None] = {}
     for source in each_once(sources):
         text = piped().rstrip("\n") if piped and source == PIPED else fragment(source)

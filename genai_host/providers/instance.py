@@ -222,12 +222,8 @@ class ProviderInstance:
 
     @contextmanager
     def attempt(self, above: Cancellation, model_id: str = "") -> Iterator[ProviderCall]:
-        """Context of one call, which ends with the caller's cancellation, with the provider, and at
-        the deadlines.
-
-        Args:
-            above: Cancellation of the caller.
-            model_id: Id of the model; empty for a call without one.
+        """Context of one call, of a model unless its id is empty. It ends with the caller's
+        cancellation, with the provider, and at the deadlines.
 
         Raises:
             RateLimited: The queue is full.

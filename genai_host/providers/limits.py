@@ -162,10 +162,7 @@ class CircuitBreakers:
 
     @contextmanager
     def attempt(self, model: str) -> Iterator[None]:
-        """Context of one call.
-
-        Args:
-            model: Id of the model; empty for a call without one.
+        """Context of one call, of a model unless its id is empty.
 
         Raises:
             CircuitOpen: A circuit is open.

@@ -230,12 +230,7 @@ class Pairing:
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def call(self, given: str, name: str) -> str:
-        """The id of a call: the given one, or a new one.
-
-        Args:
-            given: Id from the client; empty or repeated ids are replaced.
-            name: Name of the tool.
-        """
+        """The id of a call: the given one, or a new one if that is empty or repeated."""
         id = given
         while not id or id in self._ids:
             id = f"call_{next(self._numbers)}"

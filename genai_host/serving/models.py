@@ -43,12 +43,8 @@ class Capabilities:
 
 
 def capabilities(host: Host, model: str | None, operation: Operation = "chat") -> Capabilities:
-    """The capabilities of the best route. A feature accepts no model parameters.
-
-    Args:
-        host: The host.
-        model: Name of the model, or `feature:NAME`; None for the default model.
-        operation: Kind of call.
+    """The capabilities of the best route of a model, or `feature:NAME`; of the default model if
+    None. A feature accepts no model parameters.
 
     Raises:
         NoRoute: No provider can run the model, or the feature is unknown.

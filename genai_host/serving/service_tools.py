@@ -96,13 +96,7 @@ def answer_with_tools(
 ) -> Generator[Delta, None, Completion]:
     """Ask a model, run its calls of replaced tools, and ask again, until it answers or calls a tool
     of the client. Calls of replaced tools are left out beside those of the client, and if the
-    request forbids calls.
-
-    Args:
-        host: The host.
-        prompt: The prompt; its tools are those of `with_host_tools`.
-        ask: Sends a prompt.
-        limits: Cancels the calls.
+    request forbids calls. The tools of the prompt are those of `with_host_tools`.
 
     Raises:
         LimitExceeded: The model calls replaced tools without end.

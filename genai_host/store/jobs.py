@@ -90,12 +90,8 @@ class JobQueue:
                 self._until = now + LEASE
 
     def free(self, is_here: Callable[[str], bool] = lambda id: True) -> list[Document]:
-        """Jobs without a living worker, oldest first.
-
-        Args:
-            is_here: Whether this worker is running a job that is recorded as its own. If not,
-                taking or returning the job was interrupted.
-        """
+        """Jobs without a living worker, oldest first. `is_here` is whether this worker is running a
+        job that is recorded as its own; if not, taking or returning the job was interrupted."""
         found = self._jobs.list(limit=_LOOKED_AT, newest_first=False)
         living, now = self._living() if found else set(), self._now()
         return [

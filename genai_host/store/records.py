@@ -70,9 +70,7 @@ class Summary:
         created: Seconds since 1970; ids sort by it.
         updated: Time of the last entry.
         status: Status, see above.
-        turns: Number of turns.
         entries: Number of stored entries.
-        models: Role to model.
         cost: Cost of all model calls, including failed and removed turns; a fork includes the turns
             that it copied.
     """
@@ -265,12 +263,8 @@ class Attached:
 
 
 def _put_back(form: Any, find: Callable[[str], str | None]) -> Any:
-    """Restore the original form of an entry.
-
-    Args:
-        form: The stored form.
-        find: Returns a blob as base64, or None. Images and files without a blob are replaced by a
-            note.
+    """Restore the original form of an entry, with the blobs that `find` returns as base64. A note
+    takes the place of images and files without a blob.
 
     Raises:
         LookupError, TypeError, ValueError: The entry is damaged.

@@ -351,7 +351,6 @@ class StoredRecord:
     `append` raises `Conflict` from then on.
 
     Args:
-        id: Id of the conversation.
         number: Number of the next entry.
     """
 

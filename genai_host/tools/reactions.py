@@ -36,7 +36,6 @@ class ReactionViews:
     """Renders reactions as text.
 
     Args:
-        kinds: Types of reactions by name.
         seconds: Timeout of a view.
     """
 
@@ -48,13 +47,8 @@ class ReactionViews:
         self._seconds = seconds
 
     def lines(self, reaction: Mapping[str, Any], width: int) -> list[str] | None:
-        """A reaction as lines of text; None if its type has no view or the view fails, which is
-        logged.
-
-        Args:
-            reaction: The reaction.
-            width: Width of the terminal in columns; longer lines are not truncated here.
-        """
+        """A reaction as lines of text for a terminal of some columns, not truncated; None if its
+        type has no view or the view fails, which is logged."""
         kind = self._kinds.get(reaction["type"])
         if kind is None or not kind.text_view:
             return None

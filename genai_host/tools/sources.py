@@ -55,12 +55,8 @@ class ToolSources:
         self.faults: dict[str, BaseException] = {}
 
     def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
-        """The current tools of all sources, by full name. Raises the error of the cancellation.
-
-        Args:
-            until: Cancels the lookup.
-            only: Names and prefixes; sources that cannot match are skipped.
-        """
+        """The current tools of all sources, by full name, without those of sources that cannot
+        match `only`. Raises the error of the cancellation."""
         return {
             name: tool
             for source in self._sources.values()

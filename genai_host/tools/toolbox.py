@@ -110,11 +110,9 @@ class Toolbox:
     """Offers and calls tools. Thread-safe.
 
     Args:
-        tools: Tools by name.
         sources: Sources of further tools, iterated once, on first use.
         approvals: Approval rules of the user by name or prefix (`git__*`).
         reactions: Types of reactions by name; undeclared types are not checked.
-        observers: Plugins that observe calls.
     """
 
     def __init__(
@@ -146,11 +144,8 @@ class Toolbox:
         return self._known_tools.sources
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
-        """The same toolbox, limited to some tools.
-
-        Args:
-            names: Names, and prefixes such as `git__*`; None for all.
-        """
+        """The same toolbox, limited to some tools: names, and prefixes such as `git__*`; None for
+        all."""
         if names == self._only:
             return self
         limited = copy.copy(self)  # its state is shared

@@ -39,7 +39,6 @@ class UsageKey(NamedTuple):
 
     Attributes:
         day: Day in UTC, for example `2030-01-31`.
-        owner: User of the calls.
         feature: Name of the feature; empty for none.
         code: Code of the error; empty for a success.
         bucket: Bucket of the duration; see `bucket_of`.
@@ -61,8 +60,6 @@ class UsageTotals:
     Attributes:
         dollars: US dollars of the calls with a known cost.
         unknown: Number of calls with an unknown cost.
-        seconds: Total duration.
-        slowest: Longest duration in seconds.
     """
 
     calls: int = 0

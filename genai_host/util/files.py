@@ -61,11 +61,8 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
 
 def read_bytes(path: str, most: int) -> bytes:
-    """The content of a file. The size is limited, since devices and pipes may have no end.
-
-    Args:
-        path: The file. A pipe is read until its writers close it.
-        most: Maximum size in bytes.
+    """The content of a file. The size is limited to `most` bytes, since devices and pipes may have
+    no end. A pipe is read until its writers close it.
 
     Raises:
         OSError: The file cannot be read, is larger, or is a named pipe without a writer.

@@ -123,12 +123,7 @@ _PLAIN_ALPHABET = bytes.maketrans(b"-_", b"+/")
 
 def encoding_of(head: bytes, default: str = "utf-8") -> str:
     """The encoding of a byte order mark, as Windows writes it, or of UTF-16 without one, or else
-    the default.
-
-    Args:
-        head: The first bytes, 8 KiB if available. Only these are examined.
-        default: Encoding of other bytes.
-    """
+    the default. It looks at the first bytes only: give 8 KiB if available."""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), "")
     return marked or _unmarked(head[:_HEAD]) or default
 
