@@ -61,10 +61,7 @@ def conversation_arguments(host: HostServices, **chosen: Any) -> dict[str, Any]:
 
 def tool_settings(host: HostServices, name: str, settings: type[S]) -> S:
     """Return the settings of a set of tools, from the table `[tools.NAME]` and the environment.
-
-    Raises:
-        ConfigurationError: A setting is invalid.
-    """
+    Raises `ConfigurationError` if a setting is invalid."""
     from genai_host.api.settings import read_settings
     from genai_host.config.schema import SetConfig
 

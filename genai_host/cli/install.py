@@ -286,11 +286,8 @@ def _print(command: Sequence[str], *, as_json: bool) -> int:
 
 
 def _run(command: Sequence[str]) -> int:
-    """Run an installer, which may ask for a password. Its output goes to standard error.
-
-    Raises:
-        ConfigurationError: The configuration is read-only.
-    """
+    """Run an installer, which may ask for a password. Its output goes to standard error. Raises
+    `ConfigurationError` if the configuration is read-only."""
     from genai_host.config import must_be_writable
 
     must_be_writable()

@@ -73,11 +73,7 @@ def show_reactions(
 ) -> None:
     """Show reactions that have a text form with `show`, unless it is None or their text was
     `printed` before; list others and images on standard error, and save the images if there is a
-    directory for them.
-
-    Raises:
-        ConfigurationError: An image cannot be saved.
-    """
+    directory for them. Raises `ConfigurationError` if an image cannot be saved."""
     if not reactions and not pictures:
         return
     from genai_host.tools.reactions import ReactionViews

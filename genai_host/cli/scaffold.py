@@ -123,11 +123,7 @@ class Scaffold:
 
 
 def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
-    """Make the scaffold for a name.
-
-    Raises:
-        ConfigurationError: The name is invalid or taken.
-    """
+    """Make the scaffold for a name. Raises `ConfigurationError` if the name is invalid or taken."""
     if not re.fullmatch(PLAIN_NAME, name):
         raise ConfigurationError(
             f"invalid {kind} name {name!r}",

@@ -118,11 +118,8 @@ def hint_for(name: str, known: Iterable[str]) -> str:
 
 def read_value(owner: str, text: str, kind: type) -> Any:
     """Parse a value of a kind (see `ConfigKey.kind`) from text; errors name its owner, an option or
-    a variable. Items of a list are separated by commas.
-
-    Raises:
-        ConfigurationError: The text is not a valid value.
-    """
+    a variable. Items of a list are separated by commas. Raises `ConfigurationError` if the text is
+    not a valid value."""
     if kind is list:
         return tuple(item for item in (item.strip() for item in text.split(",")) if item)
     if kind is bool:

@@ -110,11 +110,8 @@ def _statements(text: str) -> Iterator[_Statement]:
 
 
 def migrate(text: str, path: str) -> str:
-    """Return the text of a file with the keys of this version.
-
-    Raises:
-        ConfigurationError: The text is not TOML, or cannot be migrated in place.
-    """
+    """Return the text of a file with the keys of this version. Raises `ConfigurationError` if the
+    text is not TOML, or cannot be migrated in place."""
     data = parse(text, path)
     if data.get("version", 1) != 1:
         return text

@@ -165,11 +165,8 @@ class TurnJournal:
         trace: StepTrace | None = None,
         required: bool = False,
     ) -> StepEnded:
-        """Record the end of a step, before its result is used.
-
-        Raises:
-            NotRecorded: It is required, and the store failed.
-        """
+        """Record the end of a step, before its result is used. Raises `NotRecorded` if it is
+        required, and the store failed."""
         form = self._codec.to_json(result)
         if trace is None or not (trace.failed or error):
             ended = StepEnded(self._turn, path, form, error)

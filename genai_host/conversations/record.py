@@ -206,11 +206,7 @@ class InMemoryRecord:
     def from_json(
         cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None
     ) -> InMemoryRecord:
-        """Read entries from JSON.
-
-        Raises:
-            ValidationError: The data is not an event log.
-        """
+        """Read entries from JSON. Raises `ValidationError` if the data is not an event log."""
         codec = codec or default_codec()
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
             raise ValidationError(f"an event log is a list of entries, not {type(data).__name__}")

@@ -116,11 +116,7 @@ class ConversationState:
         return self.history[: mark.history], mark.state
 
     def add(self, entry: Entry) -> None:
-        """Apply an entry.
-
-        Raises:
-            ReplayError: The entry is not valid here.
-        """
+        """Apply an entry. Raises `ReplayError` if the entry is not valid here."""
         if isinstance(entry, TurnStarted):
             self._start(entry)
         elif isinstance(entry, TurnEnded):
@@ -182,12 +178,8 @@ def _not_begun() -> ReplayError:
 
 
 def replay(entries: Iterable[Entry]) -> ConversationState:
-    """Restore a conversation from its entries.
-
-    Raises:
-        ReplayError: The entries do not begin with `Opened`, have a newer version, or are
-            inconsistent.
-    """
+    """Restore a conversation from its entries. Raises `ReplayError` if the entries do not begin
+    with `Opened`, have a newer version, or are inconsistent."""
     entries = tuple(entries)
     opened = entries[0] if entries else None
     if not isinstance(opened, Opened):
@@ -270,11 +262,8 @@ _CHECKS: Mapping[type[Entry], Callable[[_Checker, Any], None]] = {
 
 
 def check(entries: Iterable[Entry], codec: Codec) -> None:
-    """Check entries from outside, more strictly than `replay`.
-
-    Raises:
-        ReplayError: No conversation writes such entries.
-    """
+    """Check entries from outside, more strictly than `replay`. Raises `ReplayError` if no
+    conversation writes such entries."""
     first, *rest = tuple(entries) or (None,)
     if not isinstance(first, Opened):
         raise _not_begun()

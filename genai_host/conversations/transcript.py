@@ -99,11 +99,8 @@ def write_transcript(
     history: Iterable[Message], file: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Write messages to a file that only the user can read: JSON if its name ends in `.json`, else
-    Markdown.
-
-    Raises:
-        ConfigurationError: The file cannot be written, or exists and may not be overwritten.
-    """
+    Markdown. Raises `ConfigurationError` if the file cannot be written, or exists and may not be
+    overwritten."""
     messages = list(history)
     if Path(file).suffix == ".json":
         text = json.dumps(default_codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
@@ -113,11 +110,8 @@ def write_transcript(
 
 
 def write_text(text: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a file that only the user can read.
-
-    Raises:
-        ConfigurationError: The file cannot be written, or exists and may not be overwritten.
-    """
+    """Write a file that only the user can read. Raises `ConfigurationError` if the file cannot be
+    written, or exists and may not be overwritten."""
     try:
         path = Path(file).expanduser()
         if "\0" in str(path):

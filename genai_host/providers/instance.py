@@ -209,11 +209,8 @@ class ProviderInstance:
         return found if isinstance(found, Preparation) else None
 
     def find_key(self, setting: Setting) -> FoundKey | None:
-        """A secret of the provider, with its source; None if it is not set.
-
-        Raises:
-            ConfigurationError: The reference to the secret is invalid.
-        """
+        """A secret of the provider, with its source; None if it is not set. Raises
+        `ConfigurationError` if the reference to the secret is invalid."""
         given = self.config.settings.get(setting.name)
         try:
             return self._keys.find(self.name, setting, kind=self.type.name, given=given)

@@ -162,11 +162,8 @@ class CircuitBreakers:
 
     @contextmanager
     def attempt(self, model: str) -> Iterator[None]:
-        """Context of one call, of a model unless its id is empty.
-
-        Raises:
-            CircuitOpen: A circuit is open.
-        """
+        """Context of one call, of a model unless its id is empty. Raises `CircuitOpen` if a circuit
+        is open."""
         breakers = (self._service, self._of(model))
         probes: list[bool] = []
         try:

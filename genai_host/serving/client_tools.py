@@ -146,11 +146,8 @@ class CallReader:
         self, id: str, name: str, arguments: str, extra: Mapping[str, Any] | None = None
     ) -> ToolCall:
         """Read a call. Invalid arguments stay as the model wrote them, since it will see them
-        again. For `extra`, see `Part`.
-
-        Raises:
-            ValidationError: The arguments of all calls have too many values.
-        """
+        again. For `extra`, see `Part`. Raises `ValidationError` if the arguments of all calls have
+        too many values."""
         try:
             value = self._budget.read(arguments) if arguments.strip() else {}
         except ValueError:
@@ -180,11 +177,8 @@ def result_and_files(
     extra: Mapping[str, Any] | None = None,
 ) -> tuple[ToolResult, list[File]]:
     """The result of a tool, and its documents. A result contains text and images only; it mentions
-    documents, which the user's message contains.
-
-    Raises:
-        ValidationError: There is a part of another kind.
-    """
+    documents, which the user's message contains. Raises `ValidationError` if there is a part of
+    another kind."""
     content: list[Part] = []
     files: list[File] = []
     for part in parts:
@@ -242,11 +236,8 @@ class Pairing:
 
     def result(self, given: str, name: str, path: str) -> tuple[str, str]:
         """The id and the name of the call that a result belongs to: the call of that id, or else
-        the first unanswered one of that name, or of any name.
-
-        Raises:
-            ValidationError: There is no such call.
-        """
+        the first unanswered one of that name, or of any name. Raises `ValidationError` if there is
+        no such call."""
         id = self._first(self._by_given[given]) if given else None
         if id is None:
             id = self._first(self._by_name[name]) if name else next(iter(self._waiting), None)

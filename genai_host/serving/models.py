@@ -44,11 +44,8 @@ class Capabilities:
 
 def capabilities(host: Host, model: str | None, operation: Operation = "chat") -> Capabilities:
     """The capabilities of the best route of a model, or `feature:NAME`; of the default model if
-    None. A feature accepts no model parameters.
-
-    Raises:
-        NoRoute: No provider can run the model, or the feature is unknown.
-    """
+    None. A feature accepts no model parameters. Raises `NoRoute` if no provider can run the model,
+    or the feature is unknown."""
     model = host.default_model(operation).name if model is None else model
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
@@ -155,11 +152,8 @@ def _of_route(name: str, route: Candidate) -> ServedModel:
 
 
 def served_model(host: Host, name: str) -> ServedModel:
-    """A model by its name, also if it is not listed, for example `provider/id`.
-
-    Raises:
-        NoRoute: The model or the feature is unknown, or cannot run.
-    """
+    """A model by its name, also if it is not listed, for example `provider/id`. Raises `NoRoute` if
+    the model or the feature is unknown, or cannot run."""
     if not name.startswith(FEATURE):
         return _resolved(host.probe(), name)
     feature = host.registry.features.get(name.removeprefix(FEATURE))

@@ -81,10 +81,8 @@ class Indexer:
         with self._database.reading() as connection:
             found = connection.execute(_BEHIND_OF[*which], which).scalars().all()
         for id in found:
-            has_more = True
-            while has_more:
-                with self._database.writing() as connection:
-                    has_more = self._derive_more(id, connection)
+            while self._go_on(id):
+                pass
 
     def catch_up_if_possible(self, **which: str) -> None:
         """Index new entries for a read; skipped on a full disk and in a read-only store, where the
@@ -93,6 +91,11 @@ class Indexer:
             self.catch_up(**which)
         except StoreError as error:
             _log.warning("lists may lack the latest entries: %s", error)
+
+    def _go_on(self, id: str) -> bool:
+        """Index a part. Returns whether there may be more."""
+        with self._database.writing() as connection:
+            return self._derive_more(id, connection)
 
     def derive_all(self, id: str, connection: Connection) -> None:
         """Index all new entries of one conversation, which gets no others until the transaction

@@ -234,11 +234,8 @@ class ConfiguredToolSource(ToolSource):
 
 
 def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
-    """A secret of a set of tools, with its source; None if it is not set.
-
-    Raises:
-        ConfigurationError: The reference to the secret is invalid.
-    """
+    """A secret of a set of tools, with its source; None if it is not set. Raises
+    `ConfigurationError` if the reference to the secret is invalid."""
     given = config.settings.get(setting.name)
     return keys.find(name, setting, kind=name, given=given, table="tools")
 

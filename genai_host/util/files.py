@@ -22,10 +22,8 @@ _WRITER_SECONDS = 5.0  # timeout of waiting for a process that opens a named pip
 @contextlib.contextmanager
 def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
     """Context in which no other process changes a file; its directory is created if necessary.
-
-    Raises:
-        ConfigurationError: The file cannot be written, or another process holds it for too long.
-    """
+    Raises `ConfigurationError` if the file cannot be written, or another process holds it for too
+    long."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(f"{path}.lock", timeout=_SECONDS)
