@@ -79,10 +79,15 @@ class Suite:
         except futures.TimeoutError:
             raise AssertionError(f"it has not ended after {self.patience:g} s") from None
 
-    def begun(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def launched(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call a function in the background, and return when the thread runs."""
         begun = threading.Event()
-        future = in_background(lambda: (begun.set(), function(*arguments)))
+
+        def run() -> None:
+            begun.set()
+            function(*arguments)
+
+        future = in_background(run)
         assert begun.wait(self.patience)
         return future
 

@@ -228,7 +228,7 @@ class ToolSuite(PluginSuite):
         """A cancelled call ends promptly: a waiting tool checks its limits."""
         for arguments, *_ in self.samples:
             limits = Cancellation()
-            ended = self.begun(self.found().run, dict(arguments), self.run(limits))
+            ended = self.launched(self.found().run, dict(arguments), self.run(limits))
             limits.cancel()
             self.ended(ended)
 

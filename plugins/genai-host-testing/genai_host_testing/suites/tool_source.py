@@ -117,7 +117,7 @@ class ToolSourceSuite(PluginSuite):
         before.cancel()
         self.ended(in_background(self.listed, source, before))
         limits = Cancellation()
-        ended = self.begun(self.listed, source, limits)
+        ended = self.launched(self.listed, source, limits)
         limits.cancel()
         self.ended(ended)
         again = in_background(self.listed, source)
@@ -160,7 +160,7 @@ class ToolSourceSuite(PluginSuite):
                 source = self.opened()
                 [tool] = [each for each in self.listed(source) if each.name == name]
                 limits = Cancellation()
-                ended = self.begun(tool.run, dict(arguments), Run(dict(self.context), limits))
+                ended = self.launched(tool.run, dict(arguments), Run(dict(self.context), limits))
                 source.close()
                 if isinstance(source, ConfiguredToolSource) and not source.holds_a_source:
                     limits.cancel()
