@@ -95,7 +95,8 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Answer:
-        """As `Conversation.say`; a message that is None takes a turn without one."""
+        """Send a message and wait for the answer, as `Conversation.say`. None takes a turn without
+        a message."""
 
     def stream(
         self,
@@ -104,18 +105,18 @@ class ConversationHandle(Protocol):
         context: Mapping[str, Any] | None = None,
         output_type: Any = None,
     ) -> Generator[Event, None, None]:
-        """As `Conversation.stream`."""
+        """Send a message and yield the events of the turn, as `Conversation.stream`."""
 
     def resume(self, result: Any = None, *, output_type: Any = None) -> Answer:
-        """As `Conversation.resume`."""
+        """Resume a turn that is paused or was interrupted, as `Conversation.resume`."""
 
     def resume_stream(
         self, result: Any = None, *, output_type: Any = None
     ) -> Generator[Event, None, None]:
-        """As `Conversation.resume_stream`."""
+        """Resume a turn and yield its events, as `Conversation.resume_stream`."""
 
     def close(self, reason: GenaiError | None = None) -> None:
-        """As `Conversation.close`."""
+        """Close the conversation, as `Conversation.close`."""
 
     def __enter__(self) -> Self: ...
 
@@ -158,7 +159,7 @@ class HostServices(Protocol):
         """What plugins declare."""
 
     def feature(self, name: str) -> Feature[Any]:
-        """As `Host.feature`."""
+        """A feature by its name, as `Host.feature`."""
 
     def open(
         self,
@@ -177,22 +178,22 @@ class HostServices(Protocol):
         owner: str | None = None,
         id: str = "",
     ) -> ConversationHandle:
-        """As `Host.open`."""
+        """Open a conversation, as `Host.open`."""
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
-        """As `Host.conversation`."""
+        """Open a stored conversation, as of its last entry, as `Host.conversation`."""
 
     def store_for(self, owner: str | None = None) -> OwnerStore:
-        """As `Host.store_for`."""
+        """The store, limited to one owner, as `Host.store_for`."""
 
     def jobs(self, queue: str) -> BackgroundQueue:
-        """As `Host.jobs`."""
+        """A queue of background jobs in the store, as `Host.jobs`."""
 
     def offered_tools(self) -> Sequence[AvailableTool]:
         """The tools that a model is offered. It queries all sources, which can be slow."""
 
     def tool(self, name: str) -> Tool:
-        """As `Host.tool`."""
+        """A tool by its name, as `Host.tool`."""
 
     def call_tool(
         self,
@@ -203,7 +204,7 @@ class HostServices(Protocol):
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """As `Host.call_tool`."""
+        """Call a tool, and wait for its output, as `Host.call_tool`."""
 
     def embed(
         self,
@@ -214,10 +215,10 @@ class HostServices(Protocol):
         limits: CancelToken | None = None,
         owner: str | None = None,
     ) -> Embeddings:
-        """As `Host.embed`."""
+        """Compute embedding vectors, one per text, in order, as `Host.embed`."""
 
     def explain(self, model: str | None) -> Sequence[RouteCandidate]:
-        """As `Host.explain`."""
+        """The routes for a model, best first, as `Host.explain`."""
 
 
 class CommandState(Protocol):

@@ -155,6 +155,7 @@ class FakeModel:
         return fault is CUT
 
     def hear(self, body: Mapping[str, Any], codec: Codec) -> FakeAnswer:
+        """The answer to a request."""
         messages = codec.from_json(body["messages"], tuple[Message, ...])
         tools = tuple(tool["name"] for tool in body.get("tools", ()))
         with self._lock:
