@@ -107,12 +107,8 @@ class Catalog:
         """Resolve a name: a model configuration to its model, any other name to itself.
 
         A configuration can have the name of a declared model. Then the name alone is the
-        configuration, and `name@provider` the model.
-
-        Raises:
-            NoRoute: A provider in the name is unknown.
-            ConfigurationError: Model configurations refer to each other in a circle.
-        """
+        configuration, and `name@provider` the model. Raises `NoRoute` for an unknown provider,
+        `ConfigurationError` if model configurations refer to each other in a circle."""
         target, at = name, ""
         chain: list[str] = []
         order: Sequence[str] = ()
@@ -203,11 +199,8 @@ class Catalog:
         provider: str | None = None,
         operation: Operation = "chat",
     ) -> list[Candidate]:
-        """The candidates that can run, best first; see `explain`.
-
-        Raises:
-            NoRoute: None can run; the error has the reasons.
-        """
+        """The candidates that can run, best first; see `explain`. Raises `NoRoute` with the reasons
+        if none can run."""
         found = self.explain(name, provider, operation)
         running = [candidate for candidate in found if candidate.runs]
         if running:

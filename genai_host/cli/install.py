@@ -204,12 +204,8 @@ def _must_be_trusted(
     wanted: Sequence[str], sources: Mapping[str, str], *, yes: bool, again: str
 ) -> None:
     """Ask before installing third-party code that was not installed from an index before. Local
-    files need no question.
-
-    Raises:
-        ConfigurationError: There is no terminal for the question.
-        click.Abort: The user declines.
-    """
+    files need no question. Raises `ConfigurationError` if there is no terminal for the question,
+    `click.Abort` if the user declines."""
     strange = {each: why for each in wanted if (why := _why_untrusted(each, sources))}
     if not strange or yes:
         return
@@ -249,11 +245,8 @@ def _ours(wanted: str) -> str:
 
 
 def _install(command: Sequence[str], wanted: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
-    """Run an installer, and report the plugins that were added or changed.
-
-    Returns:
-        The exit code: the installer's, or 1 if one of these plugins does not load.
-    """
+    """Run an installer, and report the plugins that were added or changed. Returns the exit code:
+    the installer's, or 1 if one of these plugins does not load."""
     if dry_run:
         return _print(command, as_json=as_json)
     before = {tuple(getattr(found, key) for key in _BUILD) for found in PluginIndex().plugins()}
@@ -309,14 +302,8 @@ def _errors() -> int:
 
 
 def _loaded() -> list[dict[str, Any]]:
-    """Load all plugins in another process.
-
-    Returns:
-        The rows of `plugins --json`.
-
-    Raises:
-        PluginError: The host itself no longer starts.
-    """
+    """Load all plugins in another process, and return the rows of `plugins --json`. Raises
+    `PluginError` if the host itself no longer starts."""
     try:
         _genai_host("plugins", "check", seconds=_PATIENCE)  # may print output of plugins
     except subprocess.TimeoutExpired:

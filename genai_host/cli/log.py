@@ -36,12 +36,8 @@ _log = logging.getLogger(__name__)
 
 
 def show_log(verbose: int, *, as_json: bool = False) -> Callable[[], None]:
-    """Show the host's log, and return a function that stops it.
-
-    Args:
-        verbose: 0 for warnings, 1 for informational messages, 2 or more for all messages.
-        as_json: Whether to write JSON lines.
-    """
+    """Show the host's log, and return a function that stops it. It shows warnings for 0,
+    informational messages as well for 1, all messages from 2."""
     logger = logging.getLogger("genai_host")
     level = logger.level
     notes = _handler(verbose, as_json=as_json)

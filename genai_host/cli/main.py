@@ -136,11 +136,7 @@ def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
 
     One of a plugin of this project is imported without loading the other plugins: some commands,
     such as the supervisor of a server, need no host. Those of others are only imported together
-    with the measures against plugins that crash.
-
-    Raises:
-        PluginError: The command cannot be loaded.
-    """
+    with the measures against plugins that crash. Raises `PluginError` if it cannot be loaded."""
     from genai_host.errors import PluginError
 
     indexed = indexed_commands().get(name)

@@ -76,14 +76,8 @@ class Scaffold:
         return self._filled(self._read("<kind>/next.txt"), folder=str(folder)).rstrip()
 
     def write(self, parent: Path) -> Path:
-        """Write the distribution into a new directory in `parent`.
-
-        Returns:
-            The new directory.
-
-        Raises:
-            ConfigurationError: The directory exists already.
-        """
+        """Write the distribution into a new directory in `parent`, and return the directory. Raises
+        `ConfigurationError` if it exists already."""
         folder = parent / self.distribution
         try:
             folder.mkdir()

@@ -91,11 +91,7 @@ def decided_by(
     calls: PendingCalls | None, *, approve_all: bool, deny_all: bool, approved: Sequence[str]
 ) -> dict[str, bool] | None:
     """Decisions on the calls that wait, from options; None if no option is given. With `approved`
-    ids, the other calls are denied.
-
-    Raises:
-        click.UsageError: The options are invalid.
-    """
+    ids, the other calls are denied. Raises `click.UsageError` if the options are invalid."""
     given = approve_all + deny_all + bool(approved)
     if not given:
         return None

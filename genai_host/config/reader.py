@@ -36,11 +36,7 @@ _LINE = re.compile(r"\bline (\d+)\b")
 
 
 def parse(text: str, path: str) -> dict[str, Any]:
-    """Parse the text of a file.
-
-    Raises:
-        ConfigurationError: The text is not TOML; the error has the line.
-    """
+    """Parse the text of a file. Raises `ConfigurationError` with the line if it is not TOML."""
     import tomllib  # imported only if there is a file
 
     try:

@@ -28,12 +28,8 @@ Fit = Callable[[CallFunction[Any], Any], Any]
 
 
 def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation) -> Any:
-    """Call the function of a step and wait for its result, or for cancellation.
-
-    Raises:
-        FunctionFailed: The function raised an exception that is not a `GenaiError`.
-        GenaiError: The error that the function raised.
-    """
+    """Call the function of a step and wait for its result, or for cancellation. Raises the
+    `GenaiError` that it raised, or `FunctionFailed` for another exception."""
     ended: Any = run_in_thread(
         step.function.__qualname__,
         lambda: _result(step, fit),

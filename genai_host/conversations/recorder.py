@@ -86,12 +86,8 @@ class FailsafeRecorder:
             raise
 
     def flush(self) -> None:
-        """Write all buffered entries.
-
-        Raises:
-            Conflict: Another process has continued the conversation.
-            StoreError: The entries cannot be written.
-        """
+        """Write all buffered entries. Raises `Conflict` if another process has continued the
+        conversation, `StoreError` if they cannot be written."""
         if self._is_lost and self.failed is not None:
             raise self.failed
         flush = getattr(self._recorder, "flush", None)

@@ -86,12 +86,8 @@ class Contributions(SimpleNamespace):
 
 
 def ask(hooks: Iterable[Any]) -> Contributions:
-    """Collect the contributions of the only registered plugin.
-
-    Raises:
-        PluginError: A hook returns invalid contributions.
-        TypeError: As above; any other exception comes from the plugin.
-    """
+    """Collect the contributions of the only registered plugin. Raises `PluginError` or `TypeError`
+    if a hook returns invalid ones; any other exception comes from the plugin."""
     by_name = {hook.name: hook for hook in hooks}
     asked = {
         name: kind.asked(hook) if (hook := by_name.get(f"genai_{name}")) else ()

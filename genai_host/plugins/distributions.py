@@ -121,17 +121,11 @@ class Distribution:
 def find_distributions(
     path: Sequence[str] | None = None, file: str = "RECORD", text: str = ""
 ) -> tuple[list[Distribution], list[Leftover]]:
-    """Find the distributions along a path, and the skipped directories.
+    """Find the distributions along a path, by default `sys.path`, and the skipped directories.
 
     Of several builds of a distribution, the first one with metadata counts, which is the one that
     Python would import. Of several in the same directory, left by interrupted upgrades, the best by
-    `Distribution.rank` counts.
-
-    Args:
-        path: Directories; None for `sys.path`.
-        file: Metadata file for `Distribution.rank`.
-        text: Text to look for in that file.
-    """
+    `Distribution.rank` counts, which looks for the text in the metadata file."""
     builds: dict[str, list[Distribution]] = {}
     leftovers = []
     for each in _all_along(sys.path if path is None else path):

@@ -30,12 +30,8 @@ _ANYWAY = "--break-system-packages"
 
 
 def installed_sources() -> dict[str, str]:
-    """Find the installed distributions.
-
-    Returns:
-        Sources by normalized name: the URL a distribution was installed from; empty for one from a
-        package index (PyPA, Recording the Direct URL Origin).
-    """
+    """Find the installed distributions: by normalized name, the URL that each was installed from,
+    or an empty text for a package index (PyPA, Recording the Direct URL Origin)."""
     found = (each for each in find_distributions()[0] if each.has_metadata)
     return {normal_name(each.name): _source(each.read("direct_url.json")) for each in found}
 
@@ -48,11 +44,8 @@ def _source(direct_url: str) -> str:
 
 
 def required_name(requirement: str) -> str:
-    """Parse the distribution from a requirement such as `genai-host[x] >= 1`.
-
-    Returns:
-        Its normalized name; empty for a path or a URL (PyPA, Dependency specifiers).
-    """
+    """Parse the distribution from a requirement such as `genai-host[x] >= 1`: its normalized name;
+    empty for a path or a URL (PyPA, Dependency specifiers)."""
     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*([\[(<>=!~;@,]|$)", requirement)
     return normal_name(found[1]) if found else ""
 
@@ -101,12 +94,8 @@ def installer_command(
     editable: Sequence[str] = (),
     further: Sequence[str] = (),
 ) -> list[str]:
-    """Build the command that changes an environment.
-
-    Raises:
-        ConfigurationError: Another program manages the environment, or there is no installer. The
-            hint is the command that the user can run instead.
-    """
+    """Build the command that changes an environment. Raises `ConfigurationError` if another program
+    manages it, or there is no installer; the hint is the command that the user can run instead."""
     for file, (program, commands) in _MANAGERS.items():
         if os.path.isfile(os.path.join(place.prefix, file)):
             theirs = commands(place, action, wanted, editable, further)

@@ -214,11 +214,8 @@ class Registry:
 
     def load_model(self, name: str) -> bool:
         """Load the plugins that decide which providers can run a model: those that declare it,
-        offer it, or declare a type of provider that offers it.
-
-        Returns:
-            Whether a plugin declares it.
-        """
+        offer it, or declare a type of provider that offers it. Returns whether a plugin declares
+        it."""
         plugin = self.owner("model", name)
         if not plugin or not self.deferred:
             return bool(plugin)

@@ -46,10 +46,8 @@ def try_plugins(
     plugins: Sequence[InstalledPlugin], seconds: float = LOAD_SECONDS
 ) -> dict[str, LoadResult]:
     """Load plugins in another process: all in one, and again alone after one that ends the process.
-
-    Returns:
-        Plugins that must not be loaded in this process, by key; empty if no process can be started.
-    """
+    Returns those that must not be loaded in this process, by key; none if no process can be
+    started."""
     faults: dict[str, LoadResult] = {}
     waiting = list(plugins)
     while waiting:

@@ -220,13 +220,9 @@ class ProviderInstance:
     @contextmanager
     def attempt(self, above: Cancellation, model_id: str = "") -> Iterator[ProviderCall]:
         """Context of one call, of a model unless its id is empty. It ends with the caller's
-        cancellation, with the provider, and at the deadlines.
-
-        Raises:
-            RateLimited: The queue is full.
-            CircuitOpen: The circuit is open after repeated failures.
-            GenaiError: The provider cannot be opened.
-        """
+        cancellation, with the provider, and at the deadlines. Raises `RateLimited` if the queue is
+        full, `CircuitOpen` after repeated failures, and the error of a provider that cannot be
+        opened."""
         with Cancellation(above) as limits:
             opened = self._open()
             self._attempts.add(limits)  # before it is seen that the provider is closed

@@ -117,12 +117,8 @@ def _row(
 def listed_rows(
     instance: ProviderInstance, above: Cancellation | None = None
 ) -> list[dict[str, Any]]:
-    """The models that a provider lists, queried within its call limits.
-
-    Raises:
-        PluginError: The plugin failed.
-        GenaiError: The query failed.
-    """
+    """The models that a provider lists, queried within its call limits. Raises `PluginError` if the
+    plugin failed, or the error of the query."""
     try:
         with Cancellation(above) as cancellation, instance.attempt(cancellation) as attempt:
             attempt.watch.wait()

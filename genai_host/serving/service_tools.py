@@ -52,10 +52,8 @@ _Ask = Callable[[Prompt], Generator[Delta, None, Completion]]
 def with_host_tools(host: Host, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
     """The tools, in which those that the host replaces have the parameters of its tool. If the
     service has a tool itself, a mistake in the configuration of the host's tool is only logged.
-
-    Raises:
-        ConfigurationError: `server.service_tools` names a tool that is unknown or needs approval.
-    """
+    Raises `ConfigurationError` if `server.service_tools` names a tool that is unknown or needs
+    approval."""
     kinds = host.config.server.service_tools
     found: list[ToolSchema] = []
     for tool in tools:
@@ -96,12 +94,8 @@ def answer_with_tools(
 ) -> Generator[Delta, None, Completion]:
     """Ask a model, run its calls of replaced tools, and ask again, until it answers or calls a tool
     of the client. Calls of replaced tools are left out beside those of the client, and if the
-    request forbids calls. The tools of the prompt are those of `with_host_tools`.
-
-    Raises:
-        LimitExceeded: The model calls replaced tools without end.
-        GenaiError: A call of the model failed.
-    """
+    request forbids calls. The tools of the prompt are those of `with_host_tools`. Raises
+    `LimitExceeded` if the model calls replaced tools without end."""
     kinds = replaced_in(prompt.tools)
     if not kinds:
         return (yield from ask(prompt))

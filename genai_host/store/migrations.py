@@ -41,12 +41,8 @@ _LOCK = 0x67656E6169  # "genai": number of a lock on PostgreSQL
 def bring_up_to_date(
     database: Database, steps: Mapping[int, Migration] = STEPS, version: int = VERSION
 ) -> None:
-    """Create the schema, or migrate it.
-
-    Raises:
-        StoreError: The store has a newer version or version 1, or the database is something else,
-            or a step failed. Nothing was changed.
-    """
+    """Create the schema, or migrate it. Raises `StoreError` if the store has a newer version or
+    version 1, the database is something else, or a step failed; nothing was changed then."""
     database.make_file()
     with database.reading() as connection:
         if _version(connection, database) == version:

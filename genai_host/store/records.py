@@ -264,11 +264,8 @@ class Attached:
 
 def _put_back(form: Any, find: Callable[[str], str | None]) -> Any:
     """Restore the original form of an entry, with the blobs that `find` returns as base64. A note
-    takes the place of images and files without a blob.
-
-    Raises:
-        LookupError, TypeError, ValueError: The entry is damaged.
-    """
+    takes the place of images and files without a blob. Raises `LookupError`, `TypeError` or
+    `ValueError` if the entry is damaged."""
     if not isinstance(form, dict) or _PLACES not in form:
         return form
     missing = []

@@ -86,11 +86,8 @@ class PluginTools:
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
         """Validate the names of the tools that a conversation is limited to; `git__*` matches a
-        prefix. None for all, as for `*`.
-
-        Raises:
-            ConfigurationError: No tool can have such a name. Tools of sources are not looked up.
-        """
+        prefix. None for all, as for `*`. Raises `ConfigurationError` if no tool can have such a
+        name; tools of sources are not looked up."""
         if given is None:
             return None
         names = tuple(given)

@@ -60,11 +60,8 @@ def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
 
 def read_bytes(path: str, most: int) -> bytes:
     """The content of a file. The size is limited to `most` bytes, since devices and pipes may have
-    no end. A pipe is read until its writers close it.
-
-    Raises:
-        OSError: The file cannot be read, is larger, or is a named pipe without a writer.
-        ValueError: The path contains a null character.
+    no end. A pipe is read until its writers close it. Raises `OSError` if it cannot be read, is
+    larger, or is a named pipe without a writer, `ValueError` if the path contains a null character.
     """
     with open(path, "rb", opener=_open) as stream:
         data = stream.read(most + 1)
@@ -109,12 +106,8 @@ def _open(path: str, flags: int) -> int:
 
 def read_text(path: str) -> str | None:
     """The text of a file with its line ends; None if it does not exist. The encoding is UTF-8 or
-    that of its byte order mark.
-
-    Raises:
-        ConfigurationError: The file cannot be read or is not text. The error does not contain its
-            content.
-    """
+    that of its byte order mark. Raises `ConfigurationError`, which does not contain its content, if
+    it cannot be read or is not text."""
     try:
         data = read_bytes(path, MOST_BYTES)
         from genai_host.util.text import decode_unicode  # most starts read no file

