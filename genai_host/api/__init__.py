@@ -72,6 +72,7 @@ from genai_host.api.error_replies import (
     explain_reply as explain_reply,
     message_in as message_in,
     one_line as one_line,
+    retry_after_of as retry_after_of,
     service_error as service_error,
     with_server_setting as with_server_setting,
 )

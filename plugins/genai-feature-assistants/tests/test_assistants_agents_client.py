@@ -319,8 +319,6 @@ def test_all_names_are_there() -> None:
     import genai_feature_assistants.agents as agents
 
     assert {getattr(agents, name).__name__ for name in agents.__all__} == set(agents.__all__)
-    with pytest.raises(AttributeError):
-        _ = agents.Nothing
 
 
 def test_a_connection_is_used_again(service: FakeService) -> None:

@@ -369,7 +369,8 @@ def test_item_4_what_a_definition_has_holds_for_a_run() -> None:
         temperature=0.7, top_p=0.5,
     )  # fmt: skip
     has = settled(definition, ThreadSettings(), OpenAIAssistantInvocationOptions())
-    assert (has.model, has.code_interpreter, has.file_search) == ("m", True, True)
+    assert has.model_name == "m"
+    assert (has.enable_code_interpreter, has.enable_file_search) == (True, True)
     assert (has.enable_json_response, has.temperature, has.top_p) == (True, 0.7, 0.5)
 
 

@@ -19,86 +19,60 @@ options             options of threads, of runs and of polling
 content             messages, their parts and their JSON form
 errors              errors of assistants and their runs
 functions           the functions of an agent, called when its assistant asks for them
-backends            the interface to an API, and the choice between the two
 assistants_backend  the Assistants API; `assistants_form`: its JSON
 responses_backend   Responses and Conversations; `responses_form`: their JSON
-runs                settings, steps and outcomes of runs, for both backends
+runs                settings and outcomes of runs, for both backends
 
-Source: document 002, an ADR of Semantic Kernel. Names are loaded when they are first used.
+Source: document 002, an ADR of Semantic Kernel.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from genai_feature_assistants.agents.agent import (
+    OpenAIAssistantAgent as OpenAIAssistantAgent,
+    OpenAIAssistantChannel as OpenAIAssistantChannel,
+    channel_hash as channel_hash,
+)
+from genai_feature_assistants.agents.client import ServiceClient as ServiceClient
+from genai_feature_assistants.agents.configuration import (
+    OpenAIServiceConfiguration as OpenAIServiceConfiguration,
+)
+from genai_feature_assistants.agents.content import (
+    AgentDelta as AgentDelta,
+    AgentMessage as AgentMessage,
+    AnnotatedText as AnnotatedText,
+    Annotation as Annotation,
+    Code as Code,
+    FileImage as FileImage,
+)
+from genai_feature_assistants.agents.definitions import (
+    FileDefinitions as FileDefinitions,
+    MemoryDefinitions as MemoryDefinitions,
+    OpenAIAssistantDefinition as OpenAIAssistantDefinition,
+    from_json as from_json,
+    to_json as to_json,
+)
+from genai_feature_assistants.agents.errors import (
+    AgentDeleted as AgentDeleted,
+    BrokenDefinition as BrokenDefinition,
+    RunCancelled as RunCancelled,
+    RunError as RunError,
+    RunExpired as RunExpired,
+    RunFailed as RunFailed,
+    RunIncomplete as RunIncomplete,
+    RunStuck as RunStuck,
+    RunTimedOut as RunTimedOut,
+)
+from genai_feature_assistants.agents.options import (
+    OpenAIAssistantExecutionOptions as OpenAIAssistantExecutionOptions,
+    OpenAIAssistantInvocationOptions as OpenAIAssistantInvocationOptions,
+    OpenAIAssistantToolCallBehavior as OpenAIAssistantToolCallBehavior,
+    OpenAIThreadCreationOptions as OpenAIThreadCreationOptions,
+    PollingOptions as PollingOptions,
+)
 
-if TYPE_CHECKING:
-    from genai_feature_assistants.agents.agent import (
-        OpenAIAssistantAgent as OpenAIAssistantAgent,
-        OpenAIAssistantChannel as OpenAIAssistantChannel,
-        channel_hash as channel_hash,
-    )
-    from genai_feature_assistants.agents.client import ServiceClient as ServiceClient
-    from genai_feature_assistants.agents.configuration import (
-        OpenAIServiceConfiguration as OpenAIServiceConfiguration,
-    )
-    from genai_feature_assistants.agents.content import (
-        AgentDelta as AgentDelta,
-        AgentMessage as AgentMessage,
-        AnnotatedText as AnnotatedText,
-        Annotation as Annotation,
-        Code as Code,
-        FileImage as FileImage,
-    )
-    from genai_feature_assistants.agents.definitions import (
-        FileDefinitions as FileDefinitions,
-        MemoryDefinitions as MemoryDefinitions,
-        OpenAIAssistantDefinition as OpenAIAssistantDefinition,
-        from_json as from_json,
-        to_json as to_json,
-    )
-    from genai_feature_assistants.agents.errors import (
-        AgentDeleted as AgentDeleted,
-        BrokenDefinition as BrokenDefinition,
-        RunCancelled as RunCancelled,
-        RunError as RunError,
-        RunExpired as RunExpired,
-        RunFailed as RunFailed,
-        RunIncomplete as RunIncomplete,
-        RunStuck as RunStuck,
-        RunTimedOut as RunTimedOut,
-    )
-    from genai_feature_assistants.agents.options import (
-        OpenAIAssistantExecutionOptions as OpenAIAssistantExecutionOptions,
-        OpenAIAssistantInvocationOptions as OpenAIAssistantInvocationOptions,
-        OpenAIAssistantToolCallBehavior as OpenAIAssistantToolCallBehavior,
-        OpenAIThreadCreationOptions as OpenAIThreadCreationOptions,
-        PollingOptions as PollingOptions,
-    )
-
-_NAMES = {
-    "agent": "OpenAIAssistantAgent OpenAIAssistantChannel channel_hash",
-    "client": "ServiceClient",
-    "configuration": "OpenAIServiceConfiguration",
-    "content": "AgentDelta AgentMessage AnnotatedText Annotation Code FileImage",
-    "definitions": "FileDefinitions MemoryDefinitions OpenAIAssistantDefinition from_json to_json",
-    "errors": (
-        "AgentDeleted BrokenDefinition RunCancelled RunError RunExpired RunFailed "
-        "RunIncomplete RunStuck RunTimedOut"
-    ),
-    "options": (
-        "OpenAIAssistantExecutionOptions OpenAIAssistantInvocationOptions "
-        "OpenAIAssistantToolCallBehavior OpenAIThreadCreationOptions PollingOptions"
-    ),
-}
-"""The names of each module."""
-
-_FILES = {name: file for file, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_FILES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    if getattr(value, "__module__", "").startswith(f"{__name__}.")
+)

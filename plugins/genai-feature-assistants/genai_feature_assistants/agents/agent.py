@@ -42,11 +42,8 @@ Callables = Iterable[Tool | Callable[..., Any]]
 
 def backend_of(client: ServiceClient) -> AgentBackend:
     """Return the backend that the configuration of a client names."""
-    made: dict[str, type[AgentBackend]] = {
-        "assistants": AssistantsBackend,
-        "responses": ResponsesBackend,
-    }
-    return made[client.configuration.api](client)
+    is_new = client.configuration.api == "responses"
+    return ResponsesBackend(client) if is_new else AssistantsBackend(client)
 
 
 class OpenAIAssistantAgent:
@@ -247,8 +244,7 @@ class OpenAIAssistantAgent:
             ValidationError: The options are invalid. Raised at once, as is `UnsupportedPart`.
             RunError: The run did not complete. Raised while it is read, as is `ProviderError`.
         """
-        updates = self._ordered(thread_id, options, self._backend.run)
-        return _shown(updates, hidden)
+        return _shown(self._ordered(thread_id, options, streamed=False), hidden)
 
     def invoke_stream(
         self,
@@ -258,8 +254,7 @@ class OpenAIAssistantAgent:
         hidden: bool = False,
     ) -> Generator[AgentMessage | AgentDelta, None, None]:
         """Like `invoke`, but yield the deltas of each message before the message."""
-        updates = self._ordered(thread_id, options, self._backend.stream)
-        return _shown(updates, hidden)
+        return _shown(self._ordered(thread_id, options, streamed=True), hidden)
 
     def get_channel_keys(self) -> Iterator[str]:
         """Yield what distinguishes the channels of agents.
@@ -273,7 +268,6 @@ class OpenAIAssistantAgent:
 
     def create_channel(self, thread_id: str | None = None) -> OpenAIAssistantChannel:
         """Return a channel on an existing thread, or on a new one."""
-
         self._check()
         return OpenAIAssistantChannel(self._backend, thread_id or self.create_thread())
 
@@ -291,31 +285,22 @@ class OpenAIAssistantAgent:
         return f"{type(self).__name__}(id={self.id!r}, name={self.name!r})"
 
     def _ordered(
-        self,
-        thread_id: str,
-        options: OpenAIAssistantInvocationOptions | None,
-        run: Callable[[RunOrder, Pace], Iterator[Any]],
+        self, thread_id: str, options: OpenAIAssistantInvocationOptions | None, *, streamed: bool
     ) -> Generator[Any, None, None]:
         self._check()
         given = options or OpenAIAssistantInvocationOptions()
         for message in given.additional_messages:
             self._backend.check(message)
-        settled(
-            self._definition, ThreadSettings(), given
-        )  # invalid values are rejected immediately
-        return self._run(thread_id, given, run)
+        settled(self._definition, ThreadSettings(), given)  # rejects invalid values immediately
 
-    def _run(
-        self,
-        thread_id: str,
-        options: OpenAIAssistantInvocationOptions,
-        run: Callable[[RunOrder, Pace], Iterator[Any]],
-    ) -> Generator[Any, None, None]:
-        self._check()  # it may have been deleted since
-        thread = self._pace.tried(lambda: self._backend.thread(thread_id))
-        settings = settled(self._definition, thread, options)
-        order = RunOrder(thread_id, self._definition, options, settings, self._functions)
-        yield from run(order, self._pace)
+        def updates() -> Generator[Any, None, None]:
+            self._check()  # it may have been deleted since
+            thread = self._pace.tried(lambda: self._backend.thread(thread_id))
+            settings = settled(self._definition, thread, given)
+            order = RunOrder(thread_id, self._definition, given, settings, self._functions)
+            yield from self._backend.run(order, self._pace, streamed=streamed)
+
+        return updates()
 
     def _check(self) -> None:
         if self._deleted:
@@ -372,15 +357,13 @@ class OpenAIAssistantChannel:
 
         Hidden messages are included.
         """
-        updates = agent.invoke(self.thread_id, options, hidden=True)
-        return _seen(updates)
+        return _seen(agent.invoke(self.thread_id, options, hidden=True))
 
     def invoke_stream(
         self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
     ) -> Generator[tuple[bool, AgentMessage | AgentDelta], None, None]:
         """Like `invoke`, but yield the deltas of each message before the message."""
-        updates = agent.invoke_stream(self.thread_id, options, hidden=True)
-        return _seen(updates)
+        return _seen(agent.invoke_stream(self.thread_id, options, hidden=True))
 
     def history(self) -> Iterator[AgentMessage]:
         """Return all messages, oldest first."""

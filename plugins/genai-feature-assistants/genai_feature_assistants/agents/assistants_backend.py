@@ -8,9 +8,8 @@ Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObj
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from genai_feature_assistants.agents.assistants_form import (
     assistant_request,
@@ -24,6 +23,7 @@ from genai_feature_assistants.agents.content import (
     AgentDelta,
     AgentMessage,
     Wire,
+    read_code,
     read_message,
     written_message,
 )
@@ -36,18 +36,20 @@ from genai_feature_assistants.agents.runs import (
     OPEN,
     BackendRun,
     RunOrder,
+    RunUpdate,
     ThreadSettings,
-    endless,
-    no_calls,
     run_error,
     stream_error,
 )
 from genai_host.api import (
     Message,
     ToolCall,
+    ToolResult,
+    count_in,
     list_in,
     malformed,
     object_in,
+    objects_in,
     read_tool_call,
     string_in,
 )
@@ -55,24 +57,19 @@ from genai_host.errors import IncompleteReply, ProviderError
 
 
 class _Run(BackendRun):
-    """One run, from its start to its end."""
-
     def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
         super().__init__(client, order, pace)
         self._rounds = 0
+        self._called: dict[str, ToolCall] = {}  # that were yielded when the run required them
+        self._results: dict[str, ToolResult] = {}  # of functions, until their step is completed
+        self._returned: set[str] = set()  # ids of steps and messages
 
-    def execute(self) -> Iterator[AgentMessage | AgentDelta]:
-        try:
-            yield from self._execute()
-        finally:
-            if self.state and self.state.get("status") not in FINAL:
-                self.cancel()
-
-    @abstractmethod
-    def _execute(self) -> Iterator[AgentMessage | AgentDelta]: ...
+    def leave(self) -> None:
+        if self.state and self.state.get("status") not in FINAL:
+            self.cancel()
 
     def path(self, *more: str) -> str:
-        return path_of("threads", self.order.thread_id, "runs", self.step_messages.run_id, *more)
+        return path_of("threads", self.order.thread_id, "runs", self.run_id, *more)
 
     def update(self, state: Wire) -> None:
         """Store the current state of the run.
@@ -81,9 +78,9 @@ class _Run(BackendRun):
             MalformedReply: It is another run; the known state is kept.
         """
         id = string_in(state, "id")
-        if not id or self.step_messages.run_id not in ("", id):
+        if not id or self.run_id not in ("", id):
             raise malformed("it belongs to another run")
-        self.step_messages.run_id = id
+        self.run_id = id
         self.state = self.client.without_key(state)
 
     def calls(self) -> list[ToolCall]:
@@ -95,17 +92,59 @@ class _Run(BackendRun):
         action = object_in(object_in(self.state, "required_action"), "submit_tool_outputs")
         found = [each for each in list_in(action, "tool_calls") if isinstance(each, Mapping)]
         if not found:
-            raise no_calls(self.state, self.order)
+            raise self.stuck("it requires an action without calls")
         self._rounds += 1
         if self._rounds > self.pace.options.round_trips:
-            raise endless(self.state, self.order, self._rounds)
+            raise self.stuck(f"it called functions {self._rounds} times")
         return [_read_call(each) for each in found]
 
     def outputs(self, calls: list[ToolCall]) -> list[Wire]:
         """Call the functions, and return their outputs as the API takes them."""
         results = self.order.functions.call(calls)
-        self.step_messages.answered(results)
+        self._results.update((each.id, each) for each in results)
         return [{"tool_call_id": each.id, "output": output_text(each)} for each in results]
+
+    def asked(self, calls: Sequence[ToolCall]) -> AgentMessage:
+        self._called.update((each.id, each) for each in calls)
+        return super().asked(calls)
+
+    def completed(self, steps: Sequence[Wire]) -> list[Wire]:
+        """Return the completed steps that were not returned before, tool calls before messages.
+
+        Raises:
+            MalformedReply: A step has no id.
+        """
+        found = []
+        for each in steps:
+            id = string_in(each, "id")
+            if not id:
+                raise malformed("a step has no id")
+            if each.get("status") == "completed" and id not in self._returned:
+                self._returned.add(id)
+                found.append(each)
+        return sorted(
+            found, key=lambda each: (each.get("type") != "tool_calls", count_in(each, "created_at"))
+        )
+
+    def tool_messages(self, step: Wire) -> Iterator[AgentMessage]:
+        """Yield the messages of a step of tool calls: visible code, and hidden results, with the
+        hidden call if it was not yielded before."""
+        id = string_in(step, "id")
+        for call in objects_in(object_in(step, "step_details"), "tool_calls"):
+            kind = call.get("type")
+            if kind == "code_interpreter":
+                yield self.message([read_code(object_in(call, "code_interpreter"))], id=id)
+            elif kind == "function":
+                yield from self._function_messages(call, id)
+
+    def _function_messages(self, data: Mapping[str, Any], step_id: str) -> Iterator[AgentMessage]:
+        call = self._called.get(string_in(data, "id"))
+        if call is None:
+            call = _read_call(data)
+            yield self.message([call], visible=False, id=step_id)
+        output = string_in(object_in(data, "function"), "output")
+        result = self._results.get(call.id) or ToolResult(call.id, call.name, output)
+        yield self.message([result], visible=False, id=step_id, role="tool")
 
     def check(self) -> None:
         """Raise the error of a run that ended badly, or that has an unknown status."""
@@ -117,18 +156,16 @@ class _Run(BackendRun):
 class PolledRun(_Run):
     """A run whose status is polled."""
 
-    def _execute(self) -> Iterator[AgentMessage]:
+    def updates(self) -> Iterator[AgentMessage]:
         path = path_of("threads", self.order.thread_id, "runs")
         self.update(self.client.post(path, run_request(self.order)))
         while True:
             self.wait(OPEN)
             self.check()
-            asked: list[ToolCall] = []
+            done = self.state["status"] == "completed"
             if self.state["status"] == "requires_action":
                 asked = self.calls()
-                yield self.step_messages.asked(asked)
-            done = self.state["status"] == "completed"
-            if asked:
+                yield self.asked(asked)
                 outputs = {"tool_outputs": self.outputs(asked)}
                 self.update(self.client.post(self.path("submit_tool_outputs"), outputs))
             yield from self._of_steps()
@@ -137,11 +174,11 @@ class PolledRun(_Run):
 
     def _of_steps(self) -> Iterator[AgentMessage]:
         steps = self.pace.tried(lambda: list(self.client.pages(self.path("steps"))))
-        for step in self.step_messages.new(steps):
+        for step in self.completed(steps):
             if string_in(step, "type") == "message_creation":
                 yield self._message_of(step)
             else:
-                yield from self.step_messages.tool_messages(step)
+                yield from self.tool_messages(step)
 
     def _message_of(self, step: Mapping[str, Any]) -> AgentMessage:
         details = object_in(object_in(step, "step_details"), "message_creation")
@@ -156,15 +193,14 @@ class PolledRun(_Run):
 class AssistantsStreamedRun(_Run):
     """A run whose events are streamed: one stream until it requires functions, another after."""
 
-    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
-        super().__init__(client, order, pace)
-        self._messages: set[str] = set()
-
-    def _execute(self) -> Iterator[AgentMessage | AgentDelta]:
+    def updates(self) -> Iterator[RunUpdate]:
         path = path_of("threads", self.order.thread_id, "runs")
         body = run_request(self.order)
         while True:
-            yield from self._of_stream(path, body)
+            for kind, data in self.events(path, body):
+                yield from self._of_event(kind, data)
+            if not self.state:
+                raise IncompleteReply("the stream ended before the run began")
             self.check()
             if self.state["status"] == "completed":
                 return
@@ -173,31 +209,25 @@ class AssistantsStreamedRun(_Run):
                     "the stream ended before the run was complete", text="".join(self.text)
                 )
             asked = self.calls()
-            yield self.step_messages.asked(asked)
+            yield self.asked(asked)
             path, body = self.path("submit_tool_outputs"), {"tool_outputs": self.outputs(asked)}
             self.state = {**self.state, "status": "queued"}  # until a new state is received
 
-    def _of_stream(self, path: str, body: Wire) -> Iterator[AgentMessage | AgentDelta]:
-        for kind, data in self.events(path, body):
-            yield from self._of_event(kind, data)
-        if not self.state:
-            raise IncompleteReply("the stream ended before the run began")
-
-    def _of_event(self, kind: str, data: Wire) -> Iterator[AgentMessage | AgentDelta]:
+    def _of_event(self, kind: str, data: Wire) -> Iterator[RunUpdate]:
         """Yield the messages of an event. Unknown kinds are ignored."""
         if kind == "error":
             raise stream_error(self.client.without_key(data))
         if kind == "thread.message.delta":
             yield from self._of_pieces(string_in(data, "id"), object_in(data, "delta"))
         elif kind in ("thread.message.completed", "thread.message.incomplete"):
-            if string_in(data, "id") not in self._messages:
-                self._messages.add(string_in(data, "id"))
+            if string_in(data, "id") not in self._returned:
+                self._returned.add(string_in(data, "id"))
                 yield read_message(data, self.order.name)
         elif kind == "thread.run.step.delta":
             yield from self._of_program(string_in(data, "id"), object_in(data, "delta"))
         elif kind == "thread.run.step.completed":
-            for step in self.step_messages.new([data]):
-                yield from self.step_messages.tool_messages(step)
+            for step in self.completed([data]):
+                yield from self.tool_messages(step)
         elif kind.startswith("thread.run.") and not kind.startswith("thread.run.step."):
             self.update(data)
 
@@ -205,15 +235,14 @@ class AssistantsStreamedRun(_Run):
         for part in list_in(delta, "content"):
             text = string_in(object_in(part, "text"), "value") if isinstance(part, dict) else ""
             if text:
-                self.text.append(text)
-                yield AgentDelta(text, "text", self.order.name, id, self.step_messages.run_id)
+                yield self.delta(text, "text", id)
 
     def _of_program(self, id: str, delta: Mapping[str, Any]) -> Iterator[AgentDelta]:
         for call in list_in(object_in(delta, "step_details"), "tool_calls"):
             code = object_in(call, "code_interpreter") if isinstance(call, dict) else {}
             text = string_in(code, "input")
             if text:
-                yield AgentDelta(text, "code", self.order.name, id, self.step_messages.run_id)
+                yield self.delta(text, "code", id)
 
 
 def _read_call(data: Mapping[str, Any]) -> ToolCall:
@@ -228,7 +257,7 @@ class AssistantsBackend:
 
     Every method raises the errors of `ServiceClient`, and `ValidationError` before anything is
     sent. Definitions are listed newest first, messages oldest first. A run that is open when the
-    iterator of `run` or `stream` ends is cancelled: it would lock its thread.
+    iterator of `run` ends is cancelled: it would lock its thread.
     """
 
     def __init__(self, client: ServiceClient) -> None:
@@ -244,7 +273,13 @@ class AssistantsBackend:
         return read_definition(self._client.get(path_of("assistants", id)))
 
     def delete(self, id: str) -> bool:
-        return self._deleted(path_of("assistants", id))
+        """Delete an assistant. One that another client has deleted counts as deleted."""
+        try:
+            return self._client.delete(path_of("assistants", id)).get("deleted") is True
+        except ProviderError as error:
+            if error.status != 404:
+                raise
+            return True
 
     def create_thread(self, options: OpenAIThreadCreationOptions) -> str:
         made = string_in(self._client.post("threads", thread_request(options)), "id")
@@ -273,11 +308,9 @@ class AssistantsBackend:
                 names[id] = self._name_of(id)
             yield read_message(data, names.get(id, ""))
 
-    def run(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage]:
-        return cast("Iterator[AgentMessage]", PolledRun(self._client, order, pace).execute())
-
-    def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return AssistantsStreamedRun(self._client, order, pace).execute()
+    def run(self, order: RunOrder, pace: Pace, *, streamed: bool) -> Iterator[RunUpdate]:
+        kind = AssistantsStreamedRun if streamed else PolledRun
+        return kind(self._client, order, pace).execute()
 
     def _name_of(self, id: str) -> str:
         """Return the name of an assistant; its id if it has no name, or was deleted."""
@@ -287,12 +320,3 @@ class AssistantsBackend:
             if error.status != 404:
                 raise
             return id
-
-    def _deleted(self, path: str) -> bool:
-        """Delete an object. One that another client has deleted counts as deleted."""
-        try:
-            return self._client.delete(path).get("deleted") is True
-        except ProviderError as error:
-            if error.status != 404:
-                raise
-            return True

@@ -16,7 +16,7 @@ from genai_feature_assistants.agents.definitions import (
     to_json,
 )
 from genai_feature_assistants.agents.errors import BrokenDefinition
-from genai_feature_assistants.agents.functions import Functions
+from genai_feature_assistants.agents.functions import Functions, function_json
 from genai_feature_assistants.agents.options import (
     OpenAIAssistantExecutionOptions,
     OpenAIThreadCreationOptions,
@@ -125,7 +125,7 @@ def thread_request(options: OpenAIThreadCreationOptions) -> Wire:
     """What a thread is made from. Raises `ValidationError` and `UnsupportedPart`."""
     files = checked_files(options.code_interpreter_file_ids, "the thread")
     return _given(
-        messages=[written_message(each) for each in options.messages] or None,
+        messages=list(map(written_message, options.messages)) or None,
         metadata=checked_metadata(options.metadata, "the thread") or None,
         tool_resources=_resources(files, options.vector_store_id),
     )
@@ -143,45 +143,36 @@ def run_request(order: RunOrder) -> Wire:
     functions are not stored with the assistant."""
     settings, options = order.settings, order.options
     count = settings.truncation_message_count
+    last_messages = {"type": "last_messages", "last_messages": count}
     return {
         "assistant_id": order.assistant_id,
-        "tools": tools_of(settings.code_interpreter, settings.file_search, order.functions),
+        "tools": tools_of(
+            settings.enable_code_interpreter, settings.enable_file_search, order.functions
+        ),
         **_given(
             model=options.model_name,
             additional_instructions=settings.additional_instructions,
-            additional_messages=[written_message(each) for each in settings.additional_messages]
-            or None,
+            additional_messages=list(map(written_message, settings.additional_messages)) or None,
             temperature=options.temperature,
             top_p=options.top_p,
             response_format=_format(options.enable_json_response),
             max_completion_tokens=settings.max_completion_tokens,
             max_prompt_tokens=settings.max_prompt_tokens,
             parallel_tool_calls=settings.parallel_tool_calls_enabled,
-            truncation_strategy=None
-            if count is None
-            else {"type": "last_messages", "last_messages": count},
+            truncation_strategy=last_messages if count is not None else None,
             metadata=dict(settings.metadata) or None,
         ),
     }
 
 
 def tools_of(
-    code_interpreter: bool, file_search: bool, functions: Functions | None = None
+    code_interpreter: bool | None, file_search: bool | None, functions: Functions | None = None
 ) -> list[Wire]:
-    tools: list[Wire] = []
-    if code_interpreter:
-        tools.append({"type": "code_interpreter"})
-    if file_search:
-        tools.append({"type": "file_search"})
-    for each in functions.offered if functions else ():
-        schema = each.schema
-        function = {
-            "name": schema.name,
-            "description": schema.description,
-            "parameters": dict(schema.parameters),
-        }
-        tools.append({"type": "function", "function": function})
-    return tools
+    enabled = {"code_interpreter": code_interpreter, "file_search": file_search}
+    offered = functions.offered if functions else ()
+    return [{"type": name} for name, is_enabled in enabled.items() if is_enabled] + [
+        {"type": "function", "function": function_json(each.schema)} for each in offered
+    ]
 
 
 def _format(json: bool | None) -> Wire | None:

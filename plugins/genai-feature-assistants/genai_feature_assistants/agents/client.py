@@ -1,6 +1,6 @@
 """`ServiceClient` sends requests to a service that has the Assistants API or the Responses API.
 
-A reply is read as its bytes arrive (`arrived`). `retry_after` reads a header of an error.
+A reply is read as its bytes arrive (`arrived`).
 
 Source: OpenAI's OpenAPI document 2.3.0; Azure OpenAI's REST reference for `api-key` and
 `api-version`.
@@ -8,12 +8,10 @@ Source: OpenAI's OpenAPI document 2.3.0; Azure OpenAI's REST reference for `api-
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -25,6 +23,7 @@ from genai_host.api import (
     objects_in,
     read_object,
     read_sse,
+    retry_after_of,
     string_in,
     write_json,
 )
@@ -65,19 +64,6 @@ def arrived(response: requests.Response) -> Iterator[bytes]:
         return
     while piece := read(_CHUNK, decode_content=True):
         yield piece
-
-
-def retry_after(header: str | None) -> float | None:
-    """Return the seconds of `Retry-After`: a number, or a date (RFC 9110, section 10.2.3)."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(header or "")
-            seconds = (until - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):  # no date, or one without an offset
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def path_of(*pieces: str) -> str:
@@ -178,10 +164,10 @@ class ServiceClient:
             seconds: Time limit of the whole stream.
         """
         until = _now() + seconds
-        silence = min(seconds, self.configuration.timeout)
-        asked = self._reply("POST", path, body=body, seconds=silence, accept="text/event-stream")
+        silence = min(seconds, self.configuration.timeout) or self.configuration.timeout
+        reply = self._reply("POST", path, body=body, seconds=silence, accept="text/event-stream")
         try:
-            with asked as response:
+            with reply as response:
                 for event in read_sse(_in_time(arrived(response), until), whole=True):
                     if event.data == b"[DONE]":
                         return
@@ -193,15 +179,14 @@ class ServiceClient:
 
     def without_key(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return an object of the service, without the key in the text of its errors."""
-        errors: dict[str, Any] = {
-            name: self.without_key(data[name])
-            for name in ("error", "last_error")
-            if isinstance(data.get(name), dict)
-        }
-        message = data.get("message")
-        if isinstance(message, str):
-            errors["message"] = self._sent.hidden_in(message)
-        return {**data, **errors}
+        found = dict(data)
+        for name in ("error", "last_error", "message"):
+            match data.get(name):
+                case dict(error):
+                    found[name] = self.without_key(error)
+                case str(text) if name == "message":
+                    found[name] = self._sent.hidden_in(text)
+        return found
 
     def _asked(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         seconds = given.pop("seconds", None) or self.configuration.timeout
@@ -219,7 +204,7 @@ class ServiceClient:
         body: Mapping[str, Any] | None = None,
         files: Any = None,
         form: Any = None,
-        seconds: float | None = None,
+        seconds: float,
         accept: str = "application/json",
     ) -> Iterator[requests.Response]:
         """A successful reply."""
@@ -227,21 +212,23 @@ class ServiceClient:
         data: Any = form
         if body is not None:
             headers["Content-Type"] = "application/json"
-            data = _written(body)
-        sent = {**(query or {}), **self._version()}
+            try:
+                data = write_json(body)
+            except (ValueError, TypeError) as error:
+                raise ValidationError(f"invalid request: {error}") from error
+        version = self.configuration.api_version if self._is_azure else ""
         key = self._sent = self._key()
-        silence = seconds or self.configuration.timeout
         with (
             self._failures(),
             self._session.request(
                 method,
                 self.base_url + path,
-                params=sent,
+                params={**(query or {}), **({"api-version": version} if version else {})},
                 data=data,
                 files=files,
                 headers=headers,
                 auth=key,
-                timeout=(min(_CONNECT, silence), silence),
+                timeout=(min(_CONNECT, seconds), seconds),
                 allow_redirects=False,
                 stream=True,
             ) as response,
@@ -250,10 +237,9 @@ class ServiceClient:
                 raise self._refused(response, key)
             yield response
 
-    def _version(self) -> dict[str, str]:
-        version = self.configuration.api_version
-        azure = self.configuration.service_type == "azure_openai"
-        return {"api-version": version} if azure and version else {}
+    @property
+    def _is_azure(self) -> bool:
+        return self.configuration.service_type == "azure_openai"
 
     def _key(self) -> _Key:
         given = self.configuration
@@ -262,9 +248,7 @@ class ServiceClient:
         if given.api_key is None:
             return _Key("", "")
         key = given.api_key.reveal()
-        if given.service_type == "azure_openai":
-            return _Key("api-key", key)
-        return _Key("Authorization", key, "Bearer ")
+        return _Key("api-key", key) if self._is_azure else _Key("Authorization", key, "Bearer ")
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -273,14 +257,13 @@ class ServiceClient:
         import urllib3.exceptions as amid  # raised while a reply is read
 
         host = urlsplit(self.base_url).hostname
+        silent = ProviderTimeout(f"{host} did not respond in time", deadline="read_timeout")
         try:
             yield
         except requests.ConnectTimeout:
             raise ProviderTimeout(f"cannot connect to {host}", deadline="connect_timeout") from None
         except (requests.Timeout, amid.ReadTimeoutError):
-            raise ProviderTimeout(
-                f"{host} did not respond in time", deadline="read_timeout"
-            ) from None
+            raise silent from None
         except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
             raise IncompleteReply(f"the reply of {host} was interrupted") from None
         except (
@@ -293,12 +276,8 @@ class ServiceClient:
                 hint="check HTTPS_PROXY and ALL_PROXY in the environment, or set NO_PROXY",
             ) from None
         except requests.ConnectionError as error:
-            if "timed out" in str(
-                error
-            ):  # while a reply is read, requests raises this for a timeout
-                raise ProviderTimeout(
-                    f"{host} did not respond in time", deadline="read_timeout"
-                ) from None
+            if "timed out" in str(error):  # raised for a timeout while a reply is read
+                raise silent from None
             raise ServiceUnavailable(f"cannot connect to {host}") from None
         except (requests.RequestException, amid.HTTPError, ValueError, OSError) as error:
             # their messages may contain request data
@@ -307,15 +286,12 @@ class ServiceClient:
             ) from None
 
     def _body(self, response: requests.Response, until: float) -> bytes:
-        pieces, size = [], 0
-        for piece in arrived(response):
-            pieces.append(piece)
-            size += len(piece)
-            if size > MOST_BYTES:
+        body = bytearray()
+        for piece in _in_time(arrived(response), until):
+            body += piece
+            if len(body) > MOST_BYTES:
                 raise malformed(f"it has more than {MOST_BYTES} bytes")
-            if _now() > until:
-                raise ProviderTimeout("the reply took too long", deadline="timeout")
-        return b"".join(pieces)
+        return bytes(body)
 
     def _refused(self, response: requests.Response, key: _Key) -> ProviderError:
         status = response.status_code
@@ -328,7 +304,8 @@ class ServiceClient:
         body = self._body(response, _now() + self.configuration.timeout)
         text = key.hidden_in(body.decode(errors="replace"))  # a truncated key is hidden as well
         error = error_of_reply(ProviderReply(text.encode(), status))
-        error.retry_after = retry_after(response.headers.get("Retry-After"))
+        headers = dict(response.headers)
+        error.retry_after = retry_after_of(ProviderReply(b"", headers=headers), datetime.now(UTC))
         return error
 
 
@@ -339,7 +316,7 @@ def _now() -> float:
 def _in_time(chunks: Iterator[bytes], until: float) -> Iterator[bytes]:
     for chunk in chunks:
         if _now() > until:
-            raise ProviderTimeout("the stream took too long", deadline="timeout")
+            raise ProviderTimeout("the reply took too long", deadline="timeout")
         yield chunk
 
 
@@ -375,10 +352,3 @@ def _token(credential: Any) -> str:
     if not isinstance(token, str) or not token:
         raise AuthenticationFailed("the credential returned no token")
     return token
-
-
-def _written(body: Mapping[str, Any]) -> bytes:
-    try:
-        return write_json(body)
-    except (ValueError, TypeError) as error:
-        raise ValidationError(f"invalid request: {error}") from error

@@ -244,6 +244,19 @@ def read_text(text: str, annotations: Iterable[Any]) -> Text:
     return AnnotatedText(text, read) if read else Text(text)
 
 
+def read_code(data: Mapping[str, Any]) -> Code:
+    """Return what the code interpreter ran, from the JSON of either API."""
+    outputs = [each for each in list_in(data, "outputs") if isinstance(each, Mapping)]
+    logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
+    images = [
+        string_in(each, "url") or string_in(object_in(each, "image"), "file_id")
+        for each in outputs
+        if each.get("type") == "image"
+    ]
+    code = string_in(data, "input") or string_in(data, "code")
+    return Code(code, "\n".join(logs), images)
+
+
 def _read_annotation(data: Any, whole: str) -> Annotation:
     """Return an annotation of either API.
 

@@ -17,6 +17,7 @@ from genai_host.api import (
     Tool,
     ToolCall,
     ToolResult,
+    ToolSchema,
     output_of,
     tool,
 )
@@ -64,26 +65,24 @@ class Functions:
 
     def call(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Return the result of each call, in order. A failure is a result with the error text."""
-        under_way = [self._started(call) for call in calls[:MOST_AT_ONCE]]
-        results = [
-            _result(call, _waited(each)) for call, each in zip(calls, under_way, strict=False)
-        ]
+        results = [self._started(call) for call in calls[:MOST_AT_ONCE]]
         refused = f"not called: at most {MOST_AT_ONCE} calls are made concurrently"
-        return results + [_failed(call, refused) for call in calls[MOST_AT_ONCE:]]
+        return [each if isinstance(each, ToolResult) else each.result() for each in results] + [
+            _failed(call, refused) for call in calls[MOST_AT_ONCE:]
+        ]
 
-    def _started(self, call: ToolCall) -> _UnderWay:
+    def _started(self, call: ToolCall) -> _UnderWay | ToolResult:
+        try:
+            return _UnderWay.started(self._checked(call), call)
+        except ValidationError as error:
+            return _failed(call, _error_text(error))
+
+    def _checked(self, call: ToolCall) -> Tool:
+        """Return the tool of a call. Raises `ValidationError` for a call that must not run."""
         found = self._tools.get(call.name)
         if found is None:
             known = ", ".join(self._tools) or "none"
-            return _UnderWay.failed(f"unknown function {call.name!r}; choose from: {known}")
-        try:
-            self._check(call, found)
-        except ValidationError as error:
-            return _UnderWay.failed(str(error))
-        return _UnderWay.started(found, call)
-
-    def _check(self, call: ToolCall, found: Tool) -> None:
-        """Raise `ValidationError` for a call that must not run."""
+            raise ValidationError(f"unknown function {call.name!r}; choose from: {known}")
         if call.malformed:
             raise ValidationError("the arguments are not a JSON object")
         SchemaValidator(found.schema.parameters).check(call.arguments)
@@ -91,12 +90,14 @@ class Functions:
             raise ValidationError(f"{call.name} may not be called")
         if found.approval == "ask" and not (self._approve and self._approve(call)):
             raise ValidationError(f"{call.name} was not approved")
+        return found
 
 
 @frozen
 class _UnderWay:
     """A call in its own daemon thread. A thread that hangs ends with the process."""
 
+    call: ToolCall
     future: Future[Any]
     until: float
 
@@ -118,31 +119,19 @@ class _UnderWay:
                 timer.cancel()
 
         threading.Thread(target=work, name=f"function {call.name}", daemon=True).start()
-        return cls(future, until)
+        return cls(call, future, until)
 
-    @classmethod
-    def failed(cls, why: str) -> _UnderWay:
-        future: Future[Any] = Future()
-        future.set_exception(ValidationError(why))
-        return cls(future, 0.0)
-
-
-def _waited(call: _UnderWay) -> Any:
-    """Return the result of a call, or its error."""
-    try:
-        return call.future.result(max(0.0, call.until - time.monotonic()))
-    except TookTooLong as error:
-        return error if call.future.done() else _timed_out()
-    except BaseException as error:
-        if call.future.done() and call.future.exception() is error:
-            return error
-        raise  # raised in this thread: Ctrl+C
-
-
-def _result(call: ToolCall, given: Any) -> ToolResult:
-    if isinstance(given, BaseException):
-        return _failed(call, _error_text(given))
-    return ToolResult(call.id, call.name, given.content, given.error)
+    def result(self) -> ToolResult:
+        """Wait for the result; a failure is one, too."""
+        try:
+            given = self.future.result(max(0.0, self.until - time.monotonic()))
+        except TookTooLong as error:
+            return _failed(self.call, _error_text(error if self.future.done() else _timed_out()))
+        except BaseException as error:
+            if self.future.done() and self.future.exception() is error:
+                return _failed(self.call, _error_text(error))
+            raise  # raised in this thread: Ctrl+C
+        return ToolResult(self.call.id, self.call.name, given.content, given.error)
 
 
 def _error_text(error: BaseException) -> str:
@@ -156,6 +145,15 @@ def _error_text(error: BaseException) -> str:
 
 def _failed(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call.id, call.name, f"Error: {why}", True)
+
+
+def function_json(schema: ToolSchema) -> dict[str, Any]:
+    """Return a function as the service takes it."""
+    return {
+        "name": schema.name,
+        "description": schema.description,
+        "parameters": dict(schema.parameters),
+    }
 
 
 def output_text(result: ToolResult) -> str:

@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import cast
+from typing import Literal
 
 import attrs
 
 from genai_feature_assistants.agents.assistants_form import assistant_request
 from genai_feature_assistants.agents.client import ServiceClient, path_of
-from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire
+from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire, read_code
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import RunIncomplete
 from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace
 from genai_feature_assistants.agents.responses_form import (
     output_items,
-    read_code,
     read_item,
     read_parts,
     read_thread,
@@ -38,8 +37,8 @@ from genai_feature_assistants.agents.runs import (
     CANCELLING,
     BackendRun,
     RunOrder,
+    RunUpdate,
     ThreadSettings,
-    endless,
     run_error,
     stream_error,
 )
@@ -58,10 +57,8 @@ from genai_host.api import (
 )
 from genai_host.errors import BadRequest, GenaiError, IncompleteReply
 
-RunUpdate = AgentMessage | AgentDelta
-
 _OPEN = ("queued", "in_progress")
-_DELTAS = {
+_DELTAS: Mapping[str, Literal["text", "code"]] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "text",
     "response.code_interpreter_call_code.delta": "code",
@@ -76,27 +73,27 @@ class _Run(BackendRun):
         super().__init__(client, order, pace)
         self._pending: list[ToolCall] = []  # that no response has been given the results of
 
-    def execute(self) -> Iterator[RunUpdate]:
+    def updates(self) -> Iterator[RunUpdate]:
         body = response_request(self.order)
-        try:
-            for _ in range(self.pace.options.round_trips):
-                yield from self._answered(body)
-                self._check()
-                calls = self._calls()
-                self._pending = calls
-                yield from self._messages(calls)
-                if not calls:
-                    return
-                results = self.order.functions.call(calls)
-                for each in results:
-                    yield self.step_messages.message([each], visible=False, role="tool")
-                body = {**body, "input": output_items(results), **self._left(body)}
-        finally:
-            if self.state.get("status") in _OPEN:
-                self.cancel()
-            elif self._pending:
-                self._give_up()
-        raise endless(self.state, self.order, self.pace.options.round_trips)
+        for _ in range(self.pace.options.round_trips):
+            yield from self._answered(body)
+            if self.state.get("status") != "completed":
+                raise run_error(self.state, self.order)
+            calls = self._pending = self._calls()
+            yield from self._messages(calls)
+            if not calls:
+                return
+            results = self.order.functions.call(calls)
+            for each in results:
+                yield self.message([each], visible=False, role="tool")
+            body = {**body, "input": output_items(results), **self._left(body)}
+        raise self.stuck(f"it called functions {self.pace.options.round_trips} times")
+
+    def leave(self) -> None:
+        if self.state.get("status") in _OPEN:
+            self.cancel()
+        elif self._pending:
+            self._give_up()
 
     @abstractmethod
     def _answered(self, body: Wire) -> Iterator[RunUpdate]:
@@ -105,16 +102,12 @@ class _Run(BackendRun):
     def update(self, state: Wire) -> None:
         self.state = self.client.without_key(state)
         self._pending = []
-        self.step_messages.run_id = string_in(state, "id")
-        if not self.step_messages.run_id:
+        self.run_id = string_in(state, "id")
+        if not self.run_id:
             raise malformed("the response has no id")
 
     def path(self, *more: str) -> str:
-        return path_of("responses", self.step_messages.run_id, *more)
-
-    def _check(self) -> None:
-        if self.state.get("status") != "completed":
-            raise run_error(self.state, self.order)
+        return path_of("responses", self.run_id, *more)
 
     def _calls(self) -> list[ToolCall]:
         return [
@@ -128,14 +121,14 @@ class _Run(BackendRun):
     def _messages(self, calls: list[ToolCall]) -> Iterator[AgentMessage]:
         """Yield calls, code and messages, in this order."""
         if calls:
-            yield self.step_messages.asked(calls)
+            yield self.asked(calls)
         for item in objects_in(self.state, "output"):
             if item.get("type") == "code_interpreter_call":
-                yield self.step_messages.message([read_code(item)], id=string_in(item, "id"))
+                yield self.message([read_code(item)], id=string_in(item, "id"))
         for item in objects_in(self.state, "output"):
             if item.get("type") == "message":
                 parts = list(read_parts(item))
-                yield self.step_messages.message(parts, id=string_in(item, "id"))
+                yield self.message(parts, id=string_in(item, "id"))
 
     def _left(self, body: Wire) -> Wire:
         """Return how many of the tokens of the run the next response may use.
@@ -202,17 +195,7 @@ class ResponsesStreamedRun(_Run):
         if kind in ("response.created", "response.in_progress", *_ENDS):
             self.update(dict(object_in(data, "response")))
         elif kind in _DELTAS and string_in(data, "delta"):
-            piece = string_in(data, "delta")
-            is_text = _DELTAS[kind] == "text"
-            if is_text:
-                self.text.append(piece)
-            yield AgentDelta(
-                piece,
-                "text" if is_text else "code",
-                self.order.name,
-                string_in(data, "item_id"),
-                self.step_messages.run_id,
-            )
+            yield self.delta(string_in(data, "delta"), _DELTAS[kind], string_in(data, "item_id"))
 
 
 _MOST_ITEMS = 20  # per request
@@ -292,8 +275,6 @@ class ResponsesBackend:
             if read is not None:
                 yield read
 
-    def run(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage]:
-        return cast("Iterator[AgentMessage]", WholeRun(self._client, order, pace).execute())
-
-    def stream(self, order: RunOrder, pace: Pace) -> Iterator[AgentMessage | AgentDelta]:
-        return ResponsesStreamedRun(self._client, order, pace).execute()
+    def run(self, order: RunOrder, pace: Pace, *, streamed: bool) -> Iterator[RunUpdate]:
+        kind = ResponsesStreamedRun if streamed else WholeRun
+        return kind(self._client, order, pace).execute()

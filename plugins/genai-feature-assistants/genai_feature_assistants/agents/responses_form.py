@@ -20,7 +20,7 @@ from genai_feature_assistants.agents.content import (
     read_text,
 )
 from genai_feature_assistants.agents.definitions import from_json, to_json
-from genai_feature_assistants.agents.functions import output_text
+from genai_feature_assistants.agents.functions import function_json, output_text
 from genai_feature_assistants.agents.options import (
     OpenAIThreadCreationOptions,
     checked_files,
@@ -159,14 +159,6 @@ def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
             yield FileImage(string_in(each, "file_id"), string_in(each, "detail") or "auto")
 
 
-def read_code(item: Mapping[str, Any]) -> Code:
-    """Return what the code interpreter ran."""
-    outputs = [each for each in list_in(item, "outputs") if isinstance(each, Mapping)]
-    logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
-    images = [string_in(each, "url") for each in outputs if each.get("type") == "image"]
-    return Code(string_in(item, "code"), "\n".join(logs), images)
-
-
 def response_request(order: RunOrder) -> Wire:
     """Return the body of the first response of a run.
 
@@ -181,7 +173,7 @@ def response_request(order: RunOrder) -> Wire:
         filter(None, (settings.instructions, settings.additional_instructions))
     )
     body: Wire = {
-        "model": settings.model,
+        "model": settings.model_name,
         "conversation": order.thread_id,
         "instructions": instructions or None,
         "input": [written_item(each) for each in settings.additional_messages] or None,
@@ -192,7 +184,7 @@ def response_request(order: RunOrder) -> Wire:
         "parallel_tool_calls": settings.parallel_tool_calls_enabled,
         "metadata": dict(settings.metadata) or None,
         "text": {"format": {"type": "json_object"}} if settings.enable_json_response else None,
-        "include": ["code_interpreter_call.outputs"] if settings.code_interpreter else None,
+        "include": ["code_interpreter_call.outputs"] if settings.enable_code_interpreter else None,
     }
     return {name: value for name, value in body.items() if value is not None}
 
@@ -213,7 +205,7 @@ def _check(settings: RunSettings) -> None:
                 parameter=name,
                 hint="omit it, or use the Assistants API",
             )
-    if settings.file_search and not settings.vector_store_id:
+    if settings.enable_file_search and not settings.vector_store_id:
         raise InvalidParameter(
             "file search requires a vector store",
             parameter="vector_store_id",
@@ -224,22 +216,13 @@ def _check(settings: RunSettings) -> None:
 def _tools(order: RunOrder) -> list[Wire]:
     settings = order.settings
     tools: list[Wire] = []
-    if settings.code_interpreter:
+    if settings.enable_code_interpreter:
         container: Wire = {"type": "auto"}
         if settings.code_interpreter_file_ids:
             container["file_ids"] = list(settings.code_interpreter_file_ids)
         tools.append({"type": "code_interpreter", "container": container})
-    if settings.file_search:
+    if settings.enable_file_search:
         tools.append({"type": "file_search", "vector_store_ids": [settings.vector_store_id]})
     for each in order.functions.offered:
-        schema = each.schema
-        tools.append(
-            {
-                "type": "function",
-                "name": schema.name,
-                "description": schema.description,
-                "parameters": dict(schema.parameters),
-                "strict": False,
-            }
-        )
+        tools.append({"type": "function", **function_json(each.schema), "strict": False})
     return tools

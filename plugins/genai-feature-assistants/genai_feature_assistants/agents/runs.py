@@ -1,11 +1,8 @@
-"""Settings, steps and outcomes of runs.
+"""Settings and outcomes of runs.
 
 `settled` computes the settings of a run: options of the invocation precede settings of the
-thread, which precede the definition. `StepMessages` converts the steps of a run to messages, each
-step once. `BackendRun` is what the runs of both APIs have in common, and `run_error` the error of a
-run that did not complete.
-
-Source: OpenAI's OpenAPI document 2.3.0: `RunStepObject`.
+thread, which precede the definition. `BackendRun` is what the runs of both APIs have in common, and
+`run_error` the error of a run that did not complete.
 """
 
 from __future__ import annotations
@@ -13,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import define, field, frozen
+import attrs
+from attrs import field, frozen
 
-from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Code, Wire
+from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire
 from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import (
     RunCancelled,
@@ -37,18 +35,11 @@ from genai_feature_assistants.agents.options import (
     checked_metadata,
 )
 from genai_host.api import (
-    Message,
     Part,
     ToolCall,
-    ToolResult,
-    count_in,
-    list_in,
-    malformed,
     object_in,
-    objects_in,
     one_line,
     read_object,
-    read_tool_call,
     string_in,
 )
 from genai_host.errors import (
@@ -73,28 +64,13 @@ class ThreadSettings:
 
 
 @frozen
-class RunSettings:
-    """The settings of a run. None leaves a setting to the service.
+class RunSettings(OpenAIAssistantInvocationOptions):
+    """The options of a run after those of its definition, and its resources. None leaves a setting
+    to the service."""
 
-    `code_interpreter` and `file_search` are whether the model has these tools.
-    """
-
-    model: str
-    instructions: str
-    additional_instructions: str | None
-    code_interpreter: bool
-    file_search: bool
-    enable_json_response: bool
-    code_interpreter_file_ids: Sequence[str]
-    vector_store_id: str | None
-    temperature: float | None
-    top_p: float | None
-    max_completion_tokens: int | None
-    max_prompt_tokens: int | None
-    parallel_tool_calls_enabled: bool | None
-    truncation_message_count: int | None
-    metadata: Mapping[str, str]
-    additional_messages: Sequence[Message]
+    instructions: str = ""
+    code_interpreter_file_ids: Sequence[str] = ()
+    vector_store_id: str | None = None
 
 
 @frozen
@@ -137,39 +113,24 @@ def settled(
     """
     execution = definition.execution_options or OpenAIAssistantExecutionOptions()
     files = thread.code_interpreter_file_ids or definition.code_interpreter_file_ids
-    store = _first(thread.vector_store_id, definition.vector_store_id)
+    store = definition.vector_store_id if thread.vector_store_id is None else thread.vector_store_id
+    inherited = {
+        **attrs.asdict(execution, recurse=False),
+        "model_name": definition.model_id,
+        "enable_code_interpreter": definition.enable_code_interpreter or bool(files),
+        "enable_file_search": definition.enable_file_search or bool(store),
+        "enable_json_response": definition.enable_json_response,
+        "temperature": definition.temperature,
+        "top_p": definition.top_p,
+    }
+    given = attrs.asdict(options, recurse=False, filter=lambda _, value: value is not None)
     metadata = {**definition.metadata, **thread.metadata, **options.metadata}
-
-    def option(name: str) -> Any:
-        return _first(getattr(options, name), getattr(execution, name))
-
     return RunSettings(
-        model=_first(options.model_name, definition.model_id),
+        **{**inherited, **given, "metadata": checked_metadata(metadata, "the run")},
         instructions=definition.instructions or "",
-        additional_instructions=option("additional_instructions"),
-        code_interpreter=_first(
-            options.enable_code_interpreter, definition.enable_code_interpreter or bool(files)
-        ),
-        file_search=_first(
-            options.enable_file_search, definition.enable_file_search or bool(store)
-        ),
-        enable_json_response=_first(options.enable_json_response, definition.enable_json_response),
         code_interpreter_file_ids=files,
         vector_store_id=store,
-        temperature=_first(options.temperature, definition.temperature),
-        top_p=_first(options.top_p, definition.top_p),
-        max_completion_tokens=option("max_completion_tokens"),
-        max_prompt_tokens=option("max_prompt_tokens"),
-        parallel_tool_calls_enabled=option("parallel_tool_calls_enabled"),
-        truncation_message_count=option("truncation_message_count"),
-        metadata=checked_metadata(metadata, "the run"),
-        additional_messages=options.additional_messages,
     )
-
-
-def _first(*values: Any) -> Any:
-    """Return the first value that is not None. 0 and False are values."""
-    return next((value for value in values if value is not None), None)
 
 
 OPEN = ("queued", "in_progress", "cancelling")
@@ -228,78 +189,52 @@ def stream_error(data: Mapping[str, Any]) -> ProviderError:
     return error_of_status(500, message or "the stream reported an error")
 
 
-def timed_out(run: Mapping[str, Any], order: RunOrder, seconds: float) -> RunError:
-    return run_error(run, order, RunTimedOut, f"not done within {seconds:g} s")
+RunUpdate = AgentMessage | AgentDelta
 
 
-def no_calls(run: Mapping[str, Any], order: RunOrder) -> RunError:
-    return run_error(run, order, RunStuck, "it requires an action without calls")
-
-
-def endless(run: Mapping[str, Any], order: RunOrder, times: int) -> RunError:
-    return run_error(run, order, RunStuck, f"it called functions {times} times")
-
-
-WireObject = Mapping[str, Any]
-
-
-@define
-class StepMessages:
-    """Makes messages of the steps of a run, each step once.
+class BackendRun(ABC):
+    """One run over an API, from its start to its end.
 
     Attributes:
-        order: The order of the run.
-        run_id: Id of the run; empty at first.
-        called: Calls of functions by id that were yielded when the run required them.
-        results: Results of functions, by the id of the call.
+        state: The run or response, as last received; empty at first.
+        run_id: Its id; empty at first.
+        text: Streamed text.
     """
 
-    order: RunOrder
-    run_id: str = ""
-    called: dict[str, ToolCall] = field(factory=dict)
-    results: dict[str, ToolResult] = field(factory=dict)
-    _returned: set[str] = field(factory=set)
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        self.client = client
+        self.order = order
+        self.pace = pace
+        self.state: Wire = {}
+        self.run_id = ""
+        self.text: list[str] = []
 
-    def new(self, steps: Sequence[WireObject]) -> list[WireObject]:
-        """Return the completed steps that were not returned before, tool calls before messages.
+    def execute(self) -> Iterator[RunUpdate]:
+        """Yield the messages of the run. Cancel it if it is left before its end."""
+        try:
+            yield from self.updates()
+        finally:
+            self.leave()
 
-        Raises:
-            MalformedReply: A step has no id.
-        """
-        found = []
-        for each in steps:
-            id = string_in(each, "id")
-            if not id:
-                raise malformed("a step has no id")
-            if each.get("status") == "completed" and id not in self._returned:
-                self._returned.add(id)
-                found.append(each)
-        return sorted(
-            found, key=lambda each: (string_in(each, "type") != "tool_calls", _begun(each))
-        )
+    @abstractmethod
+    def updates(self) -> Iterator[RunUpdate]:
+        """Yield the messages of the run."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Cancel the run if it is open."""
+
+    @abstractmethod
+    def path(self, *more: str) -> str:
+        """Return the path of the run."""
+
+    @abstractmethod
+    def update(self, state: Wire) -> None:
+        """Store the current state."""
 
     def asked(self, calls: Sequence[ToolCall]) -> AgentMessage:
         """Return the hidden message of the calls of functions."""
-        self.called.update((each.id, each) for each in calls)
         return self.message(calls, visible=False)
-
-    def answered(self, results: Sequence[ToolResult]) -> None:
-        """Store the results of functions until their step is completed."""
-        self.results.update((each.id, each) for each in results)
-
-    def tool_messages(self, step: WireObject) -> Iterator[AgentMessage]:
-        """Yield the messages of a step of tool calls.
-
-        These are visible code, and hidden results, with the hidden call if it was not yielded
-        before.
-        """
-        id = string_in(step, "id")
-        for call in objects_in(object_in(step, "step_details"), "tool_calls"):
-            kind = call.get("type")
-            if kind == "code_interpreter":
-                yield self.message([_code(object_in(call, "code_interpreter"))], id=id)
-            elif kind == "function":
-                yield from self._function_messages(call, id)
 
     def message(
         self, parts: Sequence[Part], *, visible: bool = True, id: str = "", role: Any = "assistant"
@@ -315,60 +250,10 @@ class StepMessages:
             assistant_id=self.order.assistant_id,
         )
 
-    def _function_messages(self, data: WireObject, step_id: str) -> Iterator[AgentMessage]:
-        function = object_in(data, "function")
-        id = string_in(data, "id")
-        call = self.called.get(id)
-        if call is None:
-            call = read_tool_call(id, string_in(function, "name"), function.get("arguments"))
-            yield self.message([call], visible=False, id=step_id)
-        result = self.results.get(id) or ToolResult(id, call.name, string_in(function, "output"))
-        yield self.message([result], visible=False, id=step_id, role="tool")
-
-
-def _begun(step: WireObject) -> int:
-    return count_in(step, "created_at")
-
-
-def _code(data: WireObject) -> Code:
-    outputs = [each for each in list_in(data, "outputs") if isinstance(each, Mapping)]
-    logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
-    images = [
-        string_in(object_in(each, "image"), "file_id")
-        for each in outputs
-        if each.get("type") == "image"
-    ]
-    return Code(string_in(data, "input"), "\n".join(logs), images)
-
-
-class BackendRun(ABC):
-    """One run over an API, from its start to its end.
-
-    Attributes:
-        state: The run or response, as last received; empty at first.
-        step_messages: Makes the messages.
-        text: Streamed text.
-    """
-
-    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
-        self.client = client
-        self.order = order
-        self.pace = pace
-        self.state: Wire = {}
-        self.step_messages = StepMessages(order)
-        self.text: list[str] = []
-
-    @abstractmethod
-    def execute(self) -> Iterator[AgentMessage | AgentDelta]:
-        """Yield the messages of the run. Cancel it if it is left before its end."""
-
-    @abstractmethod
-    def path(self, *more: str) -> str:
-        """Return the path of the run."""
-
-    @abstractmethod
-    def update(self, state: Wire) -> None:
-        """Store the current state."""
+    def delta(self, text: str, kind: Literal["text", "code"], id: str) -> AgentDelta:
+        if kind == "text":
+            self.text.append(text)
+        return AgentDelta(text, kind, self.order.name, id, self.run_id)
 
     def wait(self, open_states: Collection[str]) -> None:
         """Poll the run while it has one of these states. Raises `RunTimedOut`."""
@@ -377,7 +262,7 @@ class BackendRun(ABC):
                 self._fetched, lambda found: found.get("status") in open_states, self.state
             )
         except TimeIsUp:
-            raise timed_out(self.state, self.order, self.pace.options.timeout) from None
+            raise self.timed_out() from None
 
     def events(self, path: str, body: Wire) -> Iterator[tuple[str, Wire]]:
         """Yield the kind and the data of each event of a streamed request.
@@ -386,14 +271,14 @@ class BackendRun(ABC):
             RunTimedOut: The stream took too long.
             IncompleteReply: The stream was interrupted; the error has the text so far.
         """
-        seconds = self.pace.options.timeout
+        body = {**body, "stream": True}
         try:
-            for event in self.client.stream(path, {**body, "stream": True}, seconds=seconds):
+            for event in self.client.stream(path, body, seconds=self.pace.options.timeout):
                 yield event.name or "", read_object(event.data)
         except ProviderTimeout as error:
             if error.deadline != "timeout":
                 raise
-            raise timed_out(self.state, self.order, seconds) from None
+            raise self.timed_out() from None
         except IncompleteReply as error:
             error.text = "".join(self.text)
             raise
@@ -402,6 +287,13 @@ class BackendRun(ABC):
         """Cancel the run. A failure is ignored: the reason for the cancel matters more."""
         with suppress(GenaiError):
             self.client.post(self.path("cancel"), seconds=CANCELLING)
+
+    def stuck(self, why: str) -> RunError:
+        return run_error(self.state, self.order, RunStuck, why)
+
+    def timed_out(self) -> RunError:
+        seconds = self.pace.options.timeout
+        return run_error(self.state, self.order, RunTimedOut, f"not done within {seconds:g} s")
 
     def _fetched(self) -> Wire:
         self.update(self.client.get(self.path()))
