@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from genai_feature_assistants.service.messages import Messages
+from genai_feature_assistants.service.threads import Messages
 
 from genai_host.api import Cancellation, Job
 from genai_host.api.storage import MOST_TRIES

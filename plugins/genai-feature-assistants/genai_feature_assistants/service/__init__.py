@@ -9,12 +9,11 @@ from genai_wire_openai.server.files import Files
 
 from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.indexing import KIND as FILE, Indexing
-from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_states import KIND as RUN, RunStates, RunSteps, Streams
 from genai_feature_assistants.service.run_tools import RunTools
 from genai_feature_assistants.service.run_work import RunWork
 from genai_feature_assistants.service.runs import Runs
-from genai_feature_assistants.service.threads import Threads
+from genai_feature_assistants.service.threads import Messages, Threads
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 

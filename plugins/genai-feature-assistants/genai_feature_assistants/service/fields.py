@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import JsonReader, SchemaValidator
+from genai_host.api import JsonReader, RouteRequest, SchemaValidator, body_of
 from genai_host.errors import ValidationError
 
 MOST_PAIRS = 16
@@ -42,6 +42,14 @@ def metadata_in(given: JsonReader) -> dict[str, str]:
     return dict(found)
 
 
+def metadata_change(request: RouteRequest) -> dict[str, Any]:
+    """Return the fields of a request that can change the metadata alone."""
+    given = body_of(request)
+    metadata = metadata_in(given)
+    given.nothing_else()
+    return {"metadata": metadata} if "metadata" in given.value else {}
+
+
 def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
     """Return the tools, as the API shows them. Raises `ValidationError`."""
     found = [_tool(each) for each in given.objects("tools")]
@@ -55,21 +63,21 @@ def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
 
 
 def _tool(given: JsonReader) -> dict[str, Any]:
-    kind = given.choice("type", _KINDS)
-    if kind == "function":
-        function = given.object("function")
-        if function is None:
-            raise ValidationError("function is missing", path=given.path)
-        found: dict[str, Any] = {"type": kind, "function": _function(function)}
-    elif kind == "file_search" and "file_search" in given:
-        search = given.object("file_search")
-        assert search is not None
-        found = {"type": kind, "file_search": _search(search)}
-    elif kind:
-        given.raw(kind)
-        found = {"type": kind}
-    else:
-        raise ValidationError("type is missing", path=given.path)
+    found: dict[str, Any] = {"type": given.choice("type", _KINDS)}
+    match found["type"]:
+        case "function":
+            function = given.object("function")
+            if function is None:
+                raise ValidationError("function is missing", path=given.path)
+            found["function"] = _function(function)
+        case "file_search":
+            search = given.object("file_search")
+            if search is not None:
+                found["file_search"] = _search(search)
+        case "":
+            raise ValidationError("type is missing", path=given.path)
+        case kind:
+            given.raw(kind)
     given.nothing_else()
     return found
 
@@ -83,28 +91,27 @@ def _function(given: JsonReader) -> dict[str, Any]:
         )
     if name in ("file_search", "code_interpreter"):
         raise ValidationError(f"{name} is the name of a built-in tool", path=given.at("name"))
-    found: dict[str, Any] = {"name": name}
-    if "description" in given:
-        found["description"] = given.text("description")
     parameters = given.mapping("parameters")
     if parameters is not None:
         SchemaValidator(parameters)  # raises for an invalid schema
-        found["parameters"] = parameters
-    strict = given.flag("strict")
+    found = {
+        "name": name,
+        "description": given.text_or_none("description"),
+        "parameters": parameters,
+        "strict": given.flag("strict"),
+    }
     given.nothing_else()
-    return {**found, "strict": bool(strict)} if strict is not None else found
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _search(given: JsonReader) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    most = given.whole("max_num_results", 1, 50)
-    if most is not None:
-        found["max_num_results"] = most
     ranking = given.object("ranking_options")
-    if ranking is not None:
-        found["ranking_options"] = ranking_in(ranking)
+    found = {
+        "max_num_results": given.whole("max_num_results", 1, 50),
+        "ranking_options": None if ranking is None else ranking_in(ranking),
+    }
     given.nothing_else()
-    return found
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def ranking_in(given: JsonReader) -> dict[str, Any]:

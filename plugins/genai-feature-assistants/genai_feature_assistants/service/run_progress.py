@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import define, field
 from genai_wire_openai.server.objects import Object, ObjectStore, shown
 
-from genai_feature_assistants.service.messages import made, text_content
 from genai_feature_assistants.service.run_states import (
+    USED,
     RunStates,
     Streams,
     end_steps,
@@ -29,32 +30,25 @@ from genai_feature_assistants.service.run_tools import (
     annotations_of,
     begun,
 )
+from genai_feature_assistants.service.threads import made, text_content
 
-_USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 _CUT = ("cancelled", "expired", "failed")  # states of a run that leave its last message incomplete
 
 
+@define(eq=False)
 class RunProgress:
     """The progress of one run, as one worker knows it."""
 
-    def __init__(
-        self,
-        user: str,
-        run: Object,
-        states: RunStates,
-        steps: ObjectStore,
-        messages: ObjectStore,
-        to: Streams,
-    ) -> None:
-        self.run = run
-        self._user = user
-        self._states = states
-        self._steps = steps
-        self._messages = messages
-        self._to = to
-        self._streamed_round = -1  # round of the message that is streamed; -1 for none
-        self._streamed: list[str] = []  # texts of that, until it is added
-        self._pieces = AnnotatedPieces({}, {})  # of that
+    _user: str
+    run: Object
+    _states: RunStates
+    _steps: ObjectStore
+    _messages: ObjectStore
+    _to: Streams
+    # of the message that is streamed: its round, or -1, and its texts until it is added
+    _streamed_round: int = field(default=-1, init=False)
+    _streamed: list[str] = field(factory=list, init=False)
+    _pieces: AnnotatedPieces = field(init=False)
 
     def begin(self, conversation: str) -> None:
         """Mark the run as in progress. `conversation` is the id of its event log."""
@@ -108,18 +102,14 @@ class RunProgress:
                 self._publish_piece(message["id"], piece)
         self._keep_message(message, text, "max_tokens" if cut else "")
         step.update(status="completed", completed_at=self._steps.now())
-        step["usage"] = dict(usage or dict.fromkeys(_USED, 0))
+        step["usage"] = dict(usage or dict.fromkeys(USED, 0))
         self._publish_step("completed", self._steps.add_once(step))
 
     def call(self, round: int, calls: Sequence[Mapping[str, Any]]) -> Object:
         """Add the step of tool calls. The calls are those of the payload of `assistant.TOOLS`."""
         begun_calls = [begun(call) for call in calls]
-        new = {
-            **self._step(round, "tool_calls", begun_calls),
-            "_outputs": {},
-            "_found": [],
-            "_made": {},
-        }
+        private: dict[str, Any] = {"_outputs": {}, "_found": [], "_made": {}}
+        new = {**self._step(round, "tool_calls", begun_calls), **private}
         known = self._steps.find(new["id"])
         if known is not None:  # its client has given some outputs, or others were at it
             return known
@@ -161,10 +151,8 @@ class RunProgress:
             }
             for call in calls
         ]
-        action = {
-            "type": "submit_tool_outputs",
-            "submit_tool_outputs": {"tool_calls": functions},
-        }
+        kind = "submit_tool_outputs"
+        action = {"type": kind, kind: {"tool_calls": functions}}
         self.run, is_so = self._states.move(
             self._user, self.run, "requires_action", required_action=action
         )
@@ -240,15 +228,16 @@ class RunProgress:
 
     def _message(self, round: int) -> dict[str, Any]:
         run = self.run
-        message = made(self._messages, run["thread_id"], {"role": "assistant", "attachments": []})
-        return {
-            **message,
+        message = {
             "id": id_of("msg", run["id"], round, "message"),
+            "role": "assistant",
             "content": [],
+            "attachments": [],
             "assistant_id": run["assistant_id"],
             "run_id": run["id"],
             "metadata": {},
         }
+        return made(self._messages, run["thread_id"], message)
 
     def _begin_message(self, round: int, message: Mapping[str, Any]) -> None:
         step = self._step(round, "message_creation", {"message_id": message["id"]})

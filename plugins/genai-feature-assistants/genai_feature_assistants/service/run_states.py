@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 KIND = "run"
 """Kind of the jobs of runs."""
 
-_USED = ("prompt_tokens", "completion_tokens", "total_tokens")
+USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 _STEP_STAMPS = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}
 _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
@@ -83,7 +83,7 @@ def end_steps(steps: ObjectStore, status: str, **fields: Any) -> list[Object]:
 def usage_of(steps: ObjectStore) -> dict[str, int]:
     """Return the sum of the tokens of the steps."""
     used = [step["usage"] for step in steps.all() if step["usage"]]
-    return {name: sum(each[name] for each in used) for name in _USED}
+    return {name: sum(each[name] for each in used) for name in USED}
 
 
 def shown_step(step: Object, *, content: bool = False) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 from genai_wire_openai.server.files import Files
+from genai_wire_openai.server.objects import Object
 
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import CancelToken, Image, ToolOutput, read_json
@@ -58,32 +59,25 @@ def annotations_of(
         found: Ids of the files of the passages, by round.
         made: Id of each file that code has created, by its name.
     """
-    annotations = []
+    annotated: list[tuple[int, int, str, str]] = []
     for match in _MARK.finditer(text):
         files = found.get(int(match[1]), ())
         if int(match[2]) < len(files):
-            cited = {"file_citation": {"file_id": files[int(match[2])]}}
-            annotations.append(_annotation("file_citation", match, cited))
+            annotated.append((*match.span(), "file_citation", files[int(match[2])]))
     for match in _PATH.finditer(text):
         name = match[1].rstrip(".,;:")
         if name in made:
-            annotations.append(
-                _annotation("file_path", match, {"file_path": {"file_id": made[name]}}, name)
-            )
-    return sorted(annotations, key=lambda each: int(each["start_index"]))
-
-
-def _annotation(
-    kind: str, match: re.Match[str], about: dict[str, Any], name: str = ""
-) -> dict[str, Any]:
-    end = match.start(1) + len(name) if name else match.end()
-    return {
-        "type": kind,
-        "text": match.string[match.start() : end],
-        "start_index": match.start(),
-        "end_index": end,
-        **about,
-    }
+            annotated.append((match.start(), match.start(1) + len(name), "file_path", made[name]))
+    return [
+        {
+            "type": kind,
+            "text": text[start:end],
+            "start_index": start,
+            "end_index": end,
+            kind: {"file_id": file},
+        }
+        for start, end, kind, file in sorted(annotated)
+    ]
 
 
 class AnnotatedPieces:
@@ -213,13 +207,13 @@ class CallResult:
     files: Mapping[str, str] = field(factory=dict)
 
 
+@frozen(eq=False)
 class RunTools:
     """The tools that the server itself runs."""
 
-    def __init__(self, host: HostServices, files: Files, stores: VectorStores) -> None:
-        self._host = host
-        self._files = files
-        self._stores = stores
+    _host: HostServices
+    _files: Files
+    _stores: VectorStores
 
     def must_have(self, tools: Sequence[Mapping[str, Any]], stores: Sequence[str]) -> None:
         """Raise `ValidationError` for a tool that cannot run."""
@@ -241,39 +235,27 @@ class RunTools:
                 ) from error
 
     def call(
-        self,
-        user: str,
-        run: Mapping[str, Any],
-        call: Mapping[str, Any],
-        place: tuple[int, int],
-        limits: CancelToken,
+        self, user: str, run: Object, call: Object, place: tuple[int, int], limits: CancelToken
     ) -> CallResult:
         """Run a tool. A failure is an output for the model, unless it ends the run."""
         if call["name"] not in [tool["type"] for tool in run["tools"]]:
             return CallResult(f"unknown tool {call['name']!r}", begun(call))
-        arguments = _arguments(call)
         if call["name"] == SEARCH:
-            return self._search(user, run, call["id"], arguments, place, limits)
-        return self._code(user, run, call["id"], arguments, limits)
+            return self._search(user, run, call, place, limits)
+        return self._code(user, run, call, limits)
 
     def _search(
-        self,
-        user: str,
-        run: Mapping[str, Any],
-        id: str,
-        arguments: Mapping[str, Any],
-        place: tuple[int, int],
-        limits: CancelToken,
+        self, user: str, run: Object, call: Object, place: tuple[int, int], limits: CancelToken
     ) -> CallResult:
         wanted = next(each for each in run["tools"] if each["type"] == SEARCH).get(SEARCH, {})
         ranking = wanted.get(
             "ranking_options", {"ranker": "default_2024_08_21", "score_threshold": 0.0}
         )
-        query = arguments.get("query")
+        query = _arguments(call).get("query")
         details: dict[str, Any] = {"ranking_options": ranking, "results": []}
+        step_call = {"id": call["id"], "type": SEARCH, SEARCH: details}
         if not isinstance(query, str) or not query.strip():
-            output = "query is missing: it must be a string"
-            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details})
+            return CallResult("query is missing: it must be a string", step_call)
         try:
             hits = self._stores.found(
                 user,
@@ -286,8 +268,7 @@ class RunTools:
         except Cancelled:
             raise
         except GenaiError as error:
-            output = f"the search failed: {error.message}"
-            return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details})
+            return CallResult(f"the search failed: {error.message}", step_call)
         names = {hit.key: self._files.name(user, hit.key) for hit in hits}
         details["results"] = [
             {
@@ -304,21 +285,12 @@ class RunTools:
             for number, hit in enumerate(hits, first)
         ]
         output = "\n\n".join(passages) or "no results"
-        files = [hit.key for hit in hits]
-        return CallResult(output, {"id": id, "type": SEARCH, SEARCH: details}, files)
+        return CallResult(output, step_call, [hit.key for hit in hits])
 
-    def _code(
-        self,
-        user: str,
-        run: Mapping[str, Any],
-        id: str,
-        arguments: Mapping[str, Any],
-        limits: CancelToken,
-    ) -> CallResult:
-        code = _code_in(arguments)
+    def _code(self, user: str, run: Object, call: Object, limits: CancelToken) -> CallResult:
+        code = _code_in(_arguments(call))
         if code is None:
-            details = {"input": "", "outputs": []}
-            return CallResult("code is missing", {"id": id, "type": CODE, CODE: details})
+            return CallResult("code is missing", begun(call))
         given = self._host.call_tool(
             SANDBOX,
             {
@@ -332,18 +304,18 @@ class RunTools:
         text = given.text[:_OUTPUT]
         outputs: list[dict[str, Any]] = [{"type": "logs", "logs": text}] if text else []
         made = self._kept(user, given)
-        pictures = [
+        pictures = [file for name, file in made.items() if name.lower().endswith(_PICTURES)]
+        pictures = pictures or [
             self._files.keep(user, f"image-{number}.png", image.data, "assistants_output")["id"]
             for number, image in enumerate(given.content)
-            if isinstance(image, Image) and image.data and not _has_pictures(made)
+            if isinstance(image, Image) and image.data
         ]
-        pictures += [file for name, file in made.items() if name.lower().endswith(_PICTURES)]
         outputs += [{"type": "image", "image": {"file_id": file}} for file in pictures]
         done = {"input": code, "outputs": outputs}
         names = "".join(f"\n[written: sandbox:/mnt/data/{name}]" for name in made)
         shown = f"\n[{len(pictures)} images are shown to the user]" if pictures else ""
         output = (text + names + shown) or "[nothing was printed]"
-        return CallResult(output, {"id": id, "type": CODE, CODE: done}, files=made)
+        return CallResult(output, {"id": call["id"], "type": CODE, CODE: done}, files=made)
 
     def _sent(self, user: str, files: Sequence[str]) -> list[dict[str, str]]:
         """Return files as the sandbox takes them. Deleted files are left out."""
@@ -373,10 +345,6 @@ class RunTools:
 def _code_in(arguments: Mapping[str, Any]) -> str | None:
     code = arguments.get("input", arguments.get("code"))
     return code if isinstance(code, str) else None
-
-
-def _has_pictures(made: Mapping[str, str]) -> bool:
-    return any(name.lower().endswith(_PICTURES) for name in made)
 
 
 def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:

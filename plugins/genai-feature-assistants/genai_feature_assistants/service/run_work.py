@@ -16,11 +16,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import define, frozen
 from genai_wire_openai.server.objects import Object, ObjectStore
 
 from genai_feature_assistants.service.fields import schema_of
-from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_progress import RunProgress
 from genai_feature_assistants.service.run_states import (
     ACTIVE,
@@ -30,6 +29,7 @@ from genai_feature_assistants.service.run_states import (
     owner_of,
 )
 from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
+from genai_feature_assistants.service.threads import Messages
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Cancellation, Job, Message, ended_with
 from genai_host.errors import (
@@ -90,9 +90,8 @@ class RunWork:
             if run["status"] not in ACTIVE:
                 self.states.finish(user, run)
         except NotFound:
-            if (
-                ObjectStore(self.host, user, "thread").find(about["thread"]) is None
-            ):  # it was deleted
+            # it was deleted
+            if ObjectStore(self.host, user, "thread").find(about["thread"]) is None:
                 self.steps.shelf(user, about["run"]).clear()
                 self.messages.shelf(user, about["thread"]).clear()
         finally:
@@ -103,8 +102,9 @@ class RunWork:
         user, thread = job.user, run["thread_id"]
         steps, messages = self.steps.shelf(user, run["id"]), self.messages.shelf(user, thread)
         progress = RunProgress(user, run, self.states, steps, messages, self.streams)
+        out_of_time = _OutOfTime("the run has expired")
         left = run["_until"] - self.host.clock.now().timestamp()
-        over = self.host.clock.call_later(max(0.0, left), lambda: ending.cancel(_out_of_time()))
+        over = self.host.clock.call_later(max(0.0, left), lambda: ending.cancel(out_of_time))
         try:
             if run["status"] == "cancelling":
                 raise Cancelled("the run was cancelled")
@@ -121,14 +121,12 @@ class RunWork:
         return progress.run
 
 
+@define(eq=False, slots=False)
 class _Run:
-    def __init__(
-        self, work: RunWork, user: str, progress: RunProgress, ending: Cancellation
-    ) -> None:
-        self._its = work
-        self._user = user
-        self._progress = progress
-        self._ending = ending
+    _its: RunWork
+    _user: str
+    _progress: RunProgress
+    _ending: Cancellation
 
     def work(self) -> None:
         self._await_files()
@@ -296,10 +294,6 @@ def last_error(error: GenaiError) -> dict[str, str]:
 
 class _OutOfTime(ProviderTimeout):
     """A run exceeded its time limit."""
-
-
-def _out_of_time() -> GenaiError:
-    return _OutOfTime("the run has expired")
 
 
 def _parameters(run: Object) -> dict[str, Any]:

@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
 from genai_wire_openai.server.objects import Object, new_id, shown
 
 from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.fields import (
     choice_in,
     format_in,
+    metadata_change,
     metadata_in,
     tools_in,
     truncation_in,
 )
-from genai_feature_assistants.service.messages import Messages, MessageText, attached_to
 from genai_feature_assistants.service.run_states import (
     DONE,
     RunStates,
@@ -34,7 +35,7 @@ from genai_feature_assistants.service.run_states import (
 )
 from genai_feature_assistants.service.run_tools import SEARCH, RunTools
 from genai_feature_assistants.service.run_work import last_error
-from genai_feature_assistants.service.threads import Threads
+from genai_feature_assistants.service.threads import Messages, MessageText, Threads, attached_to
 from genai_host.api import (
     JsonReader,
     RouteRequest,
@@ -130,9 +131,8 @@ def resources_of(assistant: Object, thread: Object) -> dict[str, Any]:
     """Return the files for code and the vector stores, of the assistant and of the thread."""
     given = [each.get("tool_resources") or {} for each in (assistant, thread)]
     files = [id for each in given for id in each.get("code_interpreter", {}).get("file_ids", ())]
-    stores = [
-        id for each in given for id in each.get("file_search", {}).get("vector_store_ids", ())
-    ]
+    searched = [each.get("file_search", {}).get("vector_store_ids", ()) for each in given]
+    stores = [id for ids in searched for id in ids]
     return {"files": list(dict.fromkeys(files)), "stores": list(dict.fromkeys(stores))}
 
 
@@ -140,31 +140,19 @@ _MOST_OUTPUT = 1_000_000  # characters
 _ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
 
 
+@frozen(eq=False)
 class Runs:
     """The runs of all users, and their requests."""
 
-    def __init__(
-        self,
-        host: HostServices,
-        assistants: Assistants,
-        threads: Threads,
-        messages: Messages,
-        *,
-        resources: Resources,
-        states: RunStates,
-        tools: RunTools,
-        worker: BackgroundWorker,
-        streams: Streams,
-    ) -> None:
-        self._host = host
-        self._assistants = assistants
-        self._threads = threads
-        self._messages = messages
-        self._resources = resources
-        self._states = states
-        self._tools = tools
-        self._worker = worker
-        self._streams = streams
+    _host: HostServices
+    _assistants: Assistants
+    _threads: Threads
+    _messages: Messages
+    _resources: Resources
+    _states: RunStates
+    _tools: RunTools
+    _worker: BackgroundWorker
+    _streams: Streams
 
     def create(self, request: RouteRequest) -> RouteResponse:
         given, user = body_of(request), request.user
@@ -201,11 +189,7 @@ class Runs:
         return json_response(self._states.shelf(user, thread).page(request.query, show))
 
     def update(self, request: RouteRequest) -> RouteResponse:
-        given = body_of(request)
-        run = self._get(request)
-        fields = {"metadata": metadata_in(given)} if "metadata" in given.value else {}
-        given.raw("metadata")
-        given.nothing_else()
+        fields, run = metadata_change(request), self._get(request)
         shelf = self._states.shelf(request.user, run["thread_id"])
         return json_response(shown(shelf.update(run["id"], **fields)))
 
@@ -230,10 +214,7 @@ class Runs:
         streams = given.flag("stream")
         given.nothing_else()
         if run["status"] != "requires_action":
-            raise ValidationError(
-                f"Runs in status '{run['status']}' do not accept tool outputs.",
-                path="$.tool_outputs",
-            )
+            raise _not_accepted(run)
         calls = run["required_action"]["submit_tool_outputs"]["tool_calls"]
         _must_be_these({call["id"] for call in calls}, outputs)
         submitted = {**run["_submitted"], **outputs}
@@ -246,7 +227,7 @@ class Runs:
             _queued=int(self._host.clock.now().timestamp()),
         )
         if not is_so:
-            raise ValidationError(f"Runs in status '{run['status']}' do not accept tool outputs.")
+            raise _not_accepted(run)
         return self._reply(user, run, streams=streams, first=())
 
     def _begin(
@@ -315,23 +296,24 @@ class Runs:
             if not run["_part"]:
                 yield sse_event("thread.run.created", shown(run))
             yield sse_event("thread.run.queued", shown(run))
-            status = ""
             for name, value in events:
-                status = value.get("status", "") if name.startswith("thread.run.") else status
                 yield sse_event(name, value)
             now = self._states.get(user, run["thread_id"], run["id"])
             if now["status"] not in _ENDS:  # this process ends, and another continues the run
-                error = {
-                    "message": "the server is shutting down; the run continues",
-                    "code": "server_error",
-                }
-                yield sse_event("error", {**error, "param": None, "type": "server_error"})
+                message = "the server is shutting down; the run continues"
+                error = {"message": message, "code": "server_error", "param": None}
+                yield sse_event("error", {**error, "type": "server_error"})
             yield DONE
 
     def _get(self, request: RouteRequest) -> Object:
         names = request.parameters
         self._threads.get(request.user, names["thread"])
         return self._states.get(request.user, names["thread"], names["run"])
+
+
+def _not_accepted(run: Object) -> ValidationError:
+    text = f"Runs in status '{run['status']}' do not accept tool outputs."
+    return ValidationError(text, path="$.tool_outputs")
 
 
 def _outputs_in(given: JsonReader) -> dict[str, str]:

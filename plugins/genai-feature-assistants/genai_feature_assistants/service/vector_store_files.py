@@ -5,10 +5,12 @@ Source: OpenAI API reference, "Vector store files", "Vector store file batches".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
 from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
@@ -27,13 +29,13 @@ _PAGE_SIZE = 1000
 _STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
+@frozen(eq=False)
 class StoreFiles:
     """The files of the vector stores of all users."""
 
-    def __init__(self, host: HostServices, files: Files, worker: BackgroundWorker) -> None:
-        self._host = host
-        self._files = files
-        self._worker = worker
+    _host: HostServices
+    _files: Files
+    _worker: BackgroundWorker
 
     def create(self, request: RouteRequest) -> RouteResponse:
         store = self._store(request)
@@ -130,7 +132,7 @@ class StoreFiles:
             "usage_bytes": 0,
             "status": "in_progress",
             "last_error": None,
-            "chunking_strategy": chunking or _usual(),
+            "chunking_strategy": chunking or _static(_SIZE, _OVERLAP),
             "attributes": dict(attributes or {}),
             "_batch": batch,
             "_job": new_id("job"),
@@ -186,15 +188,13 @@ class StoreFiles:
             self._worker.queue.drop(job.id)
 
     def _batch(self, request: RouteRequest, batch: Object) -> dict[str, Any]:
-        files = self._shelf(request).all({"_batch": batch["id"]})
-        states = [file["status"] for file in files]
-        counts = {state: states.count(state) for state in _STATES}
+        counts = counts_of(self._shelf(request).all({"_batch": batch["id"]}))
         status = next(
             (state for state in ("in_progress", "cancelled") if counts[state]), "completed"
         )
-        if states and counts["failed"] == len(states):
+        if counts["total"] and counts["failed"] == counts["total"]:
             status = "failed"
-        return {**shown(batch), "status": status, "file_counts": {**counts, "total": len(states)}}
+        return {**shown(batch), "status": status, "file_counts": counts}
 
     def _store(self, request: RouteRequest) -> str:
         """Return the id of the vector store. Raises `Missing`."""
@@ -207,6 +207,12 @@ class StoreFiles:
 
     def _batches(self, request: RouteRequest) -> ObjectStore:
         return ObjectStore(self._host, request.user, "batch", self._store(request))
+
+
+def counts_of(files: Iterable[Object]) -> dict[str, int]:
+    """Return the number of files in each state."""
+    counts = Counter(file["status"] for file in files)
+    return {**{state: counts[state] for state in _STATES}, "total": counts.total()}
 
 
 def chunking_in(given: JsonReader) -> dict[str, Any] | None:
@@ -226,10 +232,6 @@ def chunking_in(given: JsonReader) -> dict[str, Any] | None:
             path=static.at("chunk_overlap_tokens"),
         )
     return _static(size, overlap)
-
-
-def _usual() -> dict[str, Any]:
-    return _static(_SIZE, _OVERLAP)
 
 
 def _static(size: int, overlap: int) -> dict[str, Any]:

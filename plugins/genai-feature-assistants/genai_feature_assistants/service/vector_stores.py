@@ -6,6 +6,7 @@ Source: OpenAI API reference, "Vector stores"; OpenAPI document 2.3.0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genai_wire_openai.server.files import Files
@@ -26,7 +27,11 @@ from genai_feature_assistants.service.indexing import (
     stores_of,
     unit_rows,
 )
-from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
+from genai_feature_assistants.service.vector_store_files import (
+    StoreFiles,
+    chunking_in,
+    counts_of,
+)
 from genai_host.api import (
     CancelToken,
     JsonReader,
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 
 _DAY = 24 * 3600
 _MOST_FILES = 500
-_STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
 class VectorStores:
@@ -72,9 +76,7 @@ class VectorStores:
         return json_response(self._shown(request.user, self.get(request.user, _id(request))))
 
     def page(self, request: RouteRequest) -> RouteResponse:
-        def show(found: Object) -> Object:
-            return self._shown(request.user, found)
-
+        show = partial(self._shown, request.user)
         return json_response(self._shelf(request.user).page(request.query, show))
 
     def update(self, request: RouteRequest) -> RouteResponse:
@@ -191,7 +193,7 @@ class VectorStores:
         files: dict[str, Passages] = {}  # a file of several stores counts once
         for store in stores:
             searched = self.get(user, store)
-            if self._status(searched, []) == "expired":
+            if self._status(searched) == "expired":
                 raise ValidationError(f"the vector store {store} has expired")
             self._store_files.settle(user, searched)
             for file in shelf_of(self._host, user, store).all({"status": "completed"}):
@@ -219,8 +221,7 @@ class VectorStores:
     def _shown(self, user: str, store: Object) -> dict[str, Any]:
         self._store_files.settle(user, store)
         files = list(shelf_of(self._host, user, store["id"]).all())
-        states = [file["status"] for file in files]
-        counts = {state: states.count(state) for state in _STATES}
+        counts = counts_of(files)
         expires = store["expires_after"]
         body = shown(store)
         if not expires:  # the API has an object or no field
@@ -228,16 +229,16 @@ class VectorStores:
         return {
             **body,
             "usage_bytes": sum(file["usage_bytes"] for file in files),
-            "file_counts": {**counts, "total": len(files)},
-            "status": self._status(store, states),
+            "file_counts": counts,
+            "status": self._status(store, counts["in_progress"]),
             "expires_at": _end_of(store) if expires else None,
         }
 
-    def _status(self, store: Object, states: Sequence[str]) -> str:
+    def _status(self, store: Object, in_progress: int = 0) -> str:
         end = _end_of(store)
         if end is not None and end < int(self._host.clock.now().timestamp()):
             return "expired"
-        return "in_progress" if "in_progress" in states else "completed"
+        return "in_progress" if in_progress else "completed"
 
     def _shelf(self, user: str) -> ObjectStore:
         return stores_of(self._host, user)
