@@ -28,7 +28,7 @@ _HEAVY = (
 )
 _DECLARING = """
     genai_feature_agent.reactions genai_feature_chat.chat genai_feature_chat.chat_model
-    genai_feature_research.reactions genai_feature_research.settings genai_otel.telemetry
+    genai_feature_research.settings genai_otel.telemetry
     genai_tools_data.plain_tools genai_tools_data.reactions genai_vendor_anthropic.models
     genai_vendor_bedrock.converse genai_vendor_bedrock.failures genai_vendor_bedrock.form
     genai_vendor_bedrock.models genai_vendor_gemini.models genai_vendor_mock.provider

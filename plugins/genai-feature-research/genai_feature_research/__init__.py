@@ -4,10 +4,10 @@ the Assistant microservice, for callers that store the state themselves.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genai_feature_research.reactions import WARNINGS
 from genai_feature_research.settings import Settings
 from genai_host.api import Feature, FeatureSteps, HttpRoute, Operation, ReactionType, Turn, hookimpl
 
@@ -30,6 +30,25 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     from genai_feature_research import research
 
     return (yield from research.respond(turn))
+
+
+_WARNINGS = {
+    "type": "object",
+    "properties": {"warnings": {"type": "array", "items": {"type": "string"}}},
+    "required": ["warnings"],
+    "additionalProperties": False,
+}
+WARNINGS = ReactionType("warnings", _WARNINGS, text_view="genai_feature_research:warnings")
+
+
+def warnings(reaction: Mapping[str, Any], width: int) -> list[str]:
+    """Return the text view of warnings, which are untrusted data."""
+    lines: list[str] = []
+    for warning in reaction["warnings"]:
+        lines += textwrap.wrap(
+            f"! {warning}", max(width, 20), subsequent_indent="  ", break_on_hyphens=False
+        )
+    return lines
 
 
 @hookimpl

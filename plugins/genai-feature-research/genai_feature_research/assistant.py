@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, fields, frozen
+from attrs import asdict, evolve, field, fields, frozen
 
 from genai_feature_research.memory import BATCH, MemoryAdditions, ResearchMemory
 from genai_feature_research.research import KIND
@@ -195,6 +195,7 @@ _COLLECTION = "research.entries"
 _ID = re.compile(r"entry_[0-9a-f]{24}")
 
 
+@frozen(eq=False)
 class Assistant:
     """Answers requests. Thread-safe.
 
@@ -207,20 +208,11 @@ class Assistant:
             None for the owner of the store.
     """
 
-    def __init__(
-        self,
-        host: HostServices,
-        model: str | None = None,
-        *,
-        models: Mapping[str, str] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        owner: str | None = None,
-    ) -> None:
-        self._host = host
-        self._model = model
-        self._models = models
-        self._settings = settings or {}
-        self._owner = owner
+    _host: HostServices
+    _model: str | None = None
+    _models: Mapping[str, str] | None = field(default=None, kw_only=True)
+    _settings: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    _owner: str | None = field(default=None, kw_only=True)
 
     def answer(self, given: Mapping[str, Any], limits: CancelToken | None = None) -> dict[str, Any]:
         """Answer a request.
@@ -253,7 +245,8 @@ class Assistant:
         """Answer a request as a stream of host events; the generator returns the result. Closing
         the generator ends the turn.
         """
-        asked = read_request(given, self._load, self._host.config.configurations, self._settings)
+        aliases = self._host.config.configurations
+        asked = read_request(given, self._load, aliases, self._settings or {})
         conversation = self._host.open(
             "research",
             asked.model or self._model,
@@ -291,16 +284,7 @@ class Assistant:
             changed=added.entries_from < asked.entries.rows,
         )
         facts = asked.facts.longer(
-            [
-                {
-                    "title": fact.title,
-                    "link": fact.link,
-                    TEXT: fact.text,
-                    "query": fact.query,
-                    LENGTH: len(fact.text),
-                }
-                for fact in added.facts
-            ],
+            [{**asdict(fact), LENGTH: len(fact.text)} for fact in added.facts],
             memory.fact_vectors,
             changed=added.facts_from < asked.facts.rows,
         )
@@ -315,36 +299,30 @@ class Assistant:
         rows = []
         documents = self._documents()
         for number, id in enumerate(ids):
+            unknown = NotFound(f"unknown entry {id[:60]!r}: {path}[{number}]")
+            if not _ID.fullmatch(id):  # the store is not queried
+                raise unknown
             try:
-                rows.append(documents.get(_id(id)).value)
+                rows.append(documents.get(id).value)
             except NotFound as error:
-                raise NotFound(f"unknown entry {id[:60]!r}: {path}[{number}]") from error
+                raise unknown from error
         return rows
 
     def _kept(self, asked: AssistantRequest, entries: Any) -> list[str]:
         """Return the ids of all entries; entries without an id are stored."""
-        known = asked.entry_ids or ()
-        rows = _rows(entries)[len(known) :]
+        ids = list(asked.entry_ids or ())
         documents = self._documents()
-        new = []
-        for row in rows:
-            id = f"entry_{secrets.token_hex(12)}"
-            documents.put(id, {name: json_value(row[name]) for name in ENTRY_COLUMNS}, expect=0)
-            new.append(id)
-        return [*known, *new]
+        for row in _rows(entries)[len(ids) :]:
+            ids.append(f"entry_{secrets.token_hex(12)}")
+            entry = {name: json_value(row[name]) for name in ENTRY_COLUMNS}
+            documents.put(ids[-1], entry, expect=0)
+        return ids
 
     def _documents(self) -> DocumentCollection:
         return self._host.store_for(self._owner).documents(_COLLECTION)
 
 
 _BEHIND = ("prompt", "similar_search_results", "tokens_used", "warnings")
-
-
-def _id(given: str) -> str:
-    """Validate an id before the store is queried."""
-    if not _ID.fullmatch(given):
-        raise NotFound("invalid entry id")
-    return given
 
 
 def _rows(entries: Any) -> list[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import binascii
 from array import array
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
@@ -151,11 +151,7 @@ class VectorColumn:
 
 
 class InvalidVector(ValueError):
-    """A vector that does not match the others.
-
-    Args:
-        row: Number of the row in the table, from 0.
-    """
+    """A vector that does not match the others. `row` is its number in the table, from 0."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
@@ -262,9 +258,7 @@ class Embedding:
     ) -> Generator[Step[Any], Any, list[list[float]]]:
         """Embed all texts; return an empty list if that fails."""
         vectors: list[list[float]] = []
-        if not self._works:
-            return vectors
-        for start in range(0, len(texts), BATCH):
+        for start in range(0, len(texts) if self._works else 0, BATCH):
             try:
                 batch = [text[:_MOST] for text in texts[start : start + BATCH]]
                 found: Embeddings = yield from Embed(batch, purpose=purpose)
@@ -294,8 +288,6 @@ class Fact:
 
     def is_found_with(self, query: str) -> bool:
         """Whether a query, normalized by `plain`, found it."""
-        if "\n" not in self.query:
-            return plain(self.query) == query
         return any(plain(each) == query for each in self.query.split("\n"))
 
 
@@ -319,9 +311,11 @@ class ResearchMemory:
         entries = (*self.entries, *added.entries)
         return ResearchMemory(
             entries,
-            _joined(self.entry_vectors, added.entry_vectors, added.entries_from, len(entries)),
+            _pieced(
+                [(0, self.entry_vectors), (added.entries_from, added.entry_vectors)], len(entries)
+            ),
             facts,
-            _joined(self.fact_vectors, added.fact_vectors, added.facts_from, len(facts)),
+            _pieced([(0, self.fact_vectors), (added.facts_from, added.fact_vectors)], len(facts)),
         )
 
 
@@ -362,25 +356,21 @@ class MemoryAdditions:
         """Return the additions in the message of an answer; None if there are none or they are
         unreadable, for example from another version.
         """
-        for part in message.content:
-            if isinstance(part, VendorPart) and part.dialect == _OWN:
-                try:
-                    return cls._read(part.data)
-                except (KeyError, TypeError, ValueError):
-                    return None
-        return None
-
-    @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> MemoryAdditions:
-        facts = tuple(Fact(*map(_text, each)) for each in data["facts"])
-        return cls(
-            (),
-            _count(data["entries_from"]),
-            VectorColumn.unpacked(data["entry_vectors"], _count(data["entry_size"])),
-            facts,
-            _count(data["facts_from"]),
-            VectorColumn.unpacked(data["fact_vectors"], _count(data["fact_size"])),
-        )
+        parts = (part for part in message.content if isinstance(part, VendorPart))
+        data: Any = next((part.data for part in parts if part.dialect == _OWN), None)
+        if data is None:
+            return None
+        try:
+            return cls(
+                (),
+                _count(data["entries_from"]),
+                VectorColumn.unpacked(data["entry_vectors"], _count(data["entry_size"])),
+                tuple(Fact(*map(_text, each)) for each in data["facts"]),
+                _count(data["facts_from"]),
+                VectorColumn.unpacked(data["fact_vectors"], _count(data["fact_size"])),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
 
 
 def memory_of(history: Iterable[Message]) -> ResearchMemory:
@@ -403,9 +393,13 @@ def memory_of(history: Iterable[Message]) -> ResearchMemory:
     )
 
 
+def line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def plain(text: str) -> str:
     """Normalize whitespace and case of a text for comparison."""
-    return " ".join(text.split()).casefold()
+    return line(text).casefold()
 
 
 def _pieced(pieces: Sequence[tuple[int, VectorColumn]], rows: int) -> VectorColumn:
@@ -417,10 +411,6 @@ def _pieced(pieces: Sequence[tuple[int, VectorColumn]], rows: int) -> VectorColu
             part = piece.matrix[: rows - first]
             column.matrix[first : first + len(part)] = part
     return column
-
-
-def _joined(before: VectorColumn, added: VectorColumn, first: int, rows: int) -> VectorColumn:
-    return _pieced([(0, before), (first, added)], rows)
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from attrs import frozen
 
-from genai_feature_research.memory import Fact
+from genai_feature_research.memory import Fact, line
 from genai_feature_research.settings import REGIONS, Settings
 from genai_host.api import Message, Part, Role
 
@@ -137,18 +137,14 @@ def style_messages(settings: Settings, question: str, answer: str) -> list[Messa
 
 
 def _quoted(number: int, fact: Fact) -> str:
-    head = " — ".join(filter(None, (_line(fact.title), _line(fact.link))))
+    head = " — ".join(filter(None, (line(fact.title), line(fact.link))))
     text = textwrap.indent(fact.text.strip(), "    ", lambda line: True)
     return f"[{number}] {head}\n{text}"
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _short(text: str, most: int) -> str:
     """Truncate a text at any character, because some languages have no spaces between words."""
-    text = _line(text)
+    text = line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -24,6 +24,7 @@ from genai_feature_research.memory import (
     MemoryAdditions,
     ResearchMemory,
     VectorColumn,
+    line,
     memory_of,
     plain,
 )
@@ -37,7 +38,7 @@ from genai_feature_research.prompts import (
     query_messages,
     style_messages,
 )
-from genai_feature_research.search import Cited, Lookup, TurnSearches, cited, line, page, query
+from genai_feature_research.search import Cited, Lookup, TurnSearches, cited, page, query
 from genai_feature_research.settings import Settings
 from genai_host.api import (
     Answer,
@@ -169,9 +170,7 @@ class Research:
             return []
         similarity = memory.entry_vectors.similarity(self._question)
         # newest first among equally similar ones
-        ranked: list[_Rank] = [
-            (-alike, -row) for row, alike in enumerate(similarity) if alike >= -1
-        ]
+        ranked: list[_Rank] = [(-alike, -at) for at, alike in enumerate(similarity) if alike >= -1]
         texts: dict[str, None] = {}
         for _, at in _in_order(ranked):
             texts[memory.entries[-int(at)]] = None
@@ -199,13 +198,9 @@ class Research:
         now: list[Fact] = yield from self._search.find(wanted)
         if settings.answer_with_search and self._message_text.strip():
             now += yield from self._find_an_answer()
-        memory = self._memory
-        new = self._search.new
-        self._memory = evolve(
-            memory,
-            facts=(*memory.facts, *new),
-            fact_vectors=memory.fact_vectors.longer(len(new)),
-        )
+        memory, new = self._memory, self._search.new
+        vectors = memory.fact_vectors.longer(len(new))
+        self._memory = evolve(memory, facts=(*memory.facts, *new), fact_vectors=vectors)
         if new:
             yield Progress(f"reading {len(new)} findings")
         yield from self._complete()
@@ -241,8 +236,7 @@ class Research:
         """Return the facts most similar to the message; without vectors, those of this turn
         first.
         """
-        settings = self._settings
-        memory = self._memory
+        settings, memory = self._settings, self._memory
         of_now = {(fact.link, fact.text): place for place, fact in reversed([*enumerate(now)])}
         similarity = memory.fact_vectors.similarity(self._question) if self._question else ()
         ranked: list[_Rank] = []
@@ -261,38 +255,24 @@ class Research:
         return list(chosen.values())
 
     def _write(self, prompt: AnswerPrompt) -> ResearchSteps:
-        settings = self._settings
+        settings, schema = self._settings, self._schema
         given = {name: getattr(settings, name) for name in _SAMPLING}
         parameters = {
             name: value
             for name, value in given.items()
             if value is not None and not (name in _PENALTIES and value == 0)
         }
-        schema = self._schema
-        passes = settings.style_pass
+        answer = Prompt(prompt.messages, parameters=parameters, schema=schema)
         yield Progress("writing")
-        completion: Completion = yield from self._ask(
-            Prompt(
-                prompt.messages,
-                parameters=parameters,
-                schema=None if passes else schema,
-                stream=not passes,
-            )
-        )
-        text = _text_of(completion)
-        if passes:
+        if settings.style_pass:
+            draft = yield from self._ask(evolve(answer, schema=None, stream=False))
+            messages = style_messages(settings, self._message_text, _text_of(draft))
             yield Progress("rewriting the answer")
-            completion = yield from self._ask(
-                Prompt(
-                    style_messages(settings, self._message_text, text),
-                    role="style" if "style" in self._roles else "main",
-                    parameters=parameters,
-                    schema=schema,
-                )
-            )
-            text = _text_of(completion)
+            role = "style" if "style" in self._roles else "main"
+            answer = evolve(answer, messages=messages, role=role)
+        completion: Completion = yield from self._ask(answer)
         self._value = completion.value
-        return text
+        return _text_of(completion)
 
     def _ask(self, prompt: Prompt) -> ResearchSteps:
         """Call the model without the penalties that it does not support, with a warning."""
@@ -321,18 +301,15 @@ class Research:
         added = yield from self._remember(text)
         warnings = [*self._embedding.warnings, *self._search.warnings, *self._warnings]
         sources = [] if prompt is None or found is None else _sources(prompt.facts, found.numbers)
-        reactions: list[dict[str, Any]] = []
-        if sources:
-            reactions.append({"type": "sources", "sources": sources})
-        if warnings:
-            reactions.append({"type": "warnings", "warnings": warnings})
+        shown = {"sources": sources, "warnings": warnings}
+        reactions = [{"type": name, name: value} for name, value in shown.items() if value]
         behind = {
             "prompt": "" if prompt is None else prompt.text,
             "similar_search_results": "" if prompt is None else prompt.findings,
             "tokens_used": self._tokens,
             "warnings": warnings,
         }
-        data = {"sources": sources, "warnings": warnings, "tokens_used": self._tokens}
+        data = {**shown, "tokens_used": self._tokens}
         return Answer(
             text,
             details=[Detail(KIND, "prompt and findings", {**behind, "reactions": reactions})],

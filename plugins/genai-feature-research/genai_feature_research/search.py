@@ -20,9 +20,9 @@ from collections.abc import Generator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
-from genai_feature_research.memory import Fact, plain
+from genai_feature_research.memory import Fact, line, plain
 from genai_feature_research.settings import Settings
 from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput, read_json
 from genai_host.errors import ValidationError
@@ -129,7 +129,7 @@ class Cited:
 
     text: str
     numbers: tuple[int, ...] = ()
-    left_out: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = ()
 
 
 def cited(answer: str, prompt: str, findings: int) -> Cited:
@@ -137,23 +137,23 @@ def cited(answer: str, prompt: str, findings: int) -> Cited:
     return _Reader(prompt, findings).read(answer)
 
 
+@define
 class _Reader:
-    def __init__(self, prompt: str, findings: int) -> None:
-        self._prompt = prompt
-        self._findings = findings
-        self._numbers: set[int] = set()
-        self._indices: set[int] = set()  # where they start, in mathematics
-        self._left_out: list[str] = []
-        self._labels: Counter[str] = Counter()  # of links and images
+    _prompt: str
+    _findings: int
+    _numbers: set[int] = field(factory=set)
+    _indices: set[int] = field(factory=set)  # where they start, in mathematics
+    _left_out: list[str] = field(factory=list)
+    _labels: Counter[str] = field(factory=Counter)  # of links and images
 
     def read(self, answer: str) -> Cited:
         # in code a number in brackets is an index; addresses in code still count
         parts = _CODE.split(answer)
         is_plain = not _MARKUP.search(answer)
         texts = parts[::2]
-        self._labels = Counter(_label(each) for text in texts for each in _LABELS.findall(text))
+        self._labels = Counter(plain(each) for text in texts for each in _LABELS.findall(text))
         for text in texts:
-            self._labels.subtract(_label(each[2]) for each in _DEFINITIONS.finditer(text))
+            self._labels.subtract(plain(each[2]) for each in _DEFINITIONS.finditer(text))
         for place, part in enumerate(parts):
             if place % 2 == 0:
                 part = _LINKS.sub(self._link, _DEFINITIONS.sub(self._definition, part))
@@ -184,7 +184,7 @@ class _Reader:
         address = addresses[0] or addresses[1]
         if address in self._prompt or not _IS_ADDRESS.match(address):
             return found[0]
-        if not self._labels[_label(label)] and not _OF_HOST.match(address):
+        if not self._labels[plain(label)] and not _OF_HOST.match(address):
             return f"{before}\\{found[0][len(before) :]}"
         self._left_out.append(address)
         return ""
@@ -202,10 +202,6 @@ class _Reader:
             return found[0]
         self._left_out.append(address)
         return found[0].strip("<>")[len(address) :]
-
-
-def _label(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 MOST_TEXT = 4000
@@ -331,13 +327,11 @@ class TurnSearches:
             return []
         try:
             read = _page if wanted.kind == "page" else _results
-            return read(output.text, wanted)[: self._most(wanted)]
+            most = self._settings.results if wanted.kind == "query" else None
+            return read(output.text, wanted)[:most]
         except (ValueError, ValidationError) as error:
             self._warn(f"{_doing(wanted)} failed: unexpected output: {line(str(error))[:200]}")
             return []
-
-    def _most(self, wanted: Lookup) -> int | None:
-        return self._settings.results if wanted.kind == "query" else None
 
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:
@@ -345,10 +339,6 @@ class TurnSearches:
 
 
 _DOES = {"page": "reads pages", "query": "searches"}
-
-
-def line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _doing(wanted: Lookup) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import genai_feature_research
 import pytest
-from genai_feature_research import reactions
 from genai_feature_research.memory import MemoryAdditions, memory_of
 from genai_feature_research.prompts import NOTHING_LEFT
 from genai_feature_research.search import Cited, cited
@@ -260,7 +260,7 @@ def test_an_answer_refers_to_what_the_model_was_shown(scene: Scene) -> None:
     assert answer.data["sources"] == [source]
     assert [reaction["type"] for reaction in answer.reactions] == ["sources", "warnings"]
     assert answer.reactions[0]["sources"] == [source]
-    warned = [*reactions.warnings(answer.reactions[1], 30)]
+    warned = [*genai_feature_research.warnings(answer.reactions[1], 30)]
     assert " ".join(warned).startswith("! removed from the answer")
     assert len(warned) > 1
 
