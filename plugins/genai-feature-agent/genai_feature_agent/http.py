@@ -42,6 +42,7 @@ from genai_host.api import (
     StreamedBody,
     Text,
     ToolResult,
+    Usage,
     cited_pages,
     http_status,
     json_response,
@@ -107,18 +108,19 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Piece
         yield Piece("error", error_json(reply.error))
     state = {"type": "state", "version": STATE_VERSION, "value": reply.to_json()}
     yield Piece("data", state)
-    usage = {
-        "promptTokens": reply.usage.input_tokens,
-        "completionTokens": reply.usage.output_tokens,
-    }
-    yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
+    reason = "tool-calls" if reply.approvals else "stop"
+    yield _finish(reason if reply.error is None else "error", reply.usage)
 
 
 def failure(error: GenaiError) -> PieceStream:
     """Yield the pieces of a turn that failed before its start, or by an unexpected error."""
     yield Piece("error", error_json(error))
-    usage = {"promptTokens": 0, "completionTokens": 0}
-    yield Piece("finish", {"finishReason": "error", "usage": usage})
+    yield _finish("error", Usage())
+
+
+def _finish(reason: str, used: Usage) -> Piece:
+    usage = {"promptTokens": used.input_tokens, "completionTokens": used.output_tokens}
+    return Piece("finish", {"finishReason": reason, "usage": usage})
 
 
 def in_lines(given: PieceStream) -> Generator[str, None, None]:
@@ -165,12 +167,6 @@ def _of_message(message: Message) -> Iterator[Piece]:
         if isinstance(part, ToolResult):
             text = "\n".join(each.text for each in part.content if isinstance(each, Text))
             yield Piece("tool-result", {"toolCallId": part.id, "result": text}, part.error)
-
-
-def _reason(reply: AgentReply) -> str:
-    if reply.error is not None:
-        return "error"
-    return "tool-calls" if reply.approvals else "stop"
 
 
 def answer(request: RouteRequest, host: HostServices) -> RouteResponse:

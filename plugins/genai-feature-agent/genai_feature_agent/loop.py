@@ -15,7 +15,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from genai_feature_agent import Settings
 from genai_feature_agent.reactions import all_reactions
@@ -142,14 +142,10 @@ def sent_messages(messages: Sequence[Message], history: int, most: int | None) -
     return messages[first:]
 
 
-def _length(message: Message) -> int:
+def _length(part: Message | Part) -> int:
     """Return the number of characters of a message; images and files do not count."""
-    return sum(map(_length_of_part, message.content))
-
-
-def _length_of_part(part: Part) -> int:
-    if isinstance(part, ToolResult):
-        return sum(map(_length_of_part, part.content))
+    if isinstance(part, (Message, ToolResult)):
+        return sum(map(_length, part.content))
     if isinstance(part, ToolCall):
         return len(part.name) + len(write_json(part.arguments))
     return len(part.text) if isinstance(part, Text) else 0
@@ -197,6 +193,7 @@ class Added:
     reactions: tuple[Mapping[str, Any], ...] = ()
 
 
+@define(eq=False)
 class AgentLoop:
     """Loop of one turn.
 
@@ -210,27 +207,16 @@ class AgentLoop:
         characters: Maximum number of characters of messages and context; None for no limit.
     """
 
-    def __init__(
-        self,
-        system_prompt: str = "",
-        round_trips: int = 6,
-        cost: float | None = None,
-        schema: Mapping[str, Any] | None = None,
-        *,
-        history: int = 0,
-        history_messages: int | None = None,
-        characters: int | None = None,
-    ) -> None:
-        self.value: Any = None
-        self._system_prompt = system_prompt
-        self._max_round_trips = round_trips
-        self._max_cost = cost
-        self._schema = schema
-        self._history = history
-        self._max_history = history_messages
-        self._max_characters = characters
-        self._tools: dict[str, AvailableTool] = {}
-        self._offered_in: Mapping[str, Any] | None = None
+    _system_prompt: str = ""
+    _round_trips: int = 6
+    _cost: float | None = None
+    _schema: Mapping[str, Any] | None = None
+    _history: int = field(default=0, kw_only=True)
+    _history_messages: int | None = field(default=None, kw_only=True)
+    _characters: int | None = field(default=None, kw_only=True)
+    value: Any = field(default=None, init=False)
+    _tools: dict[str, AvailableTool] = field(factory=dict, init=False)
+    _offered_in: Mapping[str, Any] | None = field(default=None, init=False)
 
     def run(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
         """Run until the model has answered. An envelope that needs no step is returned unchanged.
@@ -293,7 +279,7 @@ class AgentLoop:
 
     def _ask(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
         self._must_afford(envelope)
-        sent = sent_messages(envelope.messages, self._history, self._max_history)
+        sent = sent_messages(envelope.messages, self._history, self._history_messages)
         self._must_fit(sent, envelope.context)
         yield from self._offer(envelope.context)
         completion = yield from Prompt(
@@ -308,11 +294,8 @@ class AgentLoop:
                 detail=completion.text,
                 **completion.place,
             )
-        after = evolve(
-            envelope,
-            round_trips=envelope.round_trips + 1,
-            cost=envelope.cost + (completion.cost or 0.0),
-        )
+        cost = envelope.cost + (completion.cost or 0.0)
+        after = evolve(envelope, round_trips=envelope.round_trips + 1, cost=cost)
         message = _with_own_ids(completion.message)
         if not message.tool_calls and not message.text.strip():
             return self._silent(after, completion)
@@ -323,14 +306,14 @@ class AgentLoop:
 
     def _must_afford(self, envelope: Envelope) -> None:
         """Raise `LimitExceeded` if a limit allows no further model call."""
-        times = self._max_round_trips
+        times = self._round_trips
         if envelope.round_trips >= times:
             raise LimitExceeded(
                 f"turn reached its limit of model calls ({times}) without an answer",
                 limit="round_trips",
                 hint="split the request, or raise the setting round_trips",
             )
-        if self._max_cost is not None and envelope.cost >= self._max_cost:
+        if self._cost is not None and envelope.cost >= self._cost:
             raise LimitExceeded(
                 f"turn reached its limit of cost ({envelope.cost:g} US dollars) without an answer",
                 limit="cost",
@@ -341,9 +324,9 @@ class AgentLoop:
         """Raise `LimitExceeded` if a model call would have too many characters."""
         length = sum(each.remember("agent.length", _length) for each in messages)
         length += len(write_json(context)) if context else 0
-        if self._max_characters is not None and length > self._max_characters:
+        if self._characters is not None and length > self._characters:
             raise LimitExceeded(
-                f"a model call would have {length} characters, more than {self._max_characters}",
+                f"a model call would have {length} characters, more than {self._characters}",
                 limit="characters",
                 hint="start a new conversation, lower the setting history_messages, or raise "
                 "characters",
@@ -382,9 +365,8 @@ def _with_own_ids(message: Message) -> Message:
                 number += 1
                 id = f"{part.id or 'call'}-{number}"
             taken.add(id)
-            parts.append(evolve(part, id=id))
-        else:
-            parts.append(part)
+            part = evolve(part, id=id)
+        parts.append(part)
     return evolve(message, content=parts)
 
 

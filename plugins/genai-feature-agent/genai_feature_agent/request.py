@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from genai_feature_agent import Settings
 from genai_feature_agent.loop import Added, Envelope
@@ -30,26 +30,13 @@ from genai_host.api import (
     Progress,
     Usage,
     check_numbers,
+    is_deep,
     read_settings,
 )
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
-if TYPE_CHECKING:  # the host is passed in: only its public modules are imported
+if TYPE_CHECKING:
     from genai_host.api import ConversationHandle, Event, HostServices, TurnLimits
-from collections.abc import Iterator
-
-DEPTH = 100
-"""Maximum nesting depth of the JSON of a request, below the limit of any JSON parser."""
-
-
-def must_be_flat(body: Mapping[str, Any]) -> None:
-    """Raise `ValidationError`, with the field, for values nested deeper than `DEPTH`."""
-    for name, value in body.items():
-        level = [value]
-        for _ in range(DEPTH):
-            level = [item for each in level for item in _items(each)]
-        if level:
-            raise ValidationError(f"nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
 
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
@@ -109,15 +96,6 @@ def _length(value: Any) -> int:
         else:
             length += len(value if isinstance(value, str) else str(value))
     return length
-
-
-def _items(value: Any) -> Iterator[Any]:
-    """Yield the members of a value that can contain other values."""
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return
-    yield from (item for item in value if isinstance(item, (Mapping, list, tuple)))
 
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -186,6 +164,7 @@ def error_json(error: GenaiError) -> dict[str, Any]:
     return {**body, "hint": error.hint} if error.hint else body
 
 
+@frozen(eq=False)
 class StatelessAgent:
     """Answers requests. Thread-safe. Each request is a separate conversation that is not recorded.
 
@@ -197,27 +176,20 @@ class StatelessAgent:
         owner: User whose budget is charged; None for the owner of the store.
     """
 
-    def __init__(
-        self,
-        host: HostServices,
-        model: str | None = None,
-        *,
-        settings: Mapping[str, Any] | None = None,
-        turn_limits: TurnLimits | None = None,
-        owner: str | None = None,
-    ) -> None:
-        self._host = host
-        self._owner = owner
-        self._model = model
-        self._settings = settings
-        self._caps = turn_limits
+    _host: HostServices
+    _model: str | None = None
+    _settings: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    _turn_limits: TurnLimits | None = field(default=None, kw_only=True)
+    _owner: str | None = field(default=None, kw_only=True)
 
     def read(self, body: Any) -> AgentRequest:
         """Parse and validate a JSON request body. Raises `ValidationError`, with the path, also for
         a body that exceeds the limits in the settings.
         """
         given = JsonReader(body, "$")
-        must_be_flat(body)
+        for name, value in body.items():
+            if is_deep(value):
+                raise ValidationError("the field is nested too deeply", path=f"$.{name:.40}")
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
         history = from_wire(given.values("history"), self._host.codec)
@@ -226,16 +198,14 @@ class StatelessAgent:
         is_silent = approvals and Envelope(history).pending and "message" not in given
         if not is_silent and not message.strip():
             raise ValidationError("the message must be a non-blank string", path="$.message")
-        request: dict[str, Any] = {
-            "message": message,
-            "context": _context(given),
-            "history": history,
-            "approvals": approvals,
-            "model": self._alias(given.raw("model")),
-        }
-        if "session_id" in given:
-            request["session_id"] = _session_id(given)
-        return AgentRequest(**request)
+        return AgentRequest(
+            message,
+            _context(given),
+            history,
+            _session_id(given),
+            approvals,
+            self._alias(given.raw("model")),
+        )
 
     def _alias(self, given: Any) -> str | None:
         """Validate a model name: front ends may only use aliases from the host's configuration."""
@@ -273,7 +243,7 @@ class StatelessAgent:
             settings=self._settings,
             history=request.history,
             record=False,
-            turn_limits=self._caps,
+            turn_limits=self._turn_limits,
             owner=self._owner,
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
@@ -303,11 +273,7 @@ class StatelessAgent:
             yield from state.collect(conversation.resume_stream(decided))
 
     def _reply(
-        self,
-        state: TurnState,
-        *,
-        approvals: Sequence[Mapping[str, Any]] = (),
-        error: GenaiError | None = None,
+        self, state: TurnState, approvals: Sequence[Any] = (), error: GenaiError | None = None
     ) -> AgentReply:
         reactions = all_reactions(state.messages, state.reactions)
         return AgentReply(
@@ -316,10 +282,11 @@ class StatelessAgent:
             session_id=state.request.session_id,
             approvals=approvals,
             error=error,
-            usage=state.usage,
+            usage=Usage() if state.answer is None else state.answer.usage,
         )
 
 
+@define(eq=False)
 class TurnState:
     """State of a turn, collected from its events.
 
@@ -329,15 +296,10 @@ class TurnState:
         answer: The answer; None until the end.
     """
 
-    def __init__(self, request: AgentRequest) -> None:
-        self.request = request
-        self.added: list[Message] = []
-        self.reactions: list[Mapping[str, Any]] = []
-        self.answer: Answer | None = None
-
-    @property
-    def usage(self) -> Usage:
-        return Usage() if self.answer is None else self.answer.usage
+    request: AgentRequest
+    added: list[Message] = field(factory=list)
+    reactions: list[Mapping[str, Any]] = field(factory=list)
+    answer: Answer | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -376,8 +338,9 @@ def _context(given: JsonReader) -> Mapping[str, Any]:
 
 
 def _session_id(given: JsonReader) -> str:
-    """Validate a session id in the usual form only; `UUID` also accepts braces and URNs."""
-    id = given.text("session_id")
+    """Validate a session id in the usual form only; `UUID` also accepts braces and URNs. Generate
+    one if the request has none."""
+    id = given.text("session_id", str(uuid.uuid4()))
     if _UUID.fullmatch(id):
         return id
     raise ValidationError("the session id is not a UUID", path="$.session_id")
@@ -394,8 +357,5 @@ def _approvals(given: JsonReader) -> Mapping[str, bool]:
 
 def _confirmation(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the approval as a confirmation, for front ends without support for approvals."""
-    return {
-        "type": "confirmation",
-        "description": f"May {call['tool']} run?",
-        "options": ["yes", "no"],
-    }
+    question = f"May {call['tool']} run?"
+    return {"type": "confirmation", "description": question, "options": ["yes", "no"]}

@@ -137,43 +137,36 @@ def in_ui_chunks(given: PieceStream) -> Generator[str, None, None]:
 class _Chunks:
     """Chunks of a stream: a step for each call of the model, and in it, parts of text."""
 
-    def __init__(self) -> None:
-        self._in_step = self._has_outputs = False
-        self._texts = 0
-        self._in_text = False
+    _in_step = _has_outputs = _in_text = False
+    _texts = 0
 
     def of(self, piece: Piece) -> Iterator[_Wire]:
         data = piece.data
+        if piece.kind in ("text", "tool-call"):
+            yield from self._begin_step()
+        if piece.kind not in ("start", "text"):
+            yield from self._end_text()
         if piece.kind == "start":
             yield {"type": "start", **data}
         elif piece.kind == "text":
-            yield from self._begin_step()
             if not self._in_text:
                 self._in_text = True
                 self._texts += 1
                 yield {"type": "text-start", "id": self._text_id}
             yield {"type": "text-delta", "id": self._text_id, "delta": data}
         elif piece.kind == "tool-call":
-            yield from self._begin_step()
-            yield from self._end_text()
             call = {"toolCallId": data["toolCallId"], "toolName": data["toolName"]}
             yield {"type": "tool-input-available", **call, "input": data["args"]}
         elif piece.kind == "tool-result":
             self._has_outputs = True
-            yield from self._end_text()
             kind, name = ("error", "errorText") if piece.is_error else ("available", "output")
-            yield {
-                "type": f"tool-output-{kind}",
-                "toolCallId": data["toolCallId"],
-                name: data["result"],
-            }
+            call = {"toolCallId": data["toolCallId"], name: data["result"]}
+            yield {"type": f"tool-output-{kind}", **call}
         elif piece.kind == "source":
-            yield from self._end_text()
             yield {"type": "source-url", "sourceId": data["url"], **data}
         elif piece.kind == "data":
             yield from self._of_data(data)
         elif piece.kind == "error":
-            yield from self._end_text()
             yield {"type": "error", "errorText": data["message"]}
         else:
             yield from self._end_step()
@@ -187,7 +180,6 @@ class _Chunks:
 
     def _of_data(self, data: Mapping[str, Any]) -> Iterator[_Wire]:
         """A reaction, the approvals in the state, or that the text so far is void."""
-        yield from self._end_text()
         if data["type"] == "state":
             for call in data["value"].get("approvals", ()):
                 id = call["id"]

@@ -68,15 +68,13 @@ def _to_wire(message: Message, codec: Codec) -> Iterator[dict[str, Any]]:
         return
     wire: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.tool_calls:
-        wire["tool-calls"] = [_of_call(call) for call in message.tool_calls]
+        wire["tool-calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.malformed or dict(call.arguments)}
+            for call in message.tool_calls
+        ]
     if tuple(_plain_content(wire, "$")) != message.content:
         wire["parts"] = codec.to_json(message)["content"]
     yield wire
-
-
-def _of_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.malformed or dict(call.arguments)
-    return {"id": call.id, "name": call.name, "arguments": arguments}
 
 
 def _of_result(result: ToolResult, codec: Codec) -> dict[str, Any]:
