@@ -22,7 +22,7 @@ from concurrent.futures import (
 )
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from genai_batch.journal import BatchJournal
 from genai_batch.rows import BatchRow, rows_in, survey
@@ -67,6 +67,11 @@ class BatchProgress:
     seconds: float = 0.0
 
 
+def _task_of(given: Task | None) -> Task:
+    return given or Task()
+
+
+@define(eq=False)
 class Batch:
     """A batch.
 
@@ -87,29 +92,21 @@ class Batch:
         on_progress: Called after each row.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        source: str | os.PathLike[str],
-        output: str | os.PathLike[str],
-        task: Task | None = None,
-        *,
-        concurrency: int = 8,
-        max_cost: float | None = None,
-        executor: Executor | None = None,
-        retry_failed: bool = False,
-        overwrite: bool = False,
-        on_progress: Callable[[BatchProgress], None] = lambda progress: None,
-    ) -> None:
-        self._host = host
-        self._source, self._output = Path(source), Path(output)
-        self._task = Task() if task is None else task
-        self._at_once = concurrency
-        self._max_cost = max_cost
-        self._executor = executor
-        self._retry_failed = retry_failed
-        self._overwrite = overwrite
-        self._on_progress = on_progress
+    _host: Host
+    _source: Path = field(converter=Path)
+    _output: Path = field(converter=Path)
+    _task: Task = field(default=None, converter=_task_of)
+    _concurrency: int = field(default=8, kw_only=True)
+    _max_cost: float | None = field(default=None, kw_only=True)
+    _executor: Executor | None = field(default=None, kw_only=True)
+    _retry_failed: bool = field(default=False, kw_only=True)
+    _overwrite: bool = field(default=False, kw_only=True)
+    _on_progress: Callable[[BatchProgress], None] = field(
+        default=lambda progress: None, kw_only=True
+    )
+    _progress: BatchProgress = field(init=False)
+    _began: float = field(init=False)
+    _last_result: float = field(init=False)
 
     @property
     def journal_path(self) -> Path:
@@ -138,7 +135,6 @@ class Batch:
         found = survey(self._source)
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
-        self._must_be_new()
         journal_path, clock = self.journal_path, self._host.clock
         with BatchJournal(journal_path, head, clock, is_new=self._overwrite) as journal:
             if self._retry_failed:
@@ -160,8 +156,6 @@ class Batch:
                 raise ConfigurationError(
                     f"{path} would replace the input", hint="use another --output"
                 )
-
-    def _must_be_new(self) -> None:
         if self._output.exists() and not (self._overwrite or self.journal_path.exists()):
             raise ConfigurationError(
                 f"{self._output} already exists", hint="use another --output, or --overwrite"
@@ -174,13 +168,13 @@ class Batch:
                 for row in rows_in(self._source):
                     if row.number in journal.done:
                         continue
-                    while len(under_way) >= self._at_once:
+                    while len(under_way) >= self._concurrency:
                         self._take(journal, under_way)
                     while under_way and not self._fits(journal, len(under_way) + 1):
                         self._take(journal, under_way)
                     self._must_be_affordable(journal)
                     if row.wrong:
-                        self._add(journal, row, _wrong(row))
+                        self._add(journal, row, _failed(row, "invalid_data", row.wrong))
                     else:
                         under_way[submit(row)] = row
                 while under_way:
@@ -201,7 +195,7 @@ class Batch:
             yield lambda row: elsewhere.submit(do_row, task, name, row)
             return
         worker = Worker(self._host, self._task, name)
-        threads = ThreadPoolExecutor(self._at_once, "genai-batch")
+        threads = ThreadPoolExecutor(self._concurrency, "genai-batch")
         try:
             yield lambda row: threads.submit(worker.do, row)
         finally:
@@ -213,8 +207,8 @@ class Batch:
         """Save completed results; may time out without any."""
         ended, _ = wait(under_way, timeout=_SEEN, return_when=FIRST_COMPLETED)
         now = self._host.clock.monotonic()
-        silent = 0.0 if ended else now - self._last_result
-        if silent >= _SILENT:
+        silent = now - self._last_result
+        if not ended and silent >= _SILENT:
             where = _name_of(self._executor)
             what = "no row was completed for %.0f seconds; number of rows in %s: %d"
             _log.warning(what, silent, where, len(under_way))
@@ -284,9 +278,8 @@ def _name_of(executor: Executor | None) -> str:
     return str(executor) if has_name else type(executor).__name__
 
 
-def _wrong(row: BatchRow) -> RowResult:
-    problem = {"code": "invalid_data", "message": row.wrong, "hint": ""}
-    return {**row.names, "error": problem}
+def _failed(row: BatchRow, code: str, message: str) -> RowResult:
+    return {**row.names, "error": {"code": code, "message": message, "hint": ""}}
 
 
 def _result_of(row: BatchRow, future: Future[RowResult]) -> RowResult:
@@ -300,5 +293,4 @@ def _result_of(row: BatchRow, future: Future[RowResult]) -> RowResult:
     except GenaiError as error:
         return {**row.names, "error": problem_of(error)}
     except Exception as error:  # noqa: BLE001 - see above
-        problem = {"code": "internal", "message": str(error) or type(error).__name__, "hint": ""}
-        return {**row.names, "error": problem}
+        return _failed(row, "internal", str(error) or type(error).__name__)

@@ -193,13 +193,13 @@ def _show(progress: BatchProgress, output: Path, as_json: bool) -> None:
     commands.echo(str(output))
 
 
+@attrs.define
 class _Bar:
     """Progress bar on one line of standard error."""
 
-    def __init__(self, clock: Clock, *, shown: bool) -> None:
-        self._clock = clock
-        self._shown = shown
-        self._drawn: float | None = None
+    _clock: Clock
+    _shown: bool
+    _drawn: float | None = None
 
     def draw(self, progress: BatchProgress) -> None:
         now = self._clock.monotonic()

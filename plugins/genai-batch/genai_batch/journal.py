@@ -180,17 +180,15 @@ def _value_of(line: bytes) -> Any:
         value = read_json(line)
     except ValueError:
         return None
-    is_result = isinstance(value, dict) and isinstance(value.get("result"), dict)
-    return value if (is_result and isinstance(value.get("row"), int)) or _begins(value) else None
+    match value:
+        case {"row": int(), "result": dict()} | {"batch": dict()}:
+            return value
+    return None
 
 
 def _is_error(result: Mapping[str, Any]) -> bool:
     response = result.get("response") or {}
     return result.get("error") is not None or response.get("status_code", 200) >= 400
-
-
-def _begins(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("batch"), dict)
 
 
 def _failed(path: Path, error: OSError) -> StoreError:

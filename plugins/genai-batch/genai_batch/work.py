@@ -19,10 +19,12 @@ from attrs import asdict, field, frozen
 from genai_batch.rows import BatchRow
 from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
+    Answer,
     Cancellation,
     Clock,
     Cost,
     HttpProblem,
+    Message,
     RouteRequest,
     RouteResponse,
     merged_parameters,
@@ -105,22 +107,14 @@ class Worker:
             if conversation.status == "pending":
                 answer = conversation.resume()
             elif self._is_answered(conversation):
-                return self._known(row, conversation)
+                cost = self._host.store_for().summary(conversation.id).cost
+                return self._result(row, conversation, conversation.history[-1], cost)
             else:
                 answer = conversation.say(row.asked["prompt"], output_type=self._task.schema)
-            return {
-                **row.names,
-                "text": answer.text,
-                "citations": self._host.codec.to_json(answer.citations),
-                "data": self._host.codec.to_json(answer.data),
-                "usage": {
-                    "input_tokens": answer.usage.input_tokens,
-                    "output_tokens": answer.usage.output_tokens,
-                },
-                "cost": _cost_row(answer.cost),
-                "conversation": conversation.id if self._task.record else None,
-                "error": None,
-            }
+            used = answer.usage
+            usage = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+            data = self._host.codec.to_json(answer.data)
+            return self._result(row, conversation, answer, answer.cost, data=data, usage=usage)
 
     def _is_answered(self, conversation: Conversation) -> bool:
         """Whether another process has already answered the row."""
@@ -128,17 +122,25 @@ class Worker:
             return False
         return self._host.store_for().summary(conversation.id).status == "idle"
 
-    def _known(self, row: BatchRow, conversation: Conversation) -> RowResult:
-        """The result of a row that another process answered before it ended."""
-        cost = self._host.store_for().summary(conversation.id).cost
+    def _result(
+        self,
+        row: BatchRow,
+        conversation: Conversation,
+        answer: Answer | Message,
+        cost: Cost,
+        **more: Any,
+    ) -> RowResult:
+        """The result of a row. That of a row that another process answered before it ended has no
+        data and no usage."""
         return {
             **row.names,
-            "text": conversation.history[-1].text,
-            "citations": self._host.codec.to_json(conversation.history[-1].citations),
+            "text": answer.text,
+            "citations": self._host.codec.to_json(answer.citations),
             "data": None,
             "usage": None,
-            "cost": _cost_row(cost),
-            "conversation": conversation.id,
+            **more,
+            "cost": asdict(cost) if cost.known else {"dollars": 0.0, "unknown": cost.unknown},
+            "conversation": conversation.id if self._task.record else None,
             "error": None,
         }
 
@@ -204,11 +206,6 @@ def sleep(clock: Clock, seconds: float, ending: Cancellation) -> None:
 def body_in(reply: RouteResponse) -> bytes:
     """Return the whole body of a reply."""
     return reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
-
-
-def _cost_row(cost: Cost) -> dict[str, Any]:
-    known = asdict(cost)
-    return known if cost.known else {"dollars": 0.0, "unknown": cost.unknown}
 
 
 def problem_of(error: GenaiError) -> Mapping[str, Any]:

@@ -179,14 +179,6 @@ def _whole(value: Number, name: str, most: int) -> int:
     return int(value)
 
 
-def _factorial(value: Number) -> int:
-    return math.factorial(_whole(value, "factorial", 400))
-
-
-def _comb(of: Number, taken: Number) -> int:
-    return math.comb(_whole(of, "comb", 1000), _whole(taken, "comb", 1000))
-
-
 def _sqrt(value: Number) -> Number:
     if value < 0:
         raise ValidationError("the root of a negative number is not a real number")
@@ -205,22 +197,6 @@ def _rounded(value: Number, digits: Number = 0.0) -> Number:
     scaled = abs(Fraction(value) * scale)
     whole = math.floor(scaled + Fraction(1, 2)) / scale
     return whole if value >= 0 else -whole
-
-
-def _max(*values: Number) -> Number:
-    return max(values)
-
-
-def _min(*values: Number) -> Number:
-    return min(values)
-
-
-def _sum(*values: Number) -> Number:
-    return sum(values, Fraction(0))
-
-
-def _mean(*values: Number) -> Number:
-    return _sum(*values) / len(values)
 
 
 _SIGN: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
@@ -242,23 +218,23 @@ _MANY = 200
 _FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
     "abs": (1, 1, abs),
     "ceil": (1, 1, math.ceil),
-    "comb": (2, 2, _comb),
+    "comb": (2, 2, lambda *of: math.comb(*(_whole(each, "comb", 1000) for each in of))),
     "cos": (1, 1, math.cos),
     "degrees": (1, 1, math.degrees),
     "exp": (1, 1, math.exp),
-    "factorial": (1, 1, _factorial),
+    "factorial": (1, 1, lambda value: math.factorial(_whole(value, "factorial", 400))),
     "floor": (1, 1, math.floor),
     "log": (1, 2, math.log),
     "log10": (1, 1, math.log10),
     "log2": (1, 1, math.log2),
-    "max": (1, _MANY, _max),
-    "mean": (1, _MANY, _mean),
-    "min": (1, _MANY, _min),
+    "max": (1, _MANY, lambda *values: max(values)),
+    "mean": (1, _MANY, lambda *values: sum(values, Fraction()) / len(values)),
+    "min": (1, _MANY, lambda *values: min(values)),
     "radians": (1, 1, math.radians),
     "round": (1, 2, _rounded),
     "sin": (1, 1, math.sin),
     "sqrt": (1, 1, _sqrt),
-    "sum": (1, _MANY, _sum),
+    "sum": (1, _MANY, lambda *values: sum(values, Fraction())),
     "tan": (1, 1, math.tan),
 }
 _NODES: Mapping[type[ast.expr], str] = {
@@ -276,20 +252,12 @@ def _written(value: Number) -> str:
         return "0" if text == "-0" else text
     if value.denominator == 1:
         return str(value.numerator)
-    places = _places(value.denominator)
+    places = next((n for n in range(1, _EXACT + 1) if 10**n % value.denominator == 0), None)
     if places is None:
         return f"about {_rough(value)}"
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     sign = "-" if value < 0 else ""
     return f"{sign}{digits[:-places]}.{digits[-places:]}"
-
-
-def _places(denominator: int) -> int | None:
-    """Return the number of decimal places of a fraction; None if there are too many."""
-    for places in range(1, _EXACT + 1):
-        if 10**places % denominator == 0:
-            return places
-    return None
 
 
 def _rough(value: Fraction) -> str:

@@ -83,11 +83,11 @@ class DataTools:
 
         Call it before any other tool that uses the data."""
         with self._source.opened(run.limits) as reader:
-            lines = []
-            for name, kind in reader.tables(run.limits).items():
-                columns = ", ".join(each.name for each in reader.columns(name, run.limits))
-                lines.append((name, kind, columns))
-        return QueryResult(("table", "kind", "columns"), tuple(lines)).text
+            lines = tuple(
+                (name, kind, ", ".join(each.name for each in reader.columns(name, run.limits)))
+                for name, kind in reader.tables(run.limits).items()
+            )
+        return QueryResult(("table", "kind", "columns"), lines).text
 
     def describe_table(self, table: TableName, run: ToolContext) -> str:
         """Describe a table of the user's data.
@@ -106,18 +106,14 @@ class DataTools:
             keys = _keys(reader, name, run.limits)
         beyond = columns[_DESCRIBED:]
         head = ("column", "type", "values", "distinct", "smallest", "largest")
-        return "\n\n".join(
-            filter(
-                None,
-                (
-                    f"{name}: {'at least ' if rows == _SCANNED else ''}{rows} rows",
-                    QueryResult(head, tuple(about)).text,
-                    f"and: {', '.join(each.name for each in beyond)}" if beyond else "",
-                    keys,
-                    f"The first rows:\n{first.text}",
-                ),
-            )
+        parts = (
+            f"{name}: {'at least ' if rows == _SCANNED else ''}{rows} rows",
+            QueryResult(head, tuple(about)).text,
+            f"and: {', '.join(each.name for each in beyond)}" if beyond else "",
+            keys,
+            f"The first rows:\n{first.text}",
         )
+        return "\n\n".join(filter(None, parts))
 
     def query_table(
         self,
@@ -189,10 +185,7 @@ class DataTools:
 def _asked(reader: DatabaseReader, query: SqlQuery, limits: CancelToken) -> QueryResult:
     name, _ = found_in(query.table, reader.tables(limits), "table")
     columns = reader.columns(name, limits)
-    query = SqlQuery(
-        name, query.columns, query.filters, query.group_by, query.aggregates, query.order_by,
-        query.limit, query.offset,
-    )  # fmt: skip
+    query = evolve(query, table=name)
     result = reader.run(*_sql(query, columns, limits), most=limit_of(query))
     return evolve(result, note=_left_out(reader, query, columns, limits))
 
@@ -275,22 +268,18 @@ def _charted(
 ) -> SqlQuery:
     """Return the query for a chart: the label, then the values."""
     labels = [label] if label else []
+    usual = [Order(each) for each in labels]
     made = [
         Aggregate(each.function, each.column) for each in values if each.function != "value"
     ] or ([] if values else [Aggregate("count")])
     if not made:
         columns = [*labels, *(each.column for each in values)]
-        return SqlQuery(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
+        return SqlQuery(table, columns, filters, order_by=order_by or usual, limit=limit)
     if len(made) < len(values):
         raise ValidationError("either all values or none must have a function")
-    usual = _by(labels)
     if labels and display_type not in ("line", "area"):
         usual = [Order(aggregate_name(made[0]), descending=True), *usual]
     return SqlQuery(table, (), filters, labels, made, order_by or usual, limit)
-
-
-def _by(labels: Sequence[str]) -> list[Order]:
-    return [Order(label) for label in labels]
 
 
 def _parts(

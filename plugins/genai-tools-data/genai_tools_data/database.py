@@ -22,7 +22,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -91,14 +91,15 @@ class QueryResult:
 def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> QueryResult:
     """Return a result with the rows that fit into the limits, at most `most`."""
     taken: list[tuple[Cell, ...]] = []
-    room = MOST_BYTES
+    room, more = MOST_BYTES, False
     for row in rows:
         cells = tuple(map(cell_of, row))
         room -= sum(len(json.dumps(cell)) + 2 for cell in cells)
-        if len(taken) == most or room < 0:
-            return QueryResult(_apart(columns), tuple(taken), more=True)
+        if more := len(taken) == most or room < 0:
+            break
         taken.append(cells)
-    return QueryResult(_apart(columns), tuple(taken))
+    names = (str(cell_of(each)) for each in columns)  # they become keys
+    return QueryResult(distinct(names, "{} ({})", str), tuple(taken), more)
 
 
 def cell_of(value: object) -> Cell:
@@ -115,17 +116,18 @@ def cell_of(value: object) -> Cell:
     return str(value)
 
 
-def _apart(names: Sequence[str]) -> tuple[str, ...]:
-    """Make duplicate column names unique, because they become keys."""
-    found: dict[str, None] = {}
+def distinct(
+    names: Iterable[str], form: str = "{}_{}", key: Callable[[str], str] = str.casefold
+) -> tuple[str, ...]:
+    """Make names unique by adding numbers, as in `form`; regardless of case by default."""
+    found: dict[str, str] = {}
     for name in names:
-        plain = str(cell_of(name))
-        number, own = 1, plain
-        while own in found:
+        own, number = name, 1
+        while key(own) in found:
             number += 1
-            own = f"{plain} ({number})"
-        found[own] = None
-    return tuple(found)
+            own = form.format(name, number)
+        found[key(own)] = own
+    return tuple(found.values())
 
 
 def _on_line(cell: Cell) -> str:
@@ -162,13 +164,9 @@ _LIMITS = (
     ("SQLITE_LIMIT_WORKER_THREADS", 0),
 )
 
-_LOOKS = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    }
+_LOOKS = (
+    *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ),
+    *(sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
 )
 # they change nothing; the last one is used to copy a database
 _PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "page_count"})

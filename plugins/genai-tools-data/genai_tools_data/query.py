@@ -95,22 +95,21 @@ def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[Sql
         ValidationError: The query is inconsistent or does not match the table.
     """
     table = _Table(query.table, {each.name: each for each in columns})
-    _check_lengths(query)
+    _check(query)
     selected = list(_selected(query, table))
     where, values = _where(query.filters, table)
+    clauses = {
+        "WHERE": " AND ".join(where),
+        "GROUP BY": ", ".join(table.column(name) for name in query.group_by),
+        "ORDER BY": ", ".join(_order(each, selected, query, table) for each in query.order_by),
+    }
     parts = [
         f"SELECT {', '.join(f'{made} AS {quoted(name)}' for name, made in selected)}",
         f"FROM {quoted(query.table)}",
+        *(f"{name} {clause}" for name, clause in clauses.items() if clause),
+        "LIMIT ? OFFSET ?",
     ]
-    if where:
-        parts.append(f"WHERE {' AND '.join(where)}")
-    if query.group_by:
-        parts.append(f"GROUP BY {', '.join(table.column(name) for name in query.group_by)}")
-    order = [_order(each, selected, query, table) for each in query.order_by]
-    if order:
-        parts.append(f"ORDER BY {', '.join(order)}")
-    parts.append("LIMIT ? OFFSET ?")
-    return " ".join(parts), [*values, limit_of(query) + 1, _offset(query)]
+    return " ".join(parts), [*values, limit_of(query) + 1, query.offset]
 
 
 def statement_of_texts(
@@ -141,10 +140,12 @@ def statement_of_texts(
     return list(dict.fromkeys(each.name for each in used)), sql, values
 
 
-def _check_lengths(query: SqlQuery) -> None:
+def _check(query: SqlQuery) -> None:
     parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
     if max(map(len, parts)) > MOST_PARTS:
         raise ValidationError(f"the query has a list with more than {MOST_PARTS} items")
+    if not 0 <= query.offset < _LARGEST:
+        raise ValidationError("offset must be at least 0")
 
 
 def limit_of(query: SqlQuery) -> int:
@@ -152,12 +153,6 @@ def limit_of(query: SqlQuery) -> int:
     if query.limit < 1:
         raise ValidationError("limit must be at least 1")
     return min(query.limit, MOST_ROWS)
-
-
-def _offset(query: SqlQuery) -> int:
-    if not 0 <= query.offset < _LARGEST:
-        raise ValidationError("offset must be at least 0")
-    return query.offset
 
 
 def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
@@ -242,13 +237,8 @@ def _is_number(column: Column) -> str:
 
 
 def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[SqlValue]]:
-    conditions: list[str] = []
-    values: list[SqlValue] = []
-    for each in filters:
-        condition, given = _condition(each, table.find(each.column))
-        conditions.append(condition)
-        values += given
-    return conditions, values
+    found = [_condition(each, table.find(each.column)) for each in filters]
+    return [condition for condition, _ in found], [each for _, given in found for each in given]
 
 
 def _is_of_numbers(given: Filter) -> bool:
@@ -279,21 +269,19 @@ def _condition(given: Filter, of: Column) -> tuple[str, list[SqlValue]]:
     if value is None and operator not in ("=", "!="):
         raise ValidationError(f"the filter of {given.column} has no value for {operator!r}")
     if operator in ("contains", "starts with"):
-        if len(_text(value)) > MOST_SOUGHT:
+        text = _text(value)
+        if len(text) > MOST_SOUGHT:
             raise ValidationError(
                 f"the filter of {given.column} looks for more than {MOST_SOUGHT} characters"
             )
         place = "> 0" if operator == "contains" else "= 1"
-        text = _text(value)
         if text.isascii():  # SQLite's function is faster, and knows no other letters
             return f"instr(lower({column}), lower(?)) {place}", [text]
         return f"instr({CASEFOLD}({column}), ?) {place}", [text.casefold()]
     if isinstance(value, bool) and operator in ("=", "!="):  # text in CSV files
         among = "IN" if operator == "=" else "NOT IN"
-        return f"coalesce(lower({column}), '') {among} (?, ?)", [
-            str(int(value)),
-            str(value).lower(),
-        ]
+        texts: list[SqlValue] = [str(int(value)), str(value).lower()]
+        return f"coalesce(lower({column}), '') {among} (?, ?)", texts
     return f"{column} {_COMPARED[operator]} ?{guard}", [_value(value)]
 
 

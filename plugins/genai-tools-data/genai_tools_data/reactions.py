@@ -48,14 +48,18 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    name: {
+
+def _schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "type": "object",
-        "properties": {"type": {"const": name}, **fields},
-        "required": ["type", *fields],
+        "properties": dict(fields),
+        "required": list(fields),
         "additionalProperties": False,
     }
-    for name, fields in _FIELDS.items()
+
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    name: _schema({"type": {"const": name}, **fields}) for name, fields in _FIELDS.items()
 }
 """The JSON Schema of each reaction, by its type."""
 
@@ -63,13 +67,7 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 def reaction_types() -> Iterator[ReactionType]:
     """Yield the reaction types. The host validates the `type` before the fields."""
     for name, fields in _FIELDS.items():
-        schema = {
-            "type": "object",
-            "properties": dict(fields),
-            "required": list(fields),
-            "additionalProperties": False,
-        }
-        yield ReactionType(name, schema, text_view="genai_tools_data.terminal_view:view")
+        yield ReactionType(name, _schema(fields), text_view="genai_tools_data.terminal_view:view")
 
 
 def table_of(result: QueryResult) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import stat
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -32,7 +32,7 @@ from attrs import Factory, define, frozen
 
 from genai_host.api import CancelToken, encoding_of
 from genai_host.errors import ConfigurationError
-from genai_tools_data.database import HEAD, DatabaseReader, opened_file, quoted
+from genai_tools_data.database import HEAD, DatabaseReader, distinct, opened_file, quoted
 
 MOST_BYTES = 64 * 2**20
 MOST_COLUMNS = 300
@@ -257,15 +257,11 @@ def _looked_through(path: Path, form: CsvFormat, limits: CancelToken) -> Content
 
 def _names(first: SourceRow, length: int) -> tuple[str, ...]:
     """Return a name for each column, unique regardless of case, as in SQL."""
-    found: dict[str, str] = {}
-    for number, cell in enumerate(islice([*first, *[""] * length], length), 1):
-        plain = " ".join(cell.split())[:MOST_NAME] or f"column_{number}"
-        own, twice = plain, 1
-        while own.casefold() in found:
-            twice += 1
-            own = f"{plain}_{twice}"
-        found[own.casefold()] = own
-    return tuple(found.values())
+    cells = islice([*first, *[""] * length], length)
+    return distinct(
+        " ".join(cell.split())[:MOST_NAME] or f"column_{number}"
+        for number, cell in enumerate(cells, 1)
+    )
 
 
 def _fill(
@@ -281,7 +277,7 @@ def _fill(
     connection.execute(f"CREATE TABLE {quoted(table)} ({columns})")
     if content.named:
         next(rows, None)
-    readers = [_READERS[kind] for kind in content.types]
+    readers = [_as_text if kind == "TEXT" else _as_number for kind in content.types]
     width = len(readers)
     connection.execute("BEGIN")
     connection.executemany(
@@ -315,14 +311,6 @@ def _as_number(cell: str, form: CsvFormat) -> CellValue:
     if kind == "whole":
         return int(plain)
     return float(plain) if kind == "decimal" else cell or None
-
-
-_READERS: dict[str, Callable[[str, CsvFormat], CellValue]] = {
-    "TEXT": _as_text,
-    "INTEGER": _as_number,
-    "REAL": _as_number,
-    "": _as_number,
-}
 
 
 SETTING = "path"
@@ -433,15 +421,7 @@ def _stamp(path: Path) -> tuple[str, int, int, int]:
     return str(path), found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _tables(paths: Sequence[Path]) -> list[str]:
+def _tables(paths: Sequence[Path]) -> tuple[str, ...]:
     """Return a table name for each file, based on the file name and easy to write for a model."""
-    tables: list[str] = []
-    for path in paths:
-        plain = re.sub(r"\W+", "_", path.stem).strip("_")[:60] or "data"
-        plain = f"t_{plain}" if plain.lower().startswith("sqlite_") else plain
-        own, number = plain, 1
-        while own.lower() in [each.lower() for each in tables]:
-            number += 1
-            own = f"{plain}_{number}"
-        tables.append(own)
-    return tables
+    plain = [re.sub(r"\W+", "_", path.stem).strip("_")[:60] or "data" for path in paths]
+    return distinct(f"t_{each}" if each.lower().startswith("sqlite_") else each for each in plain)

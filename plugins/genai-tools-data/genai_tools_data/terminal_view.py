@@ -169,20 +169,15 @@ _DRAWN = {
 }
 
 
-def _labelled(
-    reaction: Mapping[str, Any],
-) -> list[tuple[str, list[tuple[str, float | None]]]]:
+def _labelled(reaction: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float | None]]]]:
     """Return each label with the named values of its row."""
     columns = reaction["columns"]
     label = columns.index(reaction["label"]) if reaction["label"] in columns else None
     places = [(name, columns.index(name)) for name in reaction["values"]]
-    return [
-        (
-            "" if label is None else _written(row[label]),
-            [(safe(name), row[place]) for name, place in places],
-        )
-        for row in reaction["rows"]
-    ]
+    rows = reaction["rows"]
+    labels = ["" if label is None else _written(row[label]) for row in rows]
+    values = [[(safe(name), row[place]) for name, place in places] for row in rows]
+    return list(zip(labels, values, strict=True))
 
 
 def _height(value: float, lowest: float, highest: float) -> float:

@@ -45,10 +45,7 @@ class Row:
 
 
 class _RowError(Exception):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+    """The reason why a row is invalid: its code and its message."""
 
 
 def lines_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -83,8 +80,9 @@ def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
             yield _row(number, custom_id, given, url)
         except _RowError as error:
             # the line identifies a row without an id of its own
-            message = error.message if custom_id else f"line {number}: {error.message}"
-            yield Row(number, custom_id, code=error.code, message=message)
+            code, message = error.args
+            message = message if custom_id else f"line {number}: {message}"
+            yield Row(number, custom_id, code=code, message=message)
 
 
 def _object_in(line: bytes) -> JsonReader:

@@ -98,13 +98,13 @@ class _InputMissing(NotFound):
     code = "input_file_not_found"
 
 
+@frozen(eq=False)
 class BatchWork:
     """Does the batches of a host in this process."""
 
-    def __init__(self, host: HostServices, files: Files, answer: Answers) -> None:
-        self.host = host
-        self.files = files
-        self.answer = answer
+    host: HostServices
+    files: Files
+    answer: Answers
 
     def do(self, job: Job, ending: Cancellation) -> None:
         """Do a batch until it has ended.
@@ -258,22 +258,16 @@ class _Run:
             sleep(self._its.host.clock, _seconds_until(reply, 2.0**attempt), ending)
             if ending.is_cancelled():
                 break
-        response = {
-            "status_code": reply.status,
-            "request_id": request_id,
-            "body": _json_or_text(body_in(reply)),
-        }
-        return self._result(row, response=response, is_error=reply.status >= 400)
+        body = _json_or_text(body_in(reply))
+        response = {"status_code": reply.status, "request_id": request_id, "body": body}
+        return _Result(reply.status >= 400, self._line(row, response=response))
 
     def _refusal(self, row: Row, code: str, message: str) -> _Result:
-        return self._result(row, error={"code": code, "message": message}, is_error=True)
+        return _Result(True, self._line(row, error={"code": code, "message": message}))
 
-    def _result(
-        self, row: Row, *, is_error: bool, response: Any = None, error: Any = None
-    ) -> _Result:
+    def _line(self, row: Row, response: Any = None, error: Any = None) -> dict[str, Any]:
         id = f"batch_req_{self._digest(row.number)}"
-        line = {"id": id, "custom_id": row.custom_id, "response": response, "error": error}
-        return _Result(is_error, line)
+        return {"id": id, "custom_id": row.custom_id, "response": response, "error": error}
 
     def _finish(self, status: str, error: GenaiError | None = None) -> None:
         """Write the files, and end with a status."""
@@ -323,9 +317,8 @@ class _Run:
         def moved(batch: Object) -> Object:
             if batch["status"] == "cancelling" and status not in ENDED:
                 raise Cancelled("the batch was cancelled")
-            reached = status
-            if batch["status"] == "cancelling" and status == "completed":
-                reached = "cancelled"
+            is_cancelled = batch["status"] == "cancelling" and status == "completed"
+            reached = "cancelled" if is_cancelled else status
             return {**batch, **fields, "status": reached, f"{reached}_at": now}
 
         self._change(moved)
