@@ -21,7 +21,13 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from genai_host.api.messages import NO_USAGE, Citation, Message, ToolCall, Usage, VendorPart
-from genai_host.errors import ErrorPlace, IncompleteReply, MalformedReply
+from genai_host.errors import (
+    ErrorPlace,
+    GenerationError,
+    IncompleteReply,
+    MalformedReply,
+    UnexpectedFinish,
+)
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped; the same values for all dialects.
@@ -153,6 +159,23 @@ class Completion:
             "model": route.model if route else "",
             "raw_reply": self.raw_reply,
         }
+
+    def check_finish(self, *expected: FinishReason) -> None:
+        """Raise `UnexpectedFinish` if the model stopped for a reason that is not expected."""
+        if self.finish not in expected:
+            raise UnexpectedFinish(
+                f"the model stopped because of {self.reason}",
+                reason=self.reason,
+                detail=self.text,
+                **self.place,
+            )
+
+    def check_text(self) -> None:
+        """Raise `GenerationError` if the answer has no text."""
+        if not self.text.strip():
+            raise GenerationError(
+                "the model returned an empty answer", reason=self.reason, **self.place
+            )
 
     @property
     def text(self) -> str:

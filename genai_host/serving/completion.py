@@ -49,7 +49,6 @@ from genai_host.errors import (
     GenaiError,
     NoRoute,
     StoreError,
-    UnexpectedFinish,
     ValidationError,
 )
 from genai_host.host import Host
@@ -204,15 +203,8 @@ def api_finish_reason(completion: Completion, names: Mapping[FinishReason, str])
         UnexpectedFinish: The API has no name for it; another name would mean that the answer is
             usable.
     """
-    name = names.get(completion.finish)
-    if name is None:
-        raise UnexpectedFinish(
-            f"the model stopped because of {completion.reason}",
-            reason=completion.reason,
-            detail=completion.text,
-            **completion.place,
-        )
-    return name
+    completion.check_finish(*names)
+    return names[completion.finish]
 
 
 def streamed(

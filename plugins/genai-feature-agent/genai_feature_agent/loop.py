@@ -24,7 +24,6 @@ from genai_host.api import (
     AvailableTool,
     CallTools,
     Citation,
-    Completion,
     FeatureSteps,
     Image,
     ListTools,
@@ -42,7 +41,7 @@ from genai_host.api import (
     tool_message,
     write_json,
 )
-from genai_host.errors import GenerationError, LimitExceeded, UnexpectedFinish
+from genai_host.errors import LimitExceeded
 
 
 def _messages(given: Sequence[Message]) -> tuple[Message, ...]:
@@ -182,8 +181,6 @@ refused, and the turn stays paused.
 _NAME_SHOWN = 64  # characters; the maximum length of a tool name
 _NAMES_SHOWN = 10
 
-_DONE = ("stop", "length", "tool_calls")
-
 
 @frozen
 class Added:
@@ -287,18 +284,15 @@ class AgentLoop:
             tools=[each.schema for each in self._tools.values()],
             schema=self._schema,
         )
-        if completion.finish not in _DONE:
-            raise UnexpectedFinish(
-                f"the model stopped because of {completion.reason}",
-                reason=completion.reason,
-                detail=completion.text,
-                **completion.place,
-            )
+        completion.check_finish("stop", "length", "tool_calls")
         cost = envelope.cost + (completion.cost or 0.0)
         after = evolve(envelope, round_trips=envelope.round_trips + 1, cost=cost)
         message = _with_own_ids(completion.message)
         if not message.tool_calls and not message.text.strip():
-            return self._silent(after, completion)
+            # some models end this way after tools, but services reject empty messages
+            if envelope.messages[-1].role != "tool":
+                completion.check_text()
+            return evolve(after, ended=True)
         self.value = completion.value
         if message.tool_calls:  # otherwise the message is the answer, which has its own event
             yield Progress(f"asks for {_names(message.tool_calls)}", Added(message))
@@ -331,16 +325,6 @@ class AgentLoop:
                 hint="start a new conversation, lower the setting history_messages, or raise "
                 "characters",
             )
-
-    def _silent(self, envelope: Envelope, completion: Completion) -> Envelope:
-        """Handle an empty model message after tools. Some models end this way, but services reject
-        empty messages, so the message is not added to the history.
-        """
-        if envelope.messages[-1].role != "tool":
-            raise GenerationError(
-                "the model returned an empty answer", reason=completion.reason, **completion.place
-            )
-        return evolve(envelope, ended=True)
 
 
 _REFUSED = ToolOutput("the user did not approve this call", error=True)

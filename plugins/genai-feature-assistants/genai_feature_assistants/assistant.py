@@ -32,14 +32,13 @@ from genai_host.api import (
     tool_message,
     write_json,
 )
-from genai_host.errors import ContextOverflow, GenerationError, UnexpectedFinish
+from genai_host.errors import ContextOverflow
 
 TOOLS = "tools"
 """What a turn waits for: the payload is `{"round", "text", "usage", "calls": [{"id", "name",
 "arguments"}]}`, arguments as JSON text, the result `{id: output}`, each a text."""
 
 _LEAST_OUTPUT = 400  # characters that are not made less
-_DONE = ("stop", "length", "tool_calls")
 
 
 @frozen
@@ -93,13 +92,7 @@ class _Run:
     def ask(self) -> Generator[Step[Any], Any, Completion]:
         """Prompt the model with all messages so far."""
         completion = yield from self._fitting()
-        if completion.finish not in _DONE:
-            raise UnexpectedFinish(
-                f"the model stopped because of {completion.reason}",
-                reason=completion.reason,
-                detail=completion.text,
-                **completion.place,
-            )
+        completion.check_finish("stop", "length", "tool_calls")
         self._used = self._used + completion.usage
         self.incomplete = self._bound(completion)
         if not self._context.parallel:
@@ -108,10 +101,8 @@ class _Run:
 
     def answer(self, completion: Completion) -> Answer:
         """Return the answer of the turn."""
-        if not completion.text.strip() and not self._rounds and not self.incomplete:
-            raise GenerationError(
-                "the model returned an empty answer", reason=completion.reason, **completion.place
-            )
+        if not self._rounds and not self.incomplete:
+            completion.check_text()
         known = {
             "round": self._rounds,
             "usage": _usage_json(completion.usage),

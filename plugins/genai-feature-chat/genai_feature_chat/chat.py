@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen, validators as must
 
 from genai_host.api import (
     Answer,
-    Completion,
     FeatureSteps,
-    FinishReason,
     Message,
     Prompt,
     Turn,
     setting,
 )
-from genai_host.errors import GenerationError, UnexpectedFinish
-
-
-def must_be_done(
-    completion: Completion, expected: Collection[FinishReason] = ("stop", "length")
-) -> None:
-    """Raise `UnexpectedFinish` for a finish reason that is not expected. By default, an answer
-    truncated at its token limit is accepted.
-    """
-    if completion.finish not in expected:
-        raise UnexpectedFinish(
-            f"the model stopped because of {completion.reason}",
-            reason=completion.reason,
-            detail=completion.text,
-            **completion.place,
-        )
-
-
-def must_have_text(completion: Completion) -> None:
-    """Raise `GenerationError` for an answer without text."""
-    if not completion.text.strip():
-        raise GenerationError(
-            "the model returned an empty answer", reason=completion.reason, **completion.place
-        )
-
 
 _EXTRACT = (
     "Take the data that is asked for from the text of the user. Use only what it says, "
@@ -94,10 +67,10 @@ def respond(turn: Turn[Settings]) -> FeatureSteps:
     if settings.system_prompt:
         messages.insert(0, Message("system", settings.system_prompt))
     completion = yield from Prompt(messages, schema=None if extract else turn.schema)
-    must_be_done(completion)
+    completion.check_finish("stop", "length")  # it may be truncated at its token limit
     value = completion.value
     if extract and turn.schema is not None:
         found = yield from extraction(completion.text, turn.schema)
-        must_be_done(found)
+        found.check_finish("stop", "length")
         value = found.value
     return Answer(completion.text, data=value, new_messages=None if settings.keep_history else ())

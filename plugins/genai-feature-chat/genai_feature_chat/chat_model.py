@@ -20,7 +20,7 @@ from typing import Any
 
 from attrs import evolve, frozen, validators as must
 
-from genai_feature_chat.chat import extraction, must_be_done, must_have_text
+from genai_feature_chat.chat import extraction
 from genai_host.api import (
     Answer,
     Completion,
@@ -131,5 +131,5 @@ def _kept_in(turn: Turn[Settings]) -> Generator[Step[Any], Any, str]:
 
 
 def _must_end(completion: Completion) -> None:
-    must_be_done(completion, {"stop"})
-    must_have_text(completion)
+    completion.check_finish("stop")
+    completion.check_text()

@@ -54,13 +54,7 @@ from genai_host.api import (
     Text,
     Turn,
 )
-from genai_host.errors import (
-    ContextOverflow,
-    GenerationError,
-    InvalidParameter,
-    NoRoute,
-    UnexpectedFinish,
-)
+from genai_host.errors import ContextOverflow, InvalidParameter, NoRoute
 
 KIND = "research"
 """Kind of the detail with the inputs of the answer."""
@@ -349,19 +343,9 @@ def _in_order(values: list[_Rank]) -> Iterator[_Rank]:
 
 def _text_of(completion: Completion) -> str:
     """Return the text; raises `UnexpectedFinish` or `GenerationError` for an incomplete answer."""
-    if completion.finish not in ("stop", "length"):
-        raise UnexpectedFinish(
-            f"the model stopped because of {completion.reason}",
-            reason=completion.reason,
-            detail=completion.text,
-            **completion.place,
-        )
-    text = completion.text.strip()
-    if not text:
-        raise GenerationError(
-            "the model returned an empty answer", reason=completion.reason, **completion.place
-        )
-    return text
+    completion.check_finish("stop", "length")
+    completion.check_text()
+    return completion.text.strip()
 
 
 def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, Any]]:
