@@ -41,7 +41,6 @@ from genai_host.errors import (
     GenaiError,
     IncompleteReply,
     MalformedReply,
-    ProviderError,
     ServiceUnavailable,
     error_of_status,
 )
@@ -164,10 +163,9 @@ class Connection:
             from genai_mcp.client.http import http_transport as transport
         else:
             from genai_mcp.client.stdio import stdio_transport as transport
-        own = Implementation(name="genai-host", version=__version__)
         client = Client(
             transport(server, self.ended),
-            client_info=own,
+            client_info=Implementation(name="genai-host", version=__version__),
             message_handler=self._received,
             cache=None,
         )
@@ -219,16 +217,13 @@ class Connection:
         return found, seconds
 
     def _run(self, function: Callable[[], Awaitable[_T]], limits: CancelToken) -> _T:
+        """Run a function in the loop. What `limits` end is cancelled there as well."""
         if not self.alive:
             raise self._why()
         try:
             future = self._portal.start_task_soon(function)
         except RuntimeError:  # closed meanwhile
             raise self._why() from None
-        return self._result(future, limits)
-
-    def _result(self, future: Future[_T], limits: CancelToken) -> _T:
-        """Wait for a result of the loop. What `limits` end is cancelled there as well."""
 
         def cancel() -> None:
             future.cancel()
@@ -265,20 +260,16 @@ class Connection:
         message = one_line(error.message)
         status = error.data.get(HTTP_STATUS) if isinstance(error.data, Mapping) else None
         if isinstance(status, int):
-            return _of_status(status, message)
+            refusal = error_of_status(status, message)
+            if isinstance(refusal, AuthenticationFailed):
+                refusal.hint = (
+                    'set "headers", for example {"Authorization": "Bearer ${A_VARIABLE}"}'
+                )
+            return refusal
         if error.code == SESSION_GONE:
             return SessionGone()
         if error.code == CONNECTION_CLOSED:
-            return copy.copy(self._end) or IncompleteReply(
-                f"{self._name}: {one_line(error.message)}"
-            )
+            return copy.copy(self._end) or IncompleteReply(f"{self._name}: {message}")
         if error.code == PARSE_ERROR:
-            return MalformedReply(f"{self._name}: {one_line(error.message)}")
+            return MalformedReply(f"{self._name}: {message}")
         return BadRequest(f"{self._name} returned an error: {message} (error {error.code})")
-
-
-def _of_status(status: int, message: str) -> ProviderError:
-    error = error_of_status(status, message)
-    if isinstance(error, AuthenticationFailed):
-        error.hint = 'set "headers", for example {"Authorization": "Bearer ${A_VARIABLE}"}'
-    return error

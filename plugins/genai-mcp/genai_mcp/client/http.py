@@ -46,10 +46,9 @@ async def http_transport(
             f"the headers of {server.name} have an invalid value",
             hint="remove line ends, and blanks at the beginning and at the end",
         )
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
-        client = _Client(
-            server.name, headers=headers, timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS)
-        )
+        client = _Client(server.name, headers=headers, timeout=timeout)
     except (ValueError, UnicodeError):  # the message would contain the value
         raise ConfigurationError(f"the headers of {server.name} have an invalid value") from None
     async with (
@@ -149,7 +148,7 @@ def reason_of(error: httpx2.TransportError) -> str:
 
 
 def _refusal(request: httpx2.Request, status: int, message: str, code: int = 0) -> httpx2.Response:
-    """Return a reply with an error for the request; `_of_status` of `connection` reads it."""
+    """Return a reply with an error for the request; `connection` reads it."""
     data = None if code else {HTTP_STATUS: status}
     error = {"code": code, "message": message, "data": data}
     body = {"jsonrpc": "2.0", "id": None, "error": error}

@@ -253,7 +253,10 @@ class McpSource(ToolSource):
             if self._connection is not None:
                 _log.warning("restarting %s", self.name)
                 self._drop()
-            self._connection = _connection(self._server)
+            # the SDK takes long to import, and is not needed to load the plugin
+            from genai_mcp.client.connection import Connection
+
+            self._connection = Connection(self._server)
             if self._closed.is_set():  # closed meanwhile
                 self._connection.close()
         self._connection.open(limits)
@@ -279,10 +282,3 @@ class McpSource(ToolSource):
 
     def _session_lost(self) -> ServiceUnavailable:
         return ServiceUnavailable(f"{self.name} repeatedly forgets its session")
-
-
-def _connection(server: McpServer) -> Connection:
-    # the SDK takes long to import, and is not needed to load the plugin
-    from genai_mcp.client.connection import Connection
-
-    return Connection(server)

@@ -95,10 +95,9 @@ def close_within_grace(what: str, *works: Callable[[], object]) -> None:
         thread = threading.Thread(target=run, args=[work], name="mcp close", daemon=True)
         try:
             thread.start()
+            threads.append(thread)
         except RuntimeError:  # the system cannot start more threads
             run(work)
-            continue
-        threads.append(thread)
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
 
@@ -250,11 +249,8 @@ class Calls:
         if offered is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {one_line(name)}")
         begin = self._offer.begin
-        return (
-            RunningCall(name, arguments, lambda limits: begin(offered, arguments, limits, user)),
-            None,
-            None,
-        )
+        work = RunningCall(name, arguments, lambda limits: begin(offered, arguments, limits, user))
+        return work, None, None
 
 
 def _input_required(name: str, approval: ApprovalRequest) -> InputRequiredResult:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from attrs import frozen
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -74,10 +75,8 @@ class McpEndpoint:
             return refusal
         message = None
         if request.body:
-            try:
-                message = ValueBudget().read(
-                    request.body
-                )  # the SDK does not limit the number of values
+            try:  # the SDK does not limit the number of values
+                message = ValueBudget().read(request.body)
             except (ValueError, ValidationError) as error:
                 return _error(400, PARSE_ERROR, f"invalid JSON: {one_line(str(error))}")
         exchange = _Exchange(self._portal, request)
@@ -97,9 +96,7 @@ class McpEndpoint:
             return exchange.begin()  # its head comes immediately, and can name a session
         return RouteResponse(exchange, headers=_EVENTS, keepalive=_PING, begin=exchange.begin)
 
-    def delete(self, request: RouteRequest) -> RouteResponse:
-        """End a session."""
-        return self.post(request)
+    delete = post  # ends a session
 
     def close(self) -> None:
         close_within_grace("the endpoint", self._exit.close)
@@ -200,11 +197,11 @@ class _Exchange:
             self._portal.start_task_soon(self._gone.set)
 
 
+@frozen
 class _Events:
     """The events of an exchange, with the headers of its reply."""
 
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
+    _exchange: _Exchange
 
     def __iter__(self) -> Iterator[bytes]:
         return self._exchange.chunks()
@@ -236,12 +233,9 @@ def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
     origin = request.headers.get("origin")
     if origin is None:
         return None
-    try:
-        name = urlsplit(origin).hostname
-    except ValueError:
-        name = None
-    if name in _LOOPBACK:
-        return None
+    with contextlib.suppress(ValueError):
+        if urlsplit(origin).hostname in _LOOPBACK:
+            return None
     return _error(403, INVALID_REQUEST, "pages of this origin cannot use this server")
 
 

@@ -107,10 +107,8 @@ class Offer:
         """Return the current tools by name, sorted. Querying tool sources can take long."""
         found: dict[str, Offered] = {}
         for tool in self._host.offered_tools():
-            if _is_among(tool.name, self._choice.tools):
-                offered = self._of_tool(tool)
-                if offered is not None:
-                    found[tool.name] = offered
+            if _is_among(tool.name, self._choice.tools) and (offered := self._of_tool(tool)):
+                found[tool.name] = offered
         for feature in self._host.registry.features.values():
             name = f"{ASK}{feature.name}"
             if not _is_among(feature.name, self._choice.features):
@@ -124,18 +122,14 @@ class Offer:
     def tool(self, name: str) -> Offered | None:
         """Return a tool; None if it does not exist."""
         if _is_among(name, self._choice.tools):
-            found = (
-                self._of_tool(each) for each in self._host.offered_tools() if each.name == name
-            )
-            offered = next(found, None)
-            if offered is not None:
-                return offered
+            for tool in self._host.offered_tools():
+                if tool.name == name and (offered := self._of_tool(tool)):
+                    return offered
         feature = self._host.registry.features.get(name.removeprefix(ASK))
         if feature is None or name == feature.name:
             return None
-        if not _is_among(feature.name, self._choice.features):
-            return None
-        return Offered(_described(name, feature), feature=feature)
+        is_offered = _is_among(feature.name, self._choice.features)
+        return Offered(_described(name, feature), feature=feature) if is_offered else None
 
     def begin(
         self,
@@ -160,11 +154,9 @@ class Offer:
     def _call(
         self, tool: AvailableTool, arguments: Mapping[str, Any], limits: CancelToken
     ) -> Steps:
-        approved = tool.approval == "ask" and self._is_approved(tool.name)
-        if tool.approval == "ask" and not approved:
-            approved = (yield self._request(tool.name, arguments)) is True
-            if not approved:
-                return failed(f"the user did not approve the tool {tool.name}")
+        approved = tool.approval == "ask"
+        if approved and not (yield from self._is_allowed(tool.name, arguments)):
+            return failed(f"the user did not approve the tool {tool.name}")
         output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
         return result_of_output(output)
 
@@ -214,11 +206,16 @@ class Offer:
             )
         decisions = {}
         for id, name, arguments in calls:
-            is_approved = self._is_approved(name)
-            if not is_approved:
-                is_approved = (yield self._request(name, arguments)) is True
-            decisions[id] = is_approved
+            decisions[id] = yield from self._is_allowed(name, arguments)
         return decisions
+
+    def _is_allowed(
+        self, tool: str, arguments: Mapping[str, Any]
+    ) -> Generator[ApprovalRequest, bool | None, bool]:
+        """Ask for a decision, unless the tool is approved."""
+        return _is_among(tool, self._choice.approved) or (
+            (yield self._request(tool, arguments)) is True
+        )
 
     def _of_tool(self, tool: AvailableTool) -> Offered | None:
         """Return the MCP tool; None if clients would have to reject it."""
@@ -231,12 +228,8 @@ class Offer:
             self.marked[tool.name] = schema.parameters
         else:
             self.marked.pop(tool.name, None)
-        definition = {
-            "name": tool.name,
-            "description": schema.description,
-            "inputSchema": schema.parameters,
-        }
-        return Offered(definition, tool=tool)
+        shown = {"description": schema.description, "inputSchema": schema.parameters}
+        return Offered({"name": tool.name, **shown}, tool=tool)
 
     def _request(self, tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
         tool = one_line(tool)
@@ -247,9 +240,6 @@ class Offer:
             f"May the tool {tool} run, with these arguments?\n{shown}",
             f"{refusal}; {self._choice.how_to_allow.format(name=tool)}",
         )
-
-    def _is_approved(self, tool: str) -> bool:
-        return _is_among(tool, self._choice.approved)
 
 
 def _is_among(name: str, names: Collection[str] | None) -> bool:

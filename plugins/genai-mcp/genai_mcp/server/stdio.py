@@ -85,12 +85,9 @@ class StdioServer:
         )
         session.add_done_callback(lambda _: self.end())
         errors = outgoing.clone()
-        reader = threading.Thread(
-            target=self._read, args=(portal, to_server, errors), name="mcp read", daemon=True
-        )
-        writer = threading.Thread(
-            target=self._write, args=(portal, to_client), name="mcp write", daemon=True
-        )
+        read, write = (portal, to_server, errors), (portal, to_client)
+        reader = threading.Thread(None, self._read, "mcp read", read, daemon=True)
+        writer = threading.Thread(None, self._write, "mcp write", write, daemon=True)
         reader.start()
         writer.start()
         while not self._ended.wait(_POLL):
