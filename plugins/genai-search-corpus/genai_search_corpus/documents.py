@@ -312,16 +312,11 @@ def load(root: str, file: CorpusFile) -> bytes:
     most = MOST_BYTES * 4 if _kind_of(file.path) == "pdf" else MOST_BYTES
     if file.size > most:
         raise UnreadableDocument(f"larger than {most >> 20} MiB")
+    flags = os.O_RDONLY  # and it can be a link or a pipe by now
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
     try:
-        descriptor = os.open(
-            os.path.join(root, file.path),
-            # it can be a link or a pipe by now
-            os.O_RDONLY
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-            | getattr(os, "O_BINARY", 0),
-        )
-        with open(descriptor, "rb") as stream:
+        with open(os.open(os.path.join(root, file.path), flags), "rb") as stream:
             return stream.read(most)
     except OSError as error:
         unreadable = UnreadableDocument(error.strerror or "cannot be opened")
@@ -342,14 +337,9 @@ def passages_in(name: str, data: bytes) -> list[Passage]:
 
 
 _KINDS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "text",
-    ".rst": "text",
-    ".adoc": "text",
-    ".org": "text",
-    ".html": "html",
-    ".htm": "html",
+    **dict.fromkeys((".md", ".markdown"), "markdown"),
+    **dict.fromkeys((".txt", ".rst", ".adoc", ".org"), "text"),
+    **dict.fromkeys((".html", ".htm"), "html"),
     ".pdf": "pdf",
 }
 

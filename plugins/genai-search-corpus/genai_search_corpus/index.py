@@ -207,14 +207,9 @@ class OpenIndex:
             id = self._connection.last_insert_rowid()
             for passage in passages:
                 run("INSERT INTO passages (file, is_embedded) VALUES (?, 0)", (id,))
-                run(
-                    "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
-                    (
-                        self._connection.last_insert_rowid(),
-                        well_formed(passage.title),
-                        well_formed(passage.text),
-                    ),
-                )
+                row = self._connection.last_insert_rowid()
+                words = (row, well_formed(passage.title), well_formed(passage.text))
+                run("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", words)
 
     def remove(self, path: str) -> None:
         with self._transaction("IMMEDIATE"):
@@ -232,17 +227,10 @@ class OpenIndex:
     def put_vector(self, id: int, vector: bytes) -> None:
         """Store a vector, unless the passage no longer exists or already has one."""
         with self._transaction("IMMEDIATE"):
-            rows = list(
-                self._connection.execute(
-                    "UPDATE passages SET is_embedded = 1 WHERE id = ? AND NOT is_embedded "
-                    "RETURNING id",
-                    (id,),
-                )
-            )
-            if rows:
-                self._connection.execute(
-                    "INSERT INTO meanings (id, vector) VALUES (?, ?)", (id, vector)
-                )
+            run = self._connection.execute
+            mark = "UPDATE passages SET is_embedded = 1 WHERE id = ? AND NOT is_embedded"
+            if list(run(f"{mark} RETURNING id", (id,))):
+                run("INSERT INTO meanings (id, vector) VALUES (?, ?)", (id, vector))
 
     def with_words(self, query: str, most: int) -> list[int]:
         """Return passages that contain words of a query, by BM25, best first; titles count more."""

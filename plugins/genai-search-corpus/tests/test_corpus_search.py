@@ -50,7 +50,7 @@ def make_notes(within: Path) -> Path:
 def vectors_by_text() -> Iterator[None]:
     """Compute the vector of each text once for all tests."""
     known: dict[tuple[str, bool], bytes] = {}
-    compute = module._Model._vector
+    compute = module._Model.vector
 
     def vector(model: module._Model, text: str, *, is_query: bool) -> bytes:
         if (text, is_query) not in known:
@@ -58,7 +58,7 @@ def vectors_by_text() -> Iterator[None]:
         return known[text, is_query]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module._Model, "_vector", vector)
+        patch.setattr(module._Model, "vector", vector)
         yield
 
 

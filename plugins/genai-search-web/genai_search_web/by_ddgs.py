@@ -7,8 +7,10 @@ like an empty result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from attrs import define, field
 
 from genai_host.errors import (
     ConfigurationError,
@@ -28,13 +30,13 @@ _BOOKS = ("wikipedia", "grokipedia")
 """Engines that return one article or none, which is not evidence about the web."""
 
 
+@define
 class Outcomes:
     """Outcome of each engine."""
 
-    def __init__(self) -> None:
-        self.statuses: dict[str, int] = {}
-        self.timed_out: list[str] = []
-        self.failures: dict[str, str] = {}
+    statuses: dict[str, int] = field(factory=dict)
+    timed_out: list[str] = field(factory=list)
+    failures: dict[str, str] = field(factory=dict)
 
     def error(self) -> GenaiError | None:
         """Return the reason for an empty result; None if a web engine answered without results."""
@@ -128,27 +130,16 @@ def _check(backend: str, engines: Mapping[str, Any]) -> None:
 
 def _watch(engine: Any, outcomes: Outcomes) -> None:
     """Record the outcome of an engine's requests."""
-    engine.http_client.request = _noting_status(engine.name, engine.http_client.request, outcomes)
-    engine.search = _noting_failure(engine.name, engine.search, outcomes)
+    from ddgs.exceptions import TimeoutException
 
+    name, request, search = engine.name, engine.http_client.request, engine.search
 
-def _noting_status(
-    name: str, request: Callable[..., Any], outcomes: Outcomes
-) -> Callable[..., Any]:
-    def noting(*arguments: Any, **named: Any) -> Any:
+    def noting_status(*arguments: Any, **named: Any) -> Any:
         reply = request(*arguments, **named)
         outcomes.statuses[name] = reply.status_code
         return reply
 
-    return noting
-
-
-def _noting_failure(
-    name: str, search: Callable[..., Any], outcomes: Outcomes
-) -> Callable[..., Any]:
-    from ddgs.exceptions import TimeoutException
-
-    def noting(query: str, *, region: str, **named: Any) -> Any:
+    def noting_failure(query: str, *, region: str, **named: Any) -> Any:
         if name == "wikipedia" and region == _ANYWHERE:
             region = _USUAL  # it requires a language
         try:
@@ -160,7 +151,7 @@ def _noting_failure(
             outcomes.failures[name] = _line(error)
             raise
 
-    return noting
+    engine.http_client.request, engine.search = noting_status, noting_failure
 
 
 def _line(error: Exception) -> str:

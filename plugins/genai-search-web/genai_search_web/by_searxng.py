@@ -17,6 +17,7 @@ from genai_host.errors import (
     BadRequest,
     GenaiError,
     MalformedReply,
+    ProviderError,
     ProviderTimeout,
     RateLimited,
     ServiceUnavailable,
@@ -62,7 +63,18 @@ MOST_PAGES = 5
 _SAFE = {"off": 0, "moderate": 1, "on": 2}
 _CHUNK = 16 * 1024
 _NO_JSON = "add json to search.formats in its settings.yml"
-_SHUT = (301, 302, 303, 307, 308)
+_MOVED = "set tools.searxng.base_url to the address that it redirects to"
+_REFUSALS: Mapping[int, tuple[type[ProviderError], str, str]] = {
+    401: (AuthenticationFailed, "requires a key", "set GENAI_SEARXNG_KEY"),
+    403: (BadRequest, "does not provide JSON", _NO_JSON),
+    429: (
+        RateLimited,
+        "limits the request rate",
+        "allow this machine in the limiter of its settings.yml",
+    ),
+    **dict.fromkeys((301, 302, 303, 307, 308), (BadRequest, "redirects", _MOVED)),
+}
+"""Errors by status: class, message, hint."""
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")  # never through a proxy
@@ -163,32 +175,10 @@ class _Page:
     def _check(self, response: Response) -> None:
         """Raise the error for a status other than 200."""
         status = response.status_code
-        if status == 200:
-            return
-        if status == 401:
-            raise AuthenticationFailed(
-                f"SearXNG at {self._host} requires a key",
-                hint="set GENAI_SEARXNG_KEY",
-                status=status,
-            )
-        if status == 403:
-            raise BadRequest(
-                f"SearXNG at {self._host} does not provide JSON", hint=_NO_JSON, status=status
-            )
-        if status == 429:
-            raise RateLimited(
-                f"SearXNG at {self._host} limits the request rate",
-                hint="allow this machine in the limiter of its settings.yml",
-                status=status,
-            )
-        if status in _SHUT:
-            raise BadRequest(
-                f"SearXNG at {self._host} redirects",
-                hint="set tools.searxng.base_url to the address that it redirects to",
-                status=status,
-            )
-        kind = ServiceUnavailable if status >= 500 else BadRequest
-        raise kind(f"SearXNG at {self._host} responded with status {status}", status=status)
+        usual = ServiceUnavailable if status >= 500 else BadRequest
+        kind, what, hint = _REFUSALS.get(status, (usual, f"responded with status {status}", ""))
+        if status != 200:
+            raise kind(f"SearXNG at {self._host} {what}", hint=hint, status=status)
 
     def _body(self, response: Response) -> bytes:
         pieces, size = [], 0
@@ -245,15 +235,5 @@ def _is_of_proxy(error: Exception) -> bool:
 
 def _why(error: Exception) -> str:
     """Return the message of a connection error without addresses, which can contain keys."""
-    text = str(error)
-    for sign in (
-        "refused",
-        "reset",
-        "SOCKS",
-        "SSL",
-        "Name or service not known",
-        "closed connection",
-    ):
-        if sign in text:
-            return f": {sign}"
-    return ""
+    signs = ("refused", "reset", "SOCKS", "SSL", "Name or service not known", "closed connection")
+    return next((f": {sign}" for sign in signs if sign in str(error)), "")

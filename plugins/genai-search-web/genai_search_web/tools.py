@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import islice
 from typing import Annotated, Any
+
+from attrs import asdict
 
 from genai_host.api import CancelToken, ChildLimits, Tool, ToolContext, run_in_child, tool
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, ValidationError
@@ -56,23 +59,14 @@ def search(engine: str, asked: Mapping[str, Any]) -> list[WebResult]:
     Raises:
         GenaiError: The search failed.
     """
+    found = import_module(f"genai_search_web.by_{engine}").search
     try:
-        return [*islice(sound(_engine(engine)(asked)), asked["limit"])]
+        return [*islice(sound(found(asked)), asked["limit"])]
     except (GenaiError, MemoryError):
         raise
     except Exception as error:  # any exception of a library that parses untrusted data
         kind = type(error).__name__
         raise MalformedReply(f"the search returned unreadable results ({kind})") from error
-
-
-def _engine(name: str) -> Callable[[Mapping[str, Any]], Iterable[WebResult]]:
-    if name == "ddgs":
-        from genai_search_web.by_ddgs import search as search_ddgs
-
-        return search_ddgs
-    from genai_search_web.by_searxng import search as search_searxng
-
-    return search_searxng
 
 
 MOST_QUERY = 1000
@@ -87,28 +81,14 @@ WebQuery = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"
 Region = Annotated[str, "country and language, for example us-en, de-de or ch-fr; wt-wt for any"]
 ResultLimit = Annotated[int, f"number of results, 1 to {MOST_RESULTS}"]
 
-SearchFunction = Callable[[str, str, int, ToolContext], str]
-
 
 def ddgs_tool(settings: DdgsSettings) -> Tool:
-    asked = {
-        "backend": settings.backend,
-        "safesearch": settings.safesearch,
-        "seconds": settings.seconds,
-        "proxy": settings.proxy,
-        "certificates": settings.certificates,
-    }
-    return _search_tool("ddgs", asked)
+    return _search_tool("ddgs", asdict(settings))
 
 
 def searxng_tool(settings: SearxngSettings) -> Tool:
-    asked = {
-        "base_url": settings.base_url,
-        "key": settings.key.reveal() if settings.key else "",
-        "categories": settings.categories,
-        "safesearch": settings.safesearch,
-        "seconds": settings.seconds,
-    }
+    key = settings.key.reveal() if settings.key else ""
+    asked = {**asdict(settings, recurse=False), "key": key}
     return _search_tool("searxng", asked, applies=lambda context: bool(settings.base_url))
 
 
