@@ -20,33 +20,23 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 _GLOBAL_UNICAST = ip_network("2000::/3")  # RFC 4291: all allocated public IPv6
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last 32 bits are an IPv4 address
-_NEVER_PUBLIC = tuple(
-    map(
-        ip_network,
-        (
-            "100.64.0.0/10",  # shared address space of carriers and clouds
-            "168.63.129.16/32",  # platform service of Azure
-            "192.0.0.0/24",
-            "192.88.99.0/24",  # 6to4 relays
-            "2001::/23",  # includes Teredo
-            "2001:db8::/32",
-            "2002::/16",  # 6to4: contains an IPv4 address
-            "3fff::/20",
-        ),
-    )
+_NEVER_PUBLIC = (
+    ip_network("100.64.0.0/10"),  # shared address space of carriers and clouds
+    ip_network("168.63.129.16/32"),  # platform service of Azure
+    ip_network("192.0.0.0/24"),
+    ip_network("192.88.99.0/24"),  # 6to4 relays
+    ip_network("2001::/23"),  # includes Teredo
+    ip_network("2001:db8::/32"),
+    ip_network("2002::/16"),  # 6to4: contains an IPv4 address
+    ip_network("3fff::/20"),
 )
-_NEVER = tuple(
-    map(
-        ip_network,
-        (
-            "169.254.0.0/16",
-            "100.100.100.200/32",  # metadata service of a cloud
-            "168.63.129.16/32",
-            "192.0.0.192/32",
-            "fd00:ec2::254/128",
-            "fe80::/10",
-        ),
-    )
+_NEVER = (
+    ip_network("169.254.0.0/16"),
+    ip_network("100.100.100.200/32"),  # metadata service of a cloud
+    ip_network("168.63.129.16/32"),
+    ip_network("192.0.0.192/32"),
+    ip_network("fd00:ec2::254/128"),
+    ip_network("fe80::/10"),
 )
 """Addresses never allowed, even with private ones: they serve the credentials of the machine."""
 
@@ -100,18 +90,14 @@ class Addresses:
             found = []
         if not found:
             raise ServiceUnavailable(f"unknown host {host}", retryable=False)
+        hint = "to allow pages of your network, set tools.pages.private=true"
+        what, hint = ("public", hint) if self.allows is is_public else ("allowed", "")
         for address in found:
             if not self.allows(ip_address(address)):
-                raise self._refused(host, address)
+                raise PermissionDenied(
+                    f"{host} has the address {address}, which is not {what}", hint=hint
+                )
         return found
-
-    def _refused(self, host: str, address: str) -> PermissionDenied:
-        if self.allows is not is_public:
-            return PermissionDenied(f"{host} has the address {address}, which is not allowed")
-        return PermissionDenied(
-            f"{host} has the address {address}, which is not public",
-            hint="to allow pages of your network, set tools.pages.private=true",
-        )
 
 
 def _carried(address: Address) -> Address:

@@ -223,9 +223,8 @@ class Downloader:
         if not 200 <= response.status < 300:
             raise _refused(link, response.status)
         encodings = response.headers.get("Content-Encoding", "").lower().split(",")
-        for encoding in encodings:
-            if encoding.strip() not in _ENCODINGS:
-                raise ValidationError(f"{link.named} sent an unsupported content encoding")
+        if not {encoding.strip() for encoding in encodings} <= {*_ENCODINGS}:
+            raise ValidationError(f"{link.named} sent an unsupported content encoding")
         kind = response.headers.get("Content-Type", "")[:200]
         takes(kind)
         return Body(link, kind, self._data(link, response))
@@ -259,12 +258,12 @@ def _as_written(location: str) -> str:
 
 def _refused(link: Link, status: int) -> GenaiError:
     message = f"{link.named} responded with status {status}"
-    if status in (404, 410):
-        return BadRequest(f"{message}: page not found", status=status)
-    if status in (401, 402, 403, 407, 451):
-        return BadRequest(f"{message}: the page is not public", status=status)
     if status == 429 or status >= 500:
         return ServiceUnavailable(message, status=status)
+    if status in (404, 410):
+        message += ": page not found"
+    elif status in (401, 402, 403, 407, 451):
+        message += ": the page is not public"
     return BadRequest(message, status=status)
 
 

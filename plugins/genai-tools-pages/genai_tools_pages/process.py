@@ -1,6 +1,7 @@
 """Functions for the process that reads a page.
 
-The kind of a body is known from its first bytes, then from its `Content-Type`.
+The kind of a body is known from its first bytes, then from its `Content-Type`. The encoding is
+detected as in HTML, 13.2.3 "The input byte stream", without the user's language.
 
 pypdf is slower than pdfium, but written in Python. A malicious file causes an exception, while it
 could take over C++ code, and the process has the rights of the user.
@@ -8,14 +9,15 @@ could take over C++ code, and the process has the rights of the user.
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 import time
 from typing import TYPE_CHECKING
 
+from genai_host.api import charset_in_html, charset_of, is_single_byte
 from genai_host.errors import ValidationError
 from genai_tools_pages.addresses import Addresses, is_public, is_usable
-from genai_tools_pages.charset import MARKS, decoded, name_in
 from genai_tools_pages.download import Body, Downloader, link_of
 from genai_tools_pages.page import MOST_TEXT, MOST_TITLE, Page, PageKind, one_line, tidy
 
@@ -129,8 +131,57 @@ def _displayable(kind: str) -> str:
 
 def _is_binary(head: bytes, given: str) -> bool:
     """Whether data is binary. Text has no zero bytes, except in UTF-16 and UTF-32."""
-    wide = head.startswith(tuple(MARKS)) or name_in(given).startswith(("utf-16", "utf-32"))
+    wide = head.startswith(tuple(_MARKS)) or _charset_in(given).startswith(("utf-16", "utf-32"))
     return b"\0" in head and not wide
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Byte order marks. UTF-32 is first, because its mark starts with one of UTF-16."""
+
+_IN_TYPE = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I | re.A)
+_SAMPLE = 65536  # bytes for the detection
+
+
+def decoded(data: bytes, given: str, *, is_page: bool) -> str:
+    """Decode text; invalid bytes become U+FFFD.
+
+    Args:
+        data: The text.
+        given: The `Content-Type`.
+        is_page: Whether to look for the encoding in the page.
+    """
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace")
+    declared = _charset_in(given) or (charset_in_html(data) if is_page else "")
+    if declared and not is_single_byte(declared):
+        return data.decode(declared, "replace")
+    try:
+        return data.decode()  # servers and pages name a default also for UTF-8
+    except UnicodeDecodeError as error:
+        is_known = bool(declared) and data[: error.start].isascii()
+        if error.end >= len(data) and not is_known:  # truncated within a character
+            return data.decode(errors="replace")
+        return data.decode(declared or _guessed(data), "replace")
+
+
+def _charset_in(given: str) -> str:
+    """Return Python's name of the charset in a `Content-Type`; empty if there is none."""
+    found = _IN_TYPE.search(given)
+    return charset_of(found[1]) if found else ""
+
+
+def _guessed(data: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    return (charset_of(best.encoding) if best else "") or "utf-8"
 
 
 _PDF_SHARE = 0.6  # of the time limit, so that a part of a long PDF is returned

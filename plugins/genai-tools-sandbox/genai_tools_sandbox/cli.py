@@ -11,9 +11,8 @@ from genai_host import commands
 from genai_host.api import Cancellation, CommandState
 from genai_host.errors import ServiceUnavailable
 from genai_tools_sandbox import Settings
-from genai_tools_sandbox.process import can_run
+from genai_tools_sandbox.process import can_run, save_snapshot
 from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
-from genai_tools_sandbox.snapshot import save_snapshot
 
 
 @click.group()

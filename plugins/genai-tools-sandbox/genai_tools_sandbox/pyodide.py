@@ -12,7 +12,6 @@ import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -189,7 +188,7 @@ def _unpack(release: Release, tarball: Path, folder: Path) -> None:
                 if source is None or size > release.most:
                     raise ConfigurationError(f"{release.name} is larger than expected")
                 with source, (folder / name).open("xb") as sink:
-                    _copy(source, sink)
+                    shutil.copyfileobj(source, sink, _BLOCK)
                 missing.remove(name)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ConfigurationError(f"{release.name} is damaged: {error}") from error
@@ -202,7 +201,3 @@ def _name(member: tarfile.TarInfo) -> str:
     parts = PurePosixPath(member.name).parts
     is_plain = member.isreg() and len(parts) == 2 and parts[0] == "package"
     return parts[1] if is_plain else ""
-
-
-def _copy(source: IO[bytes], sink: IO[bytes]) -> None:
-    shutil.copyfileobj(source, sink, _BLOCK)

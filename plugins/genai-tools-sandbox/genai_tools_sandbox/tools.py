@@ -15,10 +15,9 @@ from attrs import frozen
 from genai_host.api import CancelToken, Image, Text, Tool, ToolContext, ToolOutput, ToolSource, tool
 from genai_host.errors import ValidationError
 from genai_tools_sandbox import Settings
-from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
+from genai_tools_sandbox.process import Bounds, Ended, Process, can_run, started
 from genai_tools_sandbox.pyodide import KNOWN, folder_of
 from genai_tools_sandbox.sessions import Sessions
-from genai_tools_sandbox.snapshot import started
 
 MOST_FILES = 20
 _MOST_GIVEN = 100
@@ -77,7 +76,9 @@ class SandboxTools(ToolSource):
         """Run Python in a sandbox, without a network. The standard library is there, other
         packages are not. Files in /mnt/data are kept as long as the session lives, and those
         that the code writes there are handed to the user."""
-        asked = {"code": _code(code), "files": _files(files, self._settings.file_bytes)}
+        if len(code) > _LONGEST_CODE:
+            raise ValidationError(f"code must have at most {_LONGEST_CODE:,} characters")
+        asked = {"code": code, "files": _files(files, self._settings.file_bytes)}
         if len(session) > _LONGEST_SESSION:
             raise ValidationError(f"a session must have at most {_LONGEST_SESSION} characters")
         start = partial(started, self._folder, _bounds(self._settings), run.limits)
@@ -101,12 +102,6 @@ def _bounds(settings: Settings) -> Bounds:
         file_bytes=made,
         answer=12 * output + 2 * made + 2**26,
     )
-
-
-def _code(code: str) -> str:
-    if len(code) > _LONGEST_CODE:
-        raise ValidationError(f"code must have at most {_LONGEST_CODE:,} characters")
-    return code
 
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
@@ -158,11 +153,8 @@ def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
         notes.append(f"[images omitted, as they are too large or too many: {unseen}]")
     text = "\n".join(filter(None, [text.rstrip("\n"), *notes]))
     reactions = [{"type": "sandbox_files", "files": files}] if files else []
-    return ToolOutput(
-        [Text(text), *images],
-        error=answer["error"] is not False,
-        reactions=reactions,
-    )
+    is_error = answer["error"] is not False
+    return ToolOutput([Text(text), *images], error=is_error, reactions=reactions)
 
 
 def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from genai_tools_sandbox import Settings
-from genai_tools_sandbox.process import can_run, snapshot_of
-from genai_tools_sandbox.snapshot import save_snapshot
+from genai_tools_sandbox.process import can_run, save_snapshot, snapshot_of
 from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Cancellation, Image, ToolOutput

@@ -235,9 +235,8 @@ def _real_host(
 @pytest.fixture(scope="session")
 def pyodide(pytestconfig: pytest.Config) -> Path:
     """The directory with Pyodide and its snapshot, made once for all test runs."""
-    from genai_tools_sandbox.process import can_run
+    from genai_tools_sandbox.process import can_run, save_snapshot
     from genai_tools_sandbox.pyodide import KNOWN, pull, registry
-    from genai_tools_sandbox.snapshot import save_snapshot
 
     named = os.environ.get("GENAI_HOST_TEST_PYODIDE")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / KNOWN.name
