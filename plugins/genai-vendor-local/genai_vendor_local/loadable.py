@@ -65,7 +65,15 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
         raise ConfigurationError(f"{file} is not a GGUF file", hint="use the path of a GGUF file")
     mark = _mark(file, checked)
     if not mark.exists():
-        _try_to_load(file, checked, limits)
+        run_in_child(
+            f"{__name__}:load",
+            str(file.resolve()),
+            returns=None,
+            cancel=limits,
+            limits=ChildLimits(may_write=True),
+            exceeded=not_loadable(file),
+            environment=environment(checked.parent),
+        )
         remember_loadable(file, checked)
 
 
@@ -79,18 +87,6 @@ def not_loadable(file: Path) -> ConfigurationError:
     return ConfigurationError(
         f"llama.cpp cannot load {file}: the file is damaged, truncated, or of an unsupported type",
         hint="download it again; for known weights: genai-host local pull",
-    )
-
-
-def _try_to_load(file: Path, checked: Path, limits: CancelToken) -> None:
-    run_in_child(
-        f"{__name__}:load",
-        str(file.resolve()),
-        returns=None,
-        cancel=limits,
-        limits=ChildLimits(may_write=True),
-        exceeded=not_loadable(file),
-        environment=environment(checked.parent),
     )
 
 

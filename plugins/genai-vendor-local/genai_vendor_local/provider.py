@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
 
 from genai_host.api import (
     FREE,
@@ -51,19 +54,15 @@ def free_memory(system: Path = _SYSTEM, group: Path = _GROUP) -> int | None:
     On Linux, it is `MemAvailable` (proc_meminfo(5)), or the remainder of a control group's limit if
     that is less (`memory.max`, Linux's documentation of cgroup v2), for example in a container.
     """
-    available = _available(system)
-    if available is None:
+    kilobytes = _field(system, "MemAvailable:")
+    if kilobytes is None:
         return None
+    available = kilobytes * 1024
     limit, used = _number(_text(group / "memory.max")), _number(_text(group / "memory.current"))
     if limit is None or used is None:
         return available
     cache = _field(group / "memory.stat", "inactive_file") or 0  # reclaimable
     return min(available, max(limit - used + cache, 0))
-
-
-def _available(system: Path) -> int | None:
-    kilobytes = _field(system, "MemAvailable:")
-    return None if kilobytes is None else kilobytes * 1024
 
 
 def _field(file: Path, name: str) -> int | None:
@@ -129,7 +128,7 @@ class LocalProvider(Provider):
         return None
 
     def unavailable_models(self) -> Mapping[str, str]:
-        return _Missing(self._folder)
+        return _Reasons(partial(_missing, self._folder))
 
     def probe(self, limits: CancelToken) -> Mapping[str, str]:
         """Load llama.cpp, and compare the sizes of models with the free memory."""
@@ -140,7 +139,7 @@ class LocalProvider(Provider):
             import xllamacpp  # noqa: F401 - whether it can be loaded is the question
         except (ImportError, OSError) as error:
             raise ConfigurationError(f"llama.cpp cannot be loaded: {error}") from error
-        return _TooLarge(self._folder, free_memory())
+        return _Reasons(partial(_too_large, self._folder, free_memory()))
 
     def preparation(self, model_id: str = "") -> Preparation | None:
         weights = known(model_id or DEFAULT.name)
@@ -267,24 +266,21 @@ class LocalProvider(Provider):
             return self._engines[key]
 
 
-class _Missing(Mapping[str, str]):
-    """Reasons why ids cannot run. Evaluated on access, because files can change."""
+class _Reasons(Mapping[str, str]):
+    """Reasons why ids cannot run. Evaluated on access, because files can change.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Args:
+        reason: Returns the reason; None for an id that can run.
+    """
+
+    def __init__(self, reason: Callable[[str], str | None]) -> None:
+        self._reason = reason
 
     def __getitem__(self, id: str) -> str:
-        if id == EMBEDDER:
-            if has_embedder():
-                raise KeyError(id)
-            return f"{id} is not installed: {EMBEDDER_STEP}"
-        try:
-            locate(id, self._folder)
-        except ConfigurationError as error:
-            return error.message
-        if openmp.is_missing(self._folder):
-            return openmp.missing()
-        raise KeyError(id)
+        reason = self._reason(id)
+        if reason is None:
+            raise KeyError(id)
+        return reason
 
     def __iter__(self) -> Iterator[str]:
         return (id for id in (*(weights.name for weights in KNOWN), EMBEDDER) if id in self)
@@ -293,31 +289,30 @@ class _Missing(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class _TooLarge(Mapping[str, str]):
-    """Reasons why models cannot run, by id: those larger than the free memory."""
-
-    def __init__(self, folder: Path, free: int | None) -> None:
-        self._folder = folder
-        self._free = free
-
-    def __getitem__(self, id: str) -> str:
-        if self._free is None or id == EMBEDDER:
-            raise KeyError(id)
-        try:
-            size = locate(id, self._folder).stat().st_size
-        except (ConfigurationError, OSError):
-            raise KeyError(id) from None  # reported by `unavailable_models`
-        if size <= self._free:
-            raise KeyError(id)
-        return f"it needs {size / 1e6:.0f} MB of memory, and {self._free / 1e6:.0f} MB are free"
-
-    def __iter__(self) -> Iterator[str]:
-        return (weights.name for weights in KNOWN if weights.name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def _missing(folder: Path, id: str) -> str | None:
+    if id == EMBEDDER:
+        return None if has_embedder() else f"{id} is not installed: {EMBEDDER_STEP}"
+    try:
+        locate(id, folder)
+    except ConfigurationError as error:
+        return error.message
+    return openmp.missing() if openmp.is_missing(folder) else None
 
 
+def _too_large(folder: Path, free: int | None, id: str) -> str | None:
+    """Return a reason for a model that is larger than the free memory."""
+    if free is None or id == EMBEDDER:
+        return None
+    try:
+        size = locate(id, folder).stat().st_size
+    except (ConfigurationError, OSError):
+        return None  # reported by `unavailable_models`
+    if size <= free:
+        return None
+    return f"it needs {size / 1e6:.0f} MB of memory, and {free / 1e6:.0f} MB are free"
+
+
+@frozen(eq=False)
 class _Reply:
     """The events of a reply, with the end marker that llama.cpp omits.
 
@@ -325,11 +320,8 @@ class _Reply:
         choose: Converts the whole text to one delta if the text is a choice of tools.
     """
 
-    def __init__(
-        self, chunks: Chunks, choose: Callable[[str], dict[str, Any]] | None = None
-    ) -> None:
-        self._chunks = chunks
-        self._choose = choose
+    _chunks: Chunks
+    _choose: Callable[[str], dict[str, Any]] | None = None
 
     def __iter__(self) -> Iterator[StreamEvent]:
         held: list[str] = []

@@ -89,10 +89,7 @@ DEFAULT = KNOWN[0]
 
 def known(name: str) -> Weights | None:
     """Return known weights by their name or a name of their model."""
-    for weights in KNOWN:
-        if name in weights.names:
-            return weights
-    return None
+    return next((weights for weights in KNOWN if name in weights.names), None)
 
 
 def locate(id: str, folder: Path) -> Path:
@@ -105,20 +102,15 @@ def locate(id: str, folder: Path) -> Path:
     if weights is not None:
         file = weights.file(folder)
         if not file.is_file():
-            raise ConfigurationError(missing(weights), hint=f"genai-host local pull {id}")
+            why = f"the weights of {weights.model} are missing: genai-host local pull"
+            raise ConfigurationError(why, hint=f"genai-host local pull {id}")
         return file
     file = Path(os.path.expanduser(id))  # leaves an unknown user unchanged
     if not os.path.isfile(file):  # False for an invalid name
-        raise ConfigurationError(
-            f"no such file: {id}",
-            hint="use the path of a GGUF file, or one of: "
-            + ", ".join(each.name for each in KNOWN),
-        )
+        names = ", ".join(each.name for each in KNOWN)
+        hint = f"use the path of a GGUF file, or one of: {names}"
+        raise ConfigurationError(f"no such file: {id}", hint=hint)
     return file
-
-
-def missing(weights: Weights) -> str:
-    return f"the weights of {weights.model} are missing: genai-host local pull"
 
 
 def checked_in(folder: Path) -> Path:

@@ -19,7 +19,7 @@ from attrs import evolve
 from filelock import FileLock
 from genai_vendor_local import downloads as module
 from genai_vendor_local.downloads import pull
-from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing
+from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate
 
 from genai_host.api import Cancellation, PreparationProgress
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, ServiceUnavailable
@@ -104,7 +104,8 @@ def test_weights_are_found_by_either_name_or_say_how_they_are_fetched(
         locate(name, tmp_path)
     assert_one_line(caught.value)
     assert "genai-host local pull" in caught.value.message
-    assert caught.value.message == missing(DEFAULT)
+    why = f"the weights of {DEFAULT.model} are missing: genai-host local pull"
+    assert caught.value.message == why
     assert caught.value.hint == f"genai-host local pull {name}"
     file = DEFAULT.file(tmp_path)
     file.touch()
