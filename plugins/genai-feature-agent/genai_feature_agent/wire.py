@@ -28,12 +28,8 @@ def to_wire(messages: Sequence[Message], codec: Codec) -> list[dict[str, Any]]:
 
 
 def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
-    """Parse the history of a request.
-
-    Raises:
-        ValidationError: A message or role is invalid, an output has no call, or a call has no
-            output before the next message. The error has the path.
-    """
+    """Parse the history of a request. Raises `ValidationError`: a message or role is invalid, an
+    output has no call, or a call has no output before the next message. The error has the path."""
     if not isinstance(history, (list, tuple)):
         raise ValidationError(f"the history must be a list, not {_kind(history)}", path="$.history")
     messages: list[Message] = []

@@ -386,11 +386,8 @@ def _request(ctx: click.Context, body: Any = None, **parameters: str) -> RouteRe
 
 
 def _found(ctx: click.Context, given: str, kind: str) -> Object:
-    """Return the object with this id, unique prefix of an id, or unique name.
-
-    Raises:
-        NotFound: No object matches, or several do.
-    """
+    """Return the object with this id, unique prefix of an id, or unique name. Raises `NotFound`: no
+    object matches, or several do."""
     shelf = ObjectStore(_host(ctx), _user(ctx), kind)
     exact = shelf.find(given) if given else None
     if exact is not None:

@@ -84,10 +84,7 @@ def read_text(data: bytes, name: str, cancel: CancelToken) -> str:
 
 def text_of(name: str, data: bytes) -> str:
     """Return the text of a file, read as PDF, HTML, or plain text in UTF-8 or UTF-16 by its name.
-
-    Raises:
-        UnreadableFile: The file has no readable text.
-    """
+    Raises `UnreadableFile`: the file has no readable text."""
     if _is_pdf(data, name):
         found = _of_pdf(data)[:MOST_TEXT]
     elif _is_html(name):

@@ -37,11 +37,8 @@ class Lines:
         self._size = 0
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines completed by a block, stripped and without blank lines.
-
-        Raises:
-            MalformedReply: A line is too long, complete or not.
-        """
+        """Return the lines completed by a block, stripped and without blank lines. Raises
+        `MalformedReply`: a line is too long, complete or not."""
         first, *rest = block.split(b"\n")
         self._pending.append(first)
         self._size += len(first)

@@ -54,11 +54,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
 
 
 def search(engine: str, asked: Mapping[str, Any]) -> list[WebResult]:
-    """Search with an engine in this process.
-
-    Raises:
-        GenaiError: The search failed.
-    """
+    """Search with an engine in this process. Raises `GenaiError`: the search failed."""
     found = import_module(f"genai_search_web.by_{engine}").search
     try:
         return [*islice(sound(found(asked)), asked["limit"])]

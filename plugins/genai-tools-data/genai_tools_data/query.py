@@ -89,11 +89,8 @@ class SqlQuery:
 
 def statement(query: SqlQuery, columns: Sequence[Column]) -> tuple[str, list[SqlValue]]:
     """Return the SQL and its parameters. It requests one row more than the limit, to find out
-    whether there are more.
-
-    Raises:
-        ValidationError: The query is inconsistent or does not match the table.
-    """
+    whether there are more. Raises `ValidationError`: the query is inconsistent or does not match
+    the table."""
     table = _Table(query.table, {each.name: each for each in columns})
     _check(query)
     selected = list(_selected(query, table))

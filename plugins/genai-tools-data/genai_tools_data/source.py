@@ -338,11 +338,8 @@ class DataSource:
 
     @contextmanager
     def opened(self, limits: CancelToken) -> Iterator[DatabaseReader]:
-        """Open the configured data in its current state.
-
-        Raises:
-            ConfigurationError: It does not exist, or cannot be read.
-        """
+        """Open the configured data in its current state. Raises `ConfigurationError`: it does not
+        exist, or cannot be read."""
         paths = _paths(self._named)
         if [path for path in paths if _is_database(path)]:
             if len(paths) > 1:

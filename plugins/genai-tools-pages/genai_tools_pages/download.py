@@ -84,12 +84,8 @@ class Link:
 
 
 def link_of(given: str) -> Link:
-    """Parse an untrusted link.
-
-    Raises:
-        ValidationError: It is not a link to a page, for example because of its scheme, credentials
-            in it, or a missing host.
-    """
+    """Parse an untrusted link. Raises `ValidationError`: it is not a link to a page, for example
+    because of its scheme, credentials in it, or a missing host."""
     given = given.strip()
     if len(given) > MOST_LINK:
         raise ValidationError(f"the link has {len(given)} characters; the limit is {MOST_LINK}")

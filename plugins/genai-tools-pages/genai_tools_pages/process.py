@@ -188,11 +188,7 @@ _PDF_SHARE = 0.6  # of the time limit, so that a part of a long PDF is returned
 
 
 def read_page(link: str, private: bool, most: int, seconds: float) -> Page:
-    """Read the page at a link in this process.
-
-    Raises:
-        GenaiError: The page cannot be read.
-    """
+    """Read the page at a link in this process. Raises `GenaiError`: the page cannot be read."""
     downloader = Downloader(Addresses(is_usable if private else is_public), most, seconds)
     return read(link, downloader, seconds * _PDF_SHARE)
 

@@ -77,11 +77,8 @@ def folder_of(configured: str) -> Path:
 
 
 def registry(environ: Mapping[str, str], home: Path) -> str:
-    """Return npm's registry: from the environment, `.npmrc`, or the public one.
-
-    Raises:
-        ConfigurationError: The address is invalid.
-    """
+    """Return npm's registry: from the environment, `.npmrc`, or the public one. Raises
+    `ConfigurationError`: the address is invalid."""
     named = environ.get("npm_config_registry") or environ.get("NPM_CONFIG_REGISTRY")
     named = named or _in_npmrc(home / ".npmrc") or _REGISTRY
     try:

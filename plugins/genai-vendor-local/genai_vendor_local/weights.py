@@ -93,11 +93,8 @@ def known(name: str) -> Weights | None:
 
 
 def locate(id: str, folder: Path) -> Path:
-    """Return the file for an id: known weights, or the path of a GGUF file.
-
-    Raises:
-        ConfigurationError: It is missing. The hint has the command to download it.
-    """
+    """Return the file for an id: known weights, or the path of a GGUF file. Raises
+    `ConfigurationError`: it is missing. The hint has the command to download it."""
     weights = known(id)
     if weights is not None:
         file = weights.file(folder)

@@ -107,11 +107,8 @@ class BatchWork:
     answer: Answers
 
     def do(self, job: Job, ending: Cancellation) -> None:
-        """Do a batch until it has ended.
-
-        Raises:
-            Interrupted: Another worker must continue the batch.
-        """
+        """Do a batch until it has ended. Raises `Interrupted`: another worker must continue the
+        batch."""
         batches = batches_of(self.host, job.user)
         batch = batches.find(job.id)
         if batch is None:

@@ -72,11 +72,8 @@ class _Run(BackendRun):
         return path_of("threads", self.order.thread_id, "runs", self.run_id, *more)
 
     def update(self, state: Wire) -> None:
-        """Store the current state of the run.
-
-        Raises:
-            MalformedReply: It is another run; the known state is kept.
-        """
+        """Store the current state of the run. Raises `MalformedReply`: it is another run; the known
+        state is kept."""
         id = string_in(state, "id")
         if not id or self.run_id not in ("", id):
             raise malformed("it belongs to another run")
@@ -84,11 +81,8 @@ class _Run(BackendRun):
         self.state = self.client.without_key(state)
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls of functions.
-
-        Raises:
-            RunStuck: The run names none, or made too many.
-        """
+        """Return the calls of functions. Raises `RunStuck`: the run names none, or made too
+        many."""
         action = object_in(object_in(self.state, "required_action"), "submit_tool_outputs")
         found = [each for each in list_in(action, "tool_calls") if isinstance(each, Mapping)]
         if not found:
@@ -110,10 +104,7 @@ class _Run(BackendRun):
 
     def completed(self, steps: Sequence[Wire]) -> list[Wire]:
         """Return the completed steps that were not returned before, tool calls before messages.
-
-        Raises:
-            MalformedReply: A step has no id.
-        """
+        Raises `MalformedReply`: a step has no id."""
         found = []
         for each in steps:
             id = string_in(each, "id")

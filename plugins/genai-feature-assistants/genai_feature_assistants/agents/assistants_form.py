@@ -32,11 +32,8 @@ RUN_OPTIONS = "__run_options"
 
 
 def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
-    """Return the body that makes an assistant.
-
-    Raises:
-        ValidationError: The definition exceeds a limit.
-    """
+    """Return the body that makes an assistant. Raises `ValidationError`: the definition exceeds a
+    limit."""
     metadata = dict(definition.metadata)
     if RUN_OPTIONS in metadata:
         raise ValidationError(
@@ -68,11 +65,8 @@ def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
 
 
 def read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
-    """Return the definition of an assistant of the service.
-
-    Raises:
-        BrokenDefinition: The assistant cannot be read.
-    """
+    """Return the definition of an assistant of the service. Raises `BrokenDefinition`: the
+    assistant cannot be read."""
     id = data.get("id") if isinstance(data.get("id"), str) else ""
     try:
         return _read_definition(data)

@@ -67,11 +67,7 @@ def arrived(response: requests.Response) -> Iterator[bytes]:
 
 
 def path_of(*pieces: str) -> str:
-    """Return a path of names and ids.
-
-    Raises:
-        ValidationError: A piece cannot be an id.
-    """
+    """Return a path of names and ids. Raises `ValidationError`: a piece cannot be an id."""
     for piece in pieces:
         if not piece or len(piece) > 256 or piece in (".", ".."):
             raise ValidationError(f"invalid id {piece!r:.80}")

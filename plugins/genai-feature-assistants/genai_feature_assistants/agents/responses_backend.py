@@ -131,11 +131,8 @@ class _Run(BackendRun):
                 yield self.message(parts, id=string_in(item, "id"))
 
     def _left(self, body: Wire) -> Wire:
-        """Return how many of the tokens of the run the next response may use.
-
-        Raises:
-            RunIncomplete: None are left.
-        """
+        """Return how many of the tokens of the run the next response may use. Raises
+        `RunIncomplete`: none are left."""
         if "max_output_tokens" not in body:
             return {}
         used = count_in(details_in(self.state, "usage"), "output_tokens")

@@ -71,11 +71,8 @@ def thread_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
 
 
 def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
-    """Return the settings of a conversation.
-
-    Raises:
-        MalformedReply: The stored options are invalid.
-    """
+    """Return the settings of a conversation. Raises `MalformedReply`: the stored options are
+    invalid."""
     metadata = object_in(conversation, "metadata")
     ours = sorted(key for key in metadata if _NUMBERED.fullmatch(key))
     kept = OpenAIThreadCreationOptions()
@@ -162,11 +159,8 @@ def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
 def response_request(order: RunOrder) -> Wire:
     """Return the body of the first response of a run.
 
-    It contains the whole definition, since the service stores none.
-
-    Raises:
-        InvalidParameter: The Responses API has no counterpart of an option.
-    """
+    It contains the whole definition, since the service stores none. Raises `InvalidParameter`: the
+    Responses API has no counterpart of an option."""
     settings = order.settings
     _check(settings)
     instructions = "\n\n".join(

@@ -106,11 +106,8 @@ def settled(
     thread: ThreadSettings,
     options: OpenAIAssistantInvocationOptions,
 ) -> RunSettings:
-    """Return the settings of a run.
-
-    Raises:
-        ValidationError: The merged metadata exceeds a limit.
-    """
+    """Return the settings of a run. Raises `ValidationError`: the merged metadata exceeds a
+    limit."""
     execution = definition.execution_options or OpenAIAssistantExecutionOptions()
     files = thread.code_interpreter_file_ids or definition.code_interpreter_file_ids
     store = definition.vector_store_id if thread.vector_store_id is None else thread.vector_store_id

@@ -37,11 +37,8 @@ class Resources:
         self._stores = stores
 
     def read(self, user: str, given: JsonReader) -> dict[str, Any]:
-        """Return the field `tool_resources`. Vector stores that it describes are made.
-
-        Raises:
-            ValidationError: The field is invalid, or names an object that does not exist.
-        """
+        """Return the field `tool_resources`. Vector stores that it describes are made. Raises
+        `ValidationError`: the field is invalid, or names an object that does not exist."""
         resources = given.object("tool_resources")
         if resources is None:
             return {}

@@ -76,11 +76,8 @@ class RunWork:
     streams: Streams
 
     def do(self, job: Job, ending: Cancellation) -> None:
-        """Do a job, and write its result into the run.
-
-        Raises:
-            Interrupted: Another worker must continue the run.
-        """
+        """Do a job, and write its result into the run. Raises `Interrupted`: another worker must
+        continue the run."""
         user, about = job.user, job.about
         try:
             run = self.states.get(user, about["thread"], about["run"])

@@ -300,11 +300,8 @@ class Threads:
     def append_messages(
         self, user: str, thread: str, messages: Sequence[MessageText]
     ) -> list[Object]:
-        """Add messages, and give their attachments to the tools.
-
-        Raises:
-            Missing: The thread was deleted meanwhile.
-        """
+        """Add messages, and give their attachments to the tools. Raises `Missing`: the thread was
+        deleted meanwhile."""
         added = [self._messages.add(user, thread, each) for each in messages]
         try:
             self.get(user, thread)
@@ -325,11 +322,8 @@ class Threads:
         return ObjectStore(self._host, user, "thread")
 
     def occupy(self, user: str, id: str, run: str) -> None:
-        """Make a run the active run of a thread.
-
-        Raises:
-            ValidationError: Another run is active.
-        """
+        """Make a run the active run of a thread. Raises `ValidationError`: another run is
+        active."""
 
         def make(thread: Object) -> tuple[Object, None]:
             other = self._states.active(user, thread)

@@ -140,11 +140,8 @@ class VectorStores:
         expires: Mapping[str, Any] | None = None,
         chunking: Mapping[str, Any] | None = None,
     ) -> Object:
-        """Make a vector store, and index its files.
-
-        Raises:
-            ValidationError: A file does not exist.
-        """
+        """Make a vector store, and index its files. Raises `ValidationError`: a file does not
+        exist."""
         self._store_files.must_be_there(user, files, "$.file_ids")
         shelf = self._shelf(user)
         made = shelf.add(
@@ -184,11 +181,8 @@ class VectorStores:
     ) -> list[Hit]:
         """Return the passages most similar to any of the queries, best first.
 
-        The key of each is the id of its file. Errors of the embedder are raised.
-
-        Raises:
-            Missing: A vector store does not exist.
-        """
+        The key of each is the id of its file. Errors of the embedder are raised. Raises `Missing`:
+        a vector store does not exist."""
         blobs = self._host.store_for(user).blobs()
         files: dict[str, Passages] = {}  # a file of several stores counts once
         for store in stores:

@@ -31,11 +31,8 @@ _HEADER_VALUE = re.compile(r"([!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?)
 async def http_transport(
     server: McpServer, ended: Callable[[GenaiError], None]
 ) -> AsyncIterator[Any]:
-    """Exchange messages with a server over HTTP.
-
-    Raises:
-        ConfigurationError: The address or a header is invalid.
-    """
+    """Exchange messages with a server over HTTP. Raises `ConfigurationError`: the address or a
+    header is invalid."""
     url = filled(server, server.url)
     if not url.startswith(("https://", "http://")):
         raise ConfigurationError(f"the url of {server.name} must be an http(s) URL")

@@ -75,10 +75,7 @@ class McpServer:
 def read_servers() -> list[McpServer]:
     """Return the configured servers, with unresolved references. Without a file there are none,
     unless the environment variable names one. An invalid entry becomes a server with a fault.
-
-    Raises:
-        ConfigurationError: The file cannot be read.
-    """
+    Raises `ConfigurationError`: the file cannot be read."""
     path = file()
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):  # opening it would wait for a writer

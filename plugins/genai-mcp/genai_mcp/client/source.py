@@ -52,11 +52,7 @@ _MOST_PARTS = 1001  # one more than the toolbox keeps, so that it reports the tr
 
 
 def output_of(result: CallToolResult) -> ToolOutput:
-    """Convert the result of a tool.
-
-    Raises:
-        MalformedReply: It contains infinity or NaN.
-    """
+    """Convert the result of a tool. Raises `MalformedReply`: it contains infinity or NaN."""
     parts = [_part(each) for each in result.content[:_MOST_PARTS]]
     if not parts and "structured_content" in result.model_fields_set:
         try:
