@@ -15,51 +15,36 @@ from genai_host.api import Command, Feature, FeatureSteps, HttpRoute, NoSettings
 
 _BODY = 8 * 2**20
 
-_HANDLERS: dict[str, dict[str, str]] = {
-    "/assistants": {"GET": "assistants.page", "POST": "assistants.create"},
-    "/assistants/{assistant}": {
-        "GET": "assistants.show",
-        "POST": "assistants.update",
-        "DELETE": "assistants.delete",
-    },
-    "/threads": {"POST": "threads.create"},
-    "/threads/runs": {"POST": "runs.create_with_thread"},
-    "/threads/{thread}": {
-        "GET": "threads.show",
-        "POST": "threads.update",
-        "DELETE": "threads.delete",
-    },
-    "/threads/{thread}/messages": {"GET": "messages.page", "POST": "threads.add_message"},
-    "/threads/{thread}/messages/{message}": {
-        "GET": "messages.show",
-        "POST": "messages.update",
-        "DELETE": "messages.delete",
-    },
-    "/threads/{thread}/runs": {"GET": "runs.page", "POST": "runs.create"},
-    "/threads/{thread}/runs/{run}": {"GET": "runs.show", "POST": "runs.update"},
-    "/threads/{thread}/runs/{run}/cancel": {"POST": "runs.cancel"},
-    "/threads/{thread}/runs/{run}/submit_tool_outputs": {"POST": "runs.submit"},
-    "/threads/{thread}/runs/{run}/steps": {"GET": "steps.page"},
-    "/threads/{thread}/runs/{run}/steps/{step}": {"GET": "steps.show"},
-    "/vector_stores": {"GET": "vector_stores.page", "POST": "vector_stores.create"},
-    "/vector_stores/{store}": {
-        "GET": "vector_stores.show",
-        "POST": "vector_stores.update",
-        "DELETE": "vector_stores.delete",
-    },
-    "/vector_stores/{store}/search": {"POST": "vector_stores.search"},
-    "/vector_stores/{store}/files": {"GET": "store_files.page", "POST": "store_files.create"},
-    "/vector_stores/{store}/files/{file}": {
-        "GET": "store_files.show",
-        "POST": "store_files.update",
-        "DELETE": "store_files.delete",
-    },
-    "/vector_stores/{store}/files/{file}/content": {"GET": "store_files.content"},
-    "/vector_stores/{store}/file_batches": {"POST": "store_files.create_batch"},
-    "/vector_stores/{store}/file_batches/{batch}": {"GET": "store_files.show_batch"},
-    "/vector_stores/{store}/file_batches/{batch}/cancel": {"POST": "store_files.cancel_batch"},
-    "/vector_stores/{store}/file_batches/{batch}/files": {"GET": "store_files.page_of_batch"},
-}
+_LIST = {"GET": "page", "POST": "create"}
+_OBJECT = {"GET": "show", "POST": "update", "DELETE": "delete"}
+_STORE, _BATCH = "/vector_stores/{store}", "/vector_stores/{store}/file_batches/{batch}"
+
+_HANDLERS = (
+    ("/assistants", "assistants", _LIST),
+    ("/assistants/{assistant}", "assistants", _OBJECT),
+    ("/threads", "threads", {"POST": "create"}),
+    ("/threads/runs", "runs", {"POST": "create_with_thread"}),
+    ("/threads/{thread}", "threads", _OBJECT),
+    ("/threads/{thread}/messages", "messages", {"GET": "page"}),
+    ("/threads/{thread}/messages", "threads", {"POST": "add_message"}),
+    ("/threads/{thread}/messages/{message}", "messages", _OBJECT),
+    ("/threads/{thread}/runs", "runs", _LIST),
+    ("/threads/{thread}/runs/{run}", "runs", {"GET": "show", "POST": "update"}),
+    ("/threads/{thread}/runs/{run}/cancel", "runs", {"POST": "cancel"}),
+    ("/threads/{thread}/runs/{run}/submit_tool_outputs", "runs", {"POST": "submit"}),
+    ("/threads/{thread}/runs/{run}/steps", "steps", {"GET": "page"}),
+    ("/threads/{thread}/runs/{run}/steps/{step}", "steps", {"GET": "show"}),
+    ("/vector_stores", "vector_stores", _LIST),
+    (_STORE, "vector_stores", _OBJECT),
+    (f"{_STORE}/search", "vector_stores", {"POST": "search"}),
+    (f"{_STORE}/files", "store_files", _LIST),
+    (f"{_STORE}/files/{{file}}", "store_files", _OBJECT),
+    (f"{_STORE}/files/{{file}}/content", "store_files", {"GET": "content"}),
+    (f"{_STORE}/file_batches", "store_files", {"POST": "create_batch"}),
+    (_BATCH, "store_files", {"GET": "show_batch"}),
+    (f"{_BATCH}/cancel", "store_files", {"POST": "cancel_batch"}),
+    (f"{_BATCH}/files", "store_files", {"GET": "page_of_batch"}),
+)
 """Handlers of the Assistants API, by path and method. Source: OpenAI's OpenAPI document 2.3.0."""
 
 
@@ -83,16 +68,16 @@ def genai_features() -> Iterable[Feature[Any]]:
 
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
-    for path, methods in _HANDLERS.items():
+    for path, part, methods in _HANDLERS:
         for method, name in methods.items():
             yield HttpRoute(
                 method,  # type: ignore[arg-type] # they are those of the table above
                 f"/v1{path}",
-                f"genai_feature_assistants.service:AssistantsService.{name}",
+                f"genai_feature_assistants.service:AssistantsService.{part}.{name}",
                 max_body_size=_BODY,
                 rate_limited=method != "GET",  # runs are polled
                 # with one handler, the worker that continues runs is loaded
-                run_at_startup=name == "assistants.page",
+                run_at_startup=path == "/assistants" and method == "GET",
             )
 
 

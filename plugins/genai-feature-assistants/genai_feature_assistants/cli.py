@@ -116,12 +116,24 @@ def run_command(
     JSON: text, citations and files (text, file_id and filename of each), assistant, thread,
     run, status, model, usage.
     """
-    text = _message_text(words)
+    text = " ".join(words) or commands.piped_text().strip()
+    if not text:
+        raise click.UsageError('no message: genai-host assistants run ID "..."')
     assistant = _found(ctx, id, "assistant")
     known = _found(ctx, thread, "thread") if thread else None
-    with _service(ctx) as service:
+    from genai_feature_assistants.service import AssistantsService
+
+    with closing(AssistantsService(_host(ctx))) as service:
         with _message(ctx, service, assistant, text, files) as message:
-            reply = _start(ctx, service, assistant, known, message)
+            body = {"assistant_id": assistant["id"], "stream": True}
+            if known is None:
+                request = _request(ctx, {**body, "thread": {"messages": [message]}})
+                reply = service.runs.create_with_thread(request)
+            else:
+                request = _request(
+                    ctx, {**body, "additional_messages": [message]}, thread=known["id"]
+                )
+                reply = service.runs.create(request)
         printer = RunPrinter((lambda piece: None) if as_json else partial(commands.echo, end=""))
         try:
             _follow(ctx, service, reply, printer)
@@ -136,13 +148,6 @@ def run_command(
                     f'continue: genai-host assistants run {assistant["id"]} --thread {thread} "..."'
                 )
         _print_sources(ctx, service, printer, as_json=as_json)
-
-
-def _message_text(words: Sequence[str]) -> str:
-    text = " ".join(words) or commands.piped_text().strip()
-    if not text:
-        raise click.UsageError('no message: genai-host assistants run ID "..."')
-    return text
 
 
 @contextmanager
@@ -187,23 +192,7 @@ def _upload(ctx: click.Context, service: AssistantsService, path: Path, purpose:
         raise ValidationError(
             f"{str(path)!r} is larger than {MOST_BYTES >> 20} MiB", hint="split it into files"
         )
-    id: str = service.files.keep(_user(ctx), path.name, data, purpose)["id"]
-    return id
-
-
-def _start(
-    ctx: click.Context,
-    service: AssistantsService,
-    assistant: Object,
-    thread: Object | None,
-    message: Mapping[str, Any],
-) -> RouteResponse:
-    body = {"assistant_id": assistant["id"], "stream": True}
-    if thread is None:
-        body["thread"] = {"messages": [message]}
-        return service.runs.create_with_thread(_request(ctx, body))
-    body["additional_messages"] = [message]
-    return service.runs.create(_request(ctx, body, thread=thread["id"]))
+    return str(service.files.keep(_user(ctx), path.name, data, purpose)["id"])
 
 
 def _follow(
@@ -353,25 +342,13 @@ def _print_sources(
 
 
 def _user(ctx: click.Context) -> str:
-    user: str = ctx.meta.get(_USER, "")
-    return user
+    return str(ctx.meta.get(_USER, ""))
 
 
 def _host(ctx: click.Context) -> HostServices:
     """The host, with the store of the command line."""
     state: CommandState = ctx.obj
     return state.recording_host
-
-
-@contextmanager
-def _service(ctx: click.Context) -> Iterator[AssistantsService]:
-    from genai_feature_assistants.service import AssistantsService
-
-    service = AssistantsService(_host(ctx))
-    try:
-        yield service
-    finally:
-        service.close()
 
 
 def _request(ctx: click.Context, body: Any = None, **parameters: str) -> RouteRequest:

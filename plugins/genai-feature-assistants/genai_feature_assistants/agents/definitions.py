@@ -15,7 +15,6 @@ import json
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -127,24 +126,19 @@ class MemoryDefinitions:
     """Stores definitions in memory, as long as the configuration exists."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._by_id: dict[str, OpenAIAssistantDefinition] = {}
 
     def save(self, definition: OpenAIAssistantDefinition) -> None:
-        with self._lock:
-            self._by_id[definition.id or ""] = definition
+        self._by_id[definition.id or ""] = definition
 
     def get(self, id: str) -> OpenAIAssistantDefinition | None:
-        with self._lock:
-            return self._by_id.get(id)
+        return self._by_id.get(id)
 
     def all(self) -> list[OpenAIAssistantDefinition]:
-        with self._lock:
-            return list(reversed(self._by_id.values()))
+        return list(self._by_id.values())[::-1]
 
     def remove(self, id: str) -> None:
-        with self._lock:
-            self._by_id.pop(id, None)
+        self._by_id.pop(id, None)
 
 
 class FileDefinitions:

@@ -290,19 +290,13 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
             hint="the execution options of a definition count as one pair",
         )
     for key, value in metadata.items():
-        path = f"$.metadata.{key[:LONGEST_KEY]}"
-        if len(key) > LONGEST_KEY:
-            raise ValidationError(
-                f"a key in the metadata of {whose} has {len(key)} characters; the limit is "
-                f"{LONGEST_KEY}",
-                path=path,
-            )
-        if len(value) > LONGEST_VALUE:
-            raise ValidationError(
-                f"{key} in the metadata of {whose} has {len(value)} characters; the limit is "
-                f"{LONGEST_VALUE}",
-                path=path,
-            )
+        for what, text, most in (("a key", key, LONGEST_KEY), (key, value, LONGEST_VALUE)):
+            if len(text) > most:
+                raise ValidationError(
+                    f"{what} in the metadata of {whose} has {len(text)} characters; the limit is "
+                    f"{most}",
+                    path=f"$.metadata.{key[:LONGEST_KEY]}",
+                )
     return dict(metadata)
 
 

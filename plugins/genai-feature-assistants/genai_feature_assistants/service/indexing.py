@@ -14,6 +14,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -48,13 +50,8 @@ def passages(text: str, tokens: int, overlap: int) -> list[str]:
         tokens: Highest number of tokens of a passage. A token counts as four characters.
         overlap: Tokens that a passage shares with the next one; at most half of a passage.
     """
-    found = []
-    for piece in _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS):
-        if piece.strip():
-            found.append(piece.strip())
-        if len(found) == MOST_PASSAGES:
-            break
-    return found
+    pieces = map(str.strip, _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS))
+    return list(islice(filter(None, pieces), MOST_PASSAGES))
 
 
 def _cut(text: str, size: int, overlap: int) -> Iterator[str]:
@@ -71,11 +68,8 @@ def _cut(text: str, size: int, overlap: int) -> Iterator[str]:
 
 def _break_before(text: str, least: int, most: int) -> int:
     """Return where a paragraph ends in this range, else a line, a sentence or a word."""
-    for mark in _BREAKS:
-        at = text.rfind(mark, least, most)
-        if at != -1:
-            return at + len(mark)
-    return most
+    ends = ((text.rfind(mark, least, most), len(mark)) for mark in _BREAKS)
+    return next((at + length for at, length in ends if at != -1), most)
 
 
 _LENGTH = 8
@@ -280,14 +274,12 @@ class Indexing:
         """Write the result, unless the file was removed or cancelled meanwhile."""
 
         def make(found: Any) -> tuple[Any, bool]:
-            if not _is_of(job, found):
-                return None, False
-            return {**found, **fields}, True
+            is_waiting = _is_of(job, found)
+            return {**found, **fields} if is_waiting else None, is_waiting
 
-        try:
+        is_kept = False
+        with suppress(NotFound):
             is_kept = shelf.change(job.about["file"], make)
-        except NotFound:
-            is_kept = False
         if not is_kept and "_blob" in fields:
             self._host.store_for(job.user).blobs().remove(fields["_blob"])
 

@@ -42,7 +42,7 @@ class StoreFiles:
         given = body_of(request)
         file, chunking, attributes = _file_in(given)
         given.nothing_else()
-        self.must_be_there(request.user, [file], "$.file_id")
+        self._files.must_be(request.user, {file: "$.file_id"})
         return json_response(shown(self.add(request.user, store, file, chunking, attributes)))
 
     def show(self, request: RouteRequest) -> RouteResponse:
@@ -79,16 +79,15 @@ class StoreFiles:
         store = self._store(request)
         given = body_of(request)
         wanted = _batch_in(given)
-        self.must_be_there(request.user, [file for file, _, _ in wanted], "$.file_ids")
+        self._files.must_be(request.user, {file: "$.file_ids" for file, _, _ in wanted})
         batches = self._batches(request)
-        batch = batches.add(
-            {
-                "id": new_id("vsfb"),
-                "object": "vector_store.files_batch",
-                "created_at": batches.now(),
-                "vector_store_id": store,
-            }
-        )
+        batch: dict[str, Any] = {
+            "id": new_id("vsfb"),
+            "object": "vector_store.files_batch",
+            "created_at": batches.now(),
+            "vector_store_id": store,
+        }
+        batches.add(batch)
         for file, chunking, attributes in wanted:
             self.add(request.user, store, file, chunking, attributes, batch["id"])
         return json_response(self._batch(request, batch))
@@ -140,10 +139,6 @@ class StoreFiles:
         shelf.put(added)
         self._worker.submit(job_of(user, added))
         return added
-
-    def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
-        """Raise `ValidationError` for a file that does not exist; `path` is its place."""
-        self._files.must_be(user, dict.fromkeys(files, path))
 
     def forget_all(self, user: str, store: str) -> None:
         """Remove all files of a vector store that is deleted."""

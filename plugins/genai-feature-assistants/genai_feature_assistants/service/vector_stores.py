@@ -6,7 +6,7 @@ Source: OpenAI API reference, "Vector stores"; OpenAPI document 2.3.0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from genai_wire_openai.server.files import Files
@@ -81,14 +81,10 @@ class VectorStores:
 
     def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
-        fields: dict[str, Any] = {}
-        if "name" in given:
-            fields["name"] = given.text("name")
-        if "metadata" in given:
-            fields["metadata"] = metadata_in(given)
+        fields = {"name": given.text_or_none("name"), "metadata": metadata_in(given)}
+        fields = {name: value for name, value in fields.items() if name in given}
         if "expires_after" in given.value:
             fields["expires_after"] = _expires_in(given)
-        given.raw("name"), given.raw("metadata"), given.raw("expires_after")
         given.nothing_else()
         self._shelf(request.user).update(_id(request), **fields)
         return self.show(request)
@@ -101,9 +97,8 @@ class VectorStores:
 
     def search(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
-        queries = (
-            [given.text("query")] if isinstance(given.raw("query"), str) else given.texts("query")
-        )
+        is_text = isinstance(given.raw("query"), str)
+        queries = [given.text("query")] if is_text else given.texts("query")
         if not any(query.strip() for query in queries):
             raise ValidationError("query is missing", path="$.query")
         most = given.whole("max_num_results", 1, 50) or 10
@@ -142,20 +137,19 @@ class VectorStores:
     ) -> Object:
         """Make a vector store, and index its files. Raises `ValidationError`: a file does not
         exist."""
-        self._store_files.must_be_there(user, files, "$.file_ids")
+        self._files.must_be(user, dict.fromkeys(files, "$.file_ids"))
         shelf = self._shelf(user)
-        made = shelf.add(
-            {
-                "id": new_id("vs"),
-                "object": "vector_store",
-                "created_at": shelf.now(),
-                "name": name,
-                "metadata": dict(metadata or {}),
-                "expires_after": expires,
-                "last_active_at": shelf.now(),
-                "_deletions": self._files.deletions(user),
-            }
-        )
+        made: dict[str, Any] = {
+            "id": new_id("vs"),
+            "object": "vector_store",
+            "created_at": shelf.now(),
+            "name": name,
+            "metadata": dict(metadata or {}),
+            "expires_after": expires,
+            "last_active_at": shelf.now(),
+            "_deletions": self._files.deletions(user),
+        }
+        shelf.add(made)
         for file in files:
             self._store_files.add(user, made["id"], file, chunking)
         return made
@@ -194,19 +188,13 @@ class VectorStores:
                 if filters is None or matches(file["attributes"], filters):
                     files[file["id"]] = self._held.get(file["_blob"], blobs)
             self._shelf(user).update(store, last_active_at=self._shelf(user).now())
-        asked: dict[str, Any] = {}
 
+        @cache
         def question(embedder: str) -> Any:
-            if embedder not in asked:
-                given = self._host.embed(
-                    queries,
-                    model=embedder or None,
-                    purpose="query",
-                    limits=limits,
-                    owner=user,
-                )
-                asked[embedder] = unit_rows(given.vectors)
-            return asked[embedder]
+            given = self._host.embed(
+                queries, model=embedder or None, purpose="query", limits=limits, owner=user
+            )
+            return unit_rows(given.vectors)
 
         hits = nearest(list(files.items()), question, most, least)
         # a file may have been deleted meanwhile
