@@ -46,14 +46,8 @@ def with_version(url: str) -> str:
 
 @frozen
 class BatchRow:
-    """A row.
-
-    Attributes:
-        number: Line number, from 1.
-        id: Given id; empty if there is none.
-        asked: Validated fields; those of OpenAI's format have `url`.
-        wrong: Why the row is invalid; empty if it is valid.
-    """
+    """A row, with its line number from 1. `asked` has the validated fields; those of OpenAI's
+    format have `url`. `wrong` is why the row is invalid; empty if it is valid."""
 
     number: int
     id: str

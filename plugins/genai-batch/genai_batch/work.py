@@ -215,13 +215,8 @@ def problem_of(error: GenaiError) -> Mapping[str, Any]:
 
 
 def do_row(task: Mapping[str, Any], batch: str, row: BatchRow) -> RowResult:
-    """Run a row in a process of an executor. It may run again if that process ends.
-
-    Args:
-        task: Result of `Task.to_json`.
-        batch: Identifies the batch; see `Worker`.
-        row: The row.
-    """
+    """Run a row in a process of an executor, with the result of `Task.to_json`. It may run again if
+    that process ends."""
     key = (write_json(task), batch)
     with _lock:
         if key not in _workers:

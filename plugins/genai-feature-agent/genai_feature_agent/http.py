@@ -200,15 +200,8 @@ def _with_new_id(body: Any, dropped: list[str]) -> tuple[Any, str]:
 
 @frozen
 class _Format:
-    """A format of streams.
-
-    Attributes:
-        write: Writes pieces.
-        headers: Headers of the reply.
-        keepalive: Data that clients ignore.
-        read: Returns the request to the agent, and the id of the answer. Collects the paths of what
-            it ignores.
-    """
+    """A format of streams: how pieces are written, and how a request and the id of its answer are
+    read. `read` collects the paths of what it ignores; clients ignore `keepalive`."""
 
     write: Callable[[PieceStream], Generator[str, None, None]]
     headers: Mapping[str, str]

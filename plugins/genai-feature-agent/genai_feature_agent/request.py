@@ -288,13 +288,8 @@ class StatelessAgent:
 
 @define(eq=False)
 class TurnState:
-    """State of a turn, collected from its events.
-
-    Attributes:
-        added: Messages since the request, without the answer.
-        reactions: Reactions of the tools.
-        answer: The answer; None until the end.
-    """
+    """State of a turn, collected from its events. `added` are the messages since the request,
+    without the answer, which is None until the end."""
 
     request: AgentRequest
     added: list[Message] = field(factory=list)

@@ -204,13 +204,7 @@ def _with_one_call(message: Message) -> Message:
 
 
 def _with_own_ids(message: Message, round: int, seen: set[str]) -> Message:
-    """Return a message whose calls have ids that are unique in the run.
-
-    Args:
-        message: The message.
-        round: Number of the round.
-        seen: The ids so far; the new ones are added.
-    """
+    """Return a message whose calls have ids that are unique in the run; `seen` collects them."""
     parts = []
     number = 0
     for part in message.content:

@@ -36,11 +36,8 @@ _ALIKE = 6  # decimals: smaller differences depend on the machine
 
 @frozen(eq=False)
 class VectorColumn:
-    """Vectors of the rows of a table.
-
-    Attributes:
-        matrix: Array of shape (rows, size), 32-bit. The size may be 0 if no row has a vector.
-    """
+    """Vectors of the rows of a table: an array of shape (rows, size), 32-bit. The size may be 0 if
+    no row has a vector."""
 
     matrix: Matrix
 
@@ -185,11 +182,7 @@ _MOST = 8000  # characters per text: embedding models reject or ignore the rest
 
 
 class Embedding:
-    """Embedding calls of one turn.
-
-    Attributes:
-        warnings: Errors that did not end the turn.
-    """
+    """Embedding calls of one turn; `warnings` are errors that did not end it."""
 
     def __init__(self, roles: frozenset[str]) -> None:
         self.warnings: list[str] = []
@@ -213,15 +206,9 @@ class Embedding:
     def completed(
         self, column: VectorColumn, texts: Sequence[str], size: int, of: str
     ) -> Generator[Step[Any], Any, VectorColumn]:
-        """Return the column with vectors of this size in all rows. Vectors of another size are
-        computed again, with a warning.
-
-        Args:
-            column: The column.
-            texts: Texts of the rows.
-            size: Size of the vectors; 0 without an embedding model: nothing changes.
-            of: Name of the table.
-        """
+        """Return the column of the table `of` with vectors of this size in all rows; unchanged for
+        size 0, without an embedding model. Vectors of another size are computed again, with a
+        warning."""
         if not size or not texts:
             return column
         rows = column.missing()
@@ -275,11 +262,8 @@ _OWN = "research"  # name of a dialect that no model supports, so that the part 
 
 @frozen
 class Fact:
-    """A search result or a page.
-
-    Attributes:
-        query: The queries that found it, one per line; the link for a page.
-    """
+    """A search result or a page. `query` has the queries that found it, one per line; the link for
+    a page."""
 
     title: str
     link: str
@@ -293,12 +277,7 @@ class Fact:
 
 @frozen(eq=False)
 class ResearchMemory:
-    """Entries and facts of a conversation, with their vectors.
-
-    Attributes:
-        entries: Messages, oldest first.
-        facts: Facts, oldest first.
-    """
+    """Entries (messages) and facts of a conversation, oldest first, with their vectors."""
 
     entries: tuple[str, ...] = ()
     entry_vectors: VectorColumn = field(factory=VectorColumn.empty)

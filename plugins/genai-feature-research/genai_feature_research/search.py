@@ -214,12 +214,8 @@ _SHOWN = 80  # characters of a query or link in progress texts
 
 @frozen
 class Lookup:
-    """A page or a query to look up.
-
-    Attributes:
-        what: A link, or a query.
-        kept_as: Texts under which it is stored; a query can have several, one per line.
-    """
+    """A page or a query to look up. `kept_as` are the texts under which it is stored, one per
+    line."""
 
     kind: Literal["page", "query"]
     what: str
@@ -242,12 +238,7 @@ def query(text: str, *others: str) -> Lookup:
 
 
 class TurnSearches:
-    """Searches of one turn.
-
-    Attributes:
-        new: Facts found in this turn.
-        warnings: Errors that did not end the turn.
-    """
+    """Searches of one turn: the facts that are `new`, and errors that did not end it."""
 
     def __init__(self, settings: Settings, known: Sequence[Fact]) -> None:
         self.new: list[Fact] = []

@@ -25,11 +25,7 @@ def one_line(text: str) -> str:
 
 
 class Lines:
-    """Splits blocks of bytes into lines.
-
-    Args:
-        most: Maximum number of bytes of a line.
-    """
+    """Splits blocks of bytes into lines of at most `most` bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most

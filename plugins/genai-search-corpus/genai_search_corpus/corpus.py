@@ -97,12 +97,8 @@ class Corpus:
         return [(Path(root, each.path).as_uri(), each) for each in found]
 
     def make(self, cancel: CancelToken, on_progress: Callable[[CorpusState], None]) -> CorpusState:
-        """Index all documents.
-
-        Args:
-            cancel: As for `search`.
-            on_progress: Receives the state repeatedly.
-        """
+        """Index all documents. `on_progress` receives the state repeatedly; `cancel` as for
+        `search`."""
         root = self._root()
         with self._index.opened() as session:
             _update(session, root, cancel)

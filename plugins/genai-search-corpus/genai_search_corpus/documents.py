@@ -41,11 +41,7 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 @frozen
 class Passage:
-    """A passage of a document.
-
-    Attributes:
-        title: Titles of the document and the section, separated by a slash.
-    """
+    """A passage. The title has those of the document and the section, separated by a slash."""
 
     title: str
     text: str
@@ -168,13 +164,8 @@ _LEFT_OUT = "script, style, noscript, template, svg, iframe, head link, head met
 
 @frozen
 class CorpusFile:
-    """A file of the directory.
-
-    Attributes:
-        path: Path relative to the directory.
-        size: Size in bytes.
-        modified: Modification time in nanoseconds since 1970, limited to the year 2262.
-    """
+    """A file of the directory: relative path, bytes, and modification time in nanoseconds since
+    1970, limited to the year 2262."""
 
     path: str
     size: int

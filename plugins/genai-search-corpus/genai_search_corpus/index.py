@@ -55,12 +55,7 @@ PRAGMA user_version = {FORM};
 
 @frozen
 class PassageMatch:
-    """A passage that a search found.
-
-    Attributes:
-        id: Id of the passage.
-        path: Path of its document, relative to the directory.
-    """
+    """A passage that a search found; `path` is that of its document, relative to the directory."""
 
     id: int
     path: str
@@ -69,11 +64,7 @@ class PassageMatch:
 
 
 class Index:
-    """The index, an SQLite database.
-
-    Args:
-        file: Path of the database; created if missing, and rebuilt if damaged.
-    """
+    """The index, an SQLite database. The file is created if missing, and rebuilt if damaged."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -246,13 +237,7 @@ class OpenIndex:
         return [id for (id,) in rows]
 
     def like(self, vector: bytes, most: int, furthest: float) -> list[int]:
-        """Passages with similar vectors, nearest first.
-
-        Args:
-            vector: The vector.
-            most: Maximum number.
-            furthest: Maximum cosine distance, from 0 to 2.
-        """
+        """Passages with similar vectors, nearest first, up to a cosine distance from 0 to 2."""
         rows = self._connection.execute(
             "SELECT id, distance FROM meanings WHERE vector MATCH ? AND k = ?", (vector, most)
         )

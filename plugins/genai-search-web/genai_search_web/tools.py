@@ -28,16 +28,8 @@ _PROXIES = frozenset({"ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"})
 
 
 def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[WebResult]:
-    """Search with an engine in a separate process.
-
-    Args:
-        engine: `ddgs` or `searxng`.
-        asked: Query, region and limit, and the settings of the engine.
-        limits: Cancels the search.
-
-    Raises:
-        GenaiError: The search failed or was cancelled.
-    """
+    """Search with an engine, `ddgs` or `searxng`, in a separate process. `asked` has query, region
+    and limit, and the settings of the engine. Raises `GenaiError`, also if `limits` cancel it."""
     found: list[WebResult] = run_in_child(
         f"{__name__}:search",
         engine,

@@ -179,11 +179,7 @@ _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefi
 
 @frozen
 class Column:
-    """A column of a table.
-
-    Attributes:
-        type: Declared type; may be empty.
-    """
+    """A column of a table. Its declared type may be empty."""
 
     name: str
     type: str = ""
@@ -224,11 +220,8 @@ def _is_at_rest(path: Path) -> bool:
 
 
 class DatabaseReader:
-    """Reads from a connection, which it makes read-only.
-
-    Args:
-        address: SQLite address of the database; empty for one in memory.
-    """
+    """Reads from a connection, which it makes read-only. `address` is that of the database for
+    SQLite; empty for one in memory."""
 
     def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:
         self.address = address

@@ -44,11 +44,8 @@ _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
 
 @frozen
 class FilePlace:
-    """A file or directory in the configured directory.
-
-    Attributes:
-        inner: Relative path without links; empty for the directory itself.
-    """
+    """A file or directory in the configured directory. `inner` is its relative path without links;
+    empty for the directory itself."""
 
     root: str
     inner: str
@@ -59,11 +56,7 @@ class FilePlace:
 
 
 class Folder:
-    """The configured directory.
-
-    Args:
-        named: Its path; empty for none.
-    """
+    """The configured directory; `named` is empty for none."""
 
     def __init__(self, named: str) -> None:
         self._named = named
@@ -241,11 +234,8 @@ class FileTools:
 
 
 class _Walk:
-    """A walk through directories, limited in names and depth.
-
-    Attributes:
-        is_cut: Whether a limit was reached.
-    """
+    """A walk through directories, limited in names and depth. `is_cut` is whether a limit was
+    reached."""
 
     def __init__(self, folder: Folder, limits: CancelToken) -> None:
         self._folder = folder

@@ -114,13 +114,7 @@ def statement_of_texts(
 ) -> tuple[list[str], str, list[SqlValue]]:
     """Return the columns that a query sums up or compares with numbers, and the SQL that counts the
     texts in each, which the query leaves out, with an example, and last whether the table has more
-    rows than it looks at.
-
-    Args:
-        query: The query.
-        columns: The columns of its table.
-        typed: Whether columns of numbers contain no texts.
-    """
+    rows than it looks at. `typed` is whether columns of numbers contain no texts."""
     table = _Table(query.table, {each.name: each for each in columns})
     compared = [each for each in query.filters if _is_of_numbers(each)]
     others = [each for each in query.filters if each not in compared]

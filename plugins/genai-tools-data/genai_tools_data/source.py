@@ -215,11 +215,7 @@ class _Column:
 
 @frozen
 class Content:
-    """Content of a CSV file.
-
-    Attributes:
-        named: Whether the first line has the column names.
-    """
+    """Content of a CSV file. `named` is whether the first line has the column names."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]

@@ -21,12 +21,8 @@ JOINERS = "\u200c\u200d"
 
 
 def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
-    """Return the lines of a reaction of `genai_tools_data.reactions`; empty for other reactions.
-
-    Args:
-        reaction: The reaction.
-        width: Columns of the terminal; at least 20 are used.
-    """
+    """Return the lines of a reaction of `genai_tools_data.reactions`, for a terminal of at least 20
+    columns; empty for other reactions."""
     width = max(20, width)
     if reaction.get("type") == "table":
         return _table(reaction, width)

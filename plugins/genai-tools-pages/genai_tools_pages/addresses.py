@@ -67,12 +67,7 @@ def is_usable(address: Address) -> bool:
 
 @frozen
 class Addresses:
-    """Resolves hosts and rejects disallowed addresses.
-
-    Attributes:
-        allows: Whether an address is allowed.
-        resolve: Returns the addresses of a host; called once per request.
-    """
+    """Resolves hosts, once per request, and rejects disallowed addresses."""
 
     allows: Callable[[Address], bool] = is_public
     resolve: Resolve = resolved

@@ -47,12 +47,8 @@ _ODD = re.compile("[\x00-\x1f\x7f\\\\]")
 
 @frozen
 class Link:
-    """A link to a page.
-
-    Attributes:
-        host: Host in lower case ASCII; IPv6 without brackets.
-        target: Path and query as sent.
-    """
+    """A link to a page. The host is in lower case ASCII, IPv6 without brackets; `target` is the
+    path and query as sent."""
 
     scheme: str
     host: str
@@ -123,12 +119,8 @@ _AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 @frozen
 class Body:
-    """Downloaded content.
-
-    Attributes:
-        link: Final link, after redirects.
-        type: The `Content-Type`; empty if it is missing.
-    """
+    """Downloaded content. `link` is the final one; `type` is the `Content-Type`, empty if it is
+    missing."""
 
     link: Link
     type: str

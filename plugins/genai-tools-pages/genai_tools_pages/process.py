@@ -149,13 +149,8 @@ _SAMPLE = 65536  # bytes for the detection
 
 
 def decoded(data: bytes, given: str, *, is_page: bool) -> str:
-    """Decode text; invalid bytes become U+FFFD.
-
-    Args:
-        data: The text.
-        given: The `Content-Type`.
-        is_page: Whether to look for the encoding in the page.
-    """
+    """Decode text; invalid bytes become U+FFFD. `given` is the `Content-Type`; `is_page` is whether
+    to look for the encoding in the page."""
     for mark, name in _MARKS.items():
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")

@@ -32,12 +32,7 @@ P = TypeVar("P", bound=Endable)
 
 @define(eq=False)
 class _Session(Generic[P]):
-    """A session and its process.
-
-    Attributes:
-        process: None before its start.
-        used: Time of its last use.
-    """
+    """A session; its process is None before its start."""
 
     name: str
     process: P | None = None
@@ -47,12 +42,8 @@ class _Session(Generic[P]):
 
 @define(eq=False)
 class Sessions(Generic[P]):
-    """Pool of sessions. Thread-safe.
-
-    Attributes:
-        most: Maximum number of concurrent processes.
-        idle_seconds: Idle time after which a process ends.
-    """
+    """Pool of sessions with at most `most` processes, which end when idle for too long.
+    Thread-safe."""
 
     most: int
     idle_seconds: float

@@ -87,12 +87,9 @@ _LONGEST_SOCKET = 100  # systems allow 104 to 108 bytes; longer: a port with a r
 
 
 class Engine:
-    """A GGUF file, loaded with the first request and released by `close`.
-
-    Args:
-        checked: Directory that caches which files can be loaded.
-        embedding: Whether to return vectors instead of text.
-    """
+    """A GGUF file, loaded with the first request and released by `close`. `checked` is the
+    directory that caches which files can be loaded; with `embedding` it returns vectors instead of
+    text."""
 
     def __init__(
         self, file: Path, settings: Settings, checked: Path, *, embedding: bool = False

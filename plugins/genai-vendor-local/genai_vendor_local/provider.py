@@ -267,11 +267,8 @@ class LocalProvider(Provider):
 
 
 class _Reasons(Mapping[str, str]):
-    """Reasons why ids cannot run. Evaluated on access, because files can change.
-
-    Args:
-        reason: Returns the reason; None for an id that can run.
-    """
+    """Reasons why ids cannot run, None for one that can. Evaluated on access, because files can
+    change."""
 
     def __init__(self, reason: Callable[[str], str | None]) -> None:
         self._reason = reason
@@ -314,11 +311,8 @@ def _too_large(folder: Path, free: int | None, id: str) -> str | None:
 
 @frozen(eq=False)
 class _Reply:
-    """The events of a reply, with the end marker that llama.cpp omits.
-
-    Args:
-        choose: Converts the whole text to one delta if the text is a choice of tools.
-    """
+    """The events of a reply, with the end marker that llama.cpp omits. `choose` converts the whole
+    text to one delta if the text is a choice of tools."""
 
     _chunks: Chunks
     _choose: Callable[[str], dict[str, Any]] | None = None

@@ -42,13 +42,8 @@ class Examples:
 
     def of(self, schema: Any, root: Any = None, depth: int = 0) -> Any:
         """Return a valid value for a JSON Schema: its own example, or the simplest value. For an
-        object, it has the required properties, or all properties if none are required.
-
-        Args:
-            schema: The schema.
-            root: Schema with the definitions; None for `schema`.
-            depth: Nesting so far.
-        """
+        object, it has the required properties, or all properties if none are required. `root` has
+        the definitions; None for `schema`."""
         root = schema if root is None else root
         if not isinstance(schema, Mapping) or depth > _DEPTH:
             return next(self._words)
@@ -97,14 +92,8 @@ _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
 class ToolChoice:
-    """The prompt of one request with tools, and the parser of its reply.
-
-    Args:
-        body: A chat completion request in OpenAI's format.
-
-    Raises:
-        BadRequest: It requires a tool that it does not declare.
-    """
+    """The prompt of a chat completion request with tools, and the parser of its reply. Raises
+    `BadRequest` if it requires a tool that it does not declare."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body

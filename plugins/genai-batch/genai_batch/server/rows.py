@@ -65,12 +65,7 @@ def lines_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
-    """Yield the rows of a file. Invalid rows have an error.
-
-    Args:
-        chunks: The bytes of the file.
-        url: Path that all requests must have.
-    """
+    """Yield the rows of a file, all of which must have this path. Invalid rows have an error."""
     ids: set[str] = set()
     for number, line in lines_in(chunks):
         custom_id = None

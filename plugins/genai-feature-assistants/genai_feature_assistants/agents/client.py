@@ -152,13 +152,8 @@ class ServiceClient:
     def stream(
         self, path: str, body: Mapping[str, Any], *, seconds: float
     ) -> Iterator[StreamEvent]:
-        """Yield the events of a stream, up to `[DONE]`, which is left out.
-
-        Args:
-            path: Path of the request.
-            body: Body of the request.
-            seconds: Time limit of the whole stream.
-        """
+        """Yield the events of a stream, up to `[DONE]`, which is left out. `seconds` is the time
+        limit of the whole stream."""
         until = _now() + seconds
         silence = min(seconds, self.configuration.timeout) or self.configuration.timeout
         reply = self._reply("POST", path, body=body, seconds=silence, accept="text/event-stream")

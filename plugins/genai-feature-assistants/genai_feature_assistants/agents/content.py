@@ -196,15 +196,7 @@ def _written_part(part: Part) -> list[Wire]:
 
 
 def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
-    """Return a message from its JSON.
-
-    Args:
-        data: The message of the API.
-        name: Name of the assistant.
-
-    Raises:
-        MalformedReply: The JSON is invalid.
-    """
+    """Return a message from its JSON; `name` is that of the assistant. Raises `MalformedReply`."""
     role = string_in(data, "role")
     if role not in _ROLES:
         raise malformed(f"a message has the role {role!r:.40}")

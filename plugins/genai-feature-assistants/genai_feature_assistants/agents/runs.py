@@ -150,15 +150,8 @@ CANCELLING = 5.0
 def run_error(
     run: Mapping[str, Any], order: RunOrder, kind: type[RunError] | None = None, why: str = ""
 ) -> RunError:
-    """Return the error of a run that did not complete.
-
-    Args:
-        run: A run of the Assistants API, or a response. Both have `id`, `status` and
-            `incomplete_details`; a run has `last_error`, a response `error`.
-        order: The order of the run.
-        kind: Class of the error; None to choose it by the status.
-        why: The reason; empty to take it from the run.
-    """
+    """Return the error of a run that did not complete: a run of the Assistants API, or a response.
+    Its class and its reason are those of the run, if not given."""
     status = string_in(run, "status")
     id = string_in(run, "id")
     last = object_in(run, "last_error") or object_in(run, "error")

@@ -43,13 +43,8 @@ _BREAKS = ("\n\n", "\n", ". ", " ")
 
 
 def passages(text: str, tokens: int, overlap: int) -> list[str]:
-    """Split a text into overlapping passages.
-
-    Args:
-        text: The text.
-        tokens: Highest number of tokens of a passage. A token counts as four characters.
-        overlap: Tokens that a passage shares with the next one; at most half of a passage.
-    """
+    """Split a text into passages of at most `tokens` tokens, of four characters each. `overlap` of
+    them, at most half, are shared with the next passage."""
     pieces = map(str.strip, _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS))
     return list(islice(filter(None, pieces), MOST_PASSAGES))
 
@@ -78,13 +73,8 @@ _HELD = 256 * 2**20  # bytes of vectors and texts that stay in memory
 
 @frozen(eq=False)
 class Passages:
-    """The passages of a file.
-
-    Attributes:
-        embedder: Model that made the vectors, as `NAME@PROVIDER`.
-        texts: One text for each row.
-        vectors: Rows of length 1, or of zeros.
-    """
+    """The passages of a file: a text for each row, and rows of length 1, or of zeros. `embedder`
+    made them: `NAME@PROVIDER`."""
 
     embedder: str
     texts: Sequence[str]

@@ -81,14 +81,8 @@ class RunProgress:
     def add_message(
         self, round: int, text: str, usage: Mapping[str, int] | None = None, *, cut: bool = False
     ) -> None:
-        """Add a complete message.
-
-        Args:
-            round: Number of the round.
-            text: The text.
-            usage: Tokens of the answer; None if they count for its tool calls.
-            cut: Whether the message ends at a limit.
-        """
+        """Add a complete message. `usage` is None if the tokens count for its tool calls; `cut` is
+        whether it ends at a limit."""
         self._streamed = []
         is_begun, self._streamed_round = self._streamed_round == round, -1
         message = self._message(round)

@@ -307,11 +307,8 @@ class Streams:
 
 
 def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:
-    """Return a streamed response.
-
-    Args:
-        body: Yields nothing first. An error before that becomes the response.
-    """
+    """Return a streamed response. The body yields nothing first: an error before that becomes the
+    response."""
     next(body)
     headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
     return RouteResponse(body, headers=headers, keepalive=b": waiting\n\n")

@@ -81,14 +81,8 @@ def annotations_of(
 
 
 class AnnotatedPieces:
-    """Splits a streamed text so that each annotated text is a piece of its own.
-
-    Clients match an annotation with the text of the same piece.
-
-    Args:
-        found: Ids of the files of the passages, by round.
-        made: Id of each file that code has created, by its name.
-    """
+    """Splits a streamed text so that each annotated text is a piece of its own: clients match an
+    annotation with the text of the same piece. The arguments are those of `annotations_of`."""
 
     def __init__(self, found: Mapping[int, Sequence[str]], made: Mapping[str, str]) -> None:
         self.annotations: list[dict[str, Any]] = []

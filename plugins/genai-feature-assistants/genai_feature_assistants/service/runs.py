@@ -60,17 +60,9 @@ _OWN = ("assistant_id", "stream", "additional_messages", "thread", "tool_resourc
 
 
 def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -> dict[str, Any]:
-    """Return the run of a request, queued, without its thread.
-
-    Args:
-        given: The request.
-        assistant: The assistant, whose fields are the defaults.
-        now: Time of its creation.
-        content: Whether its events include the texts that were found.
-
-    Raises:
-        ValidationError: The request is invalid.
-    """
+    """Return the run of a request, queued, without its thread. The fields of the assistant are the
+    defaults; `content` is whether its events include the texts that were found. Raises
+    `ValidationError`."""
     tools = tools_in(given, _MOST_TOOLS) if "tools" in given else list(assistant["tools"])
     given.raw("tools")
     instructions = given.text_or_none("instructions", _INSTRUCTIONS)

@@ -60,12 +60,8 @@ _UNLOGGED = logging.NullHandler()
 
 
 class Connection:
-    """Session with a server. Thread-safe.
-
-    Attributes:
-        changed: Whether the server reported changed tools; reset by the caller.
-        announces: Whether the server reports changes of its tools.
-    """
+    """Session with a server. Thread-safe. `announces` is whether the server reports changes of its
+    tools, and `changed` whether it has; the caller resets that."""
 
     def __init__(self, server: McpServer) -> None:
         self.changed = False

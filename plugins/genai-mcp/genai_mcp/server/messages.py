@@ -28,12 +28,8 @@ class ProgressUpdate:
 
 @frozen
 class ApprovalRequest:
-    """Request for a human decision; the generator receives True or False.
-
-    Attributes:
-        text: The question.
-        refusal: The error for a client that cannot ask its user.
-    """
+    """Request for a human decision; the generator receives True or False. `refusal` is the error
+    for a client that cannot ask its user."""
 
     text: str
     refusal: str

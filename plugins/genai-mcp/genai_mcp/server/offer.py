@@ -73,13 +73,7 @@ class Choice:
 
 @frozen
 class Offered:
-    """One MCP tool.
-
-    Attributes:
-        definition: Definition for `tools/list`.
-        tool: Tool of the host; None for a feature.
-        feature: Feature of the host; None for a tool.
-    """
+    """One MCP tool, with its definition for `tools/list`: a tool of the host, or a feature."""
 
     definition: Mapping[str, Any]
     tool: AvailableTool | None = None
@@ -87,13 +81,8 @@ class Offered:
 
 
 class Offer:
-    """The MCP tools of a host. Thread-safe.
-
-    Attributes:
-        clock: Clock of the host.
-        can_ask: See `Choice`.
-        marked: Schemas of the tools listed or called before that have arguments in headers.
-    """
+    """The MCP tools of a host. Thread-safe. `marked` has the schemas of the tools listed or called
+    before that have arguments in headers."""
 
     def __init__(self, host: HostServices, choice: Choice | None = None) -> None:
         self._host = host
@@ -138,14 +127,8 @@ class Offer:
         limits: CancelToken,
         user: str | None = None,
     ) -> Steps:
-        """Call a tool within `limits`. Raises `Cancelled` when they end.
-
-        Args:
-            offered: The tool.
-            arguments: Its arguments.
-            limits: Cancels the call.
-            user: User whose budget is charged; None for the owner of the store.
-        """
+        """Call a tool within `limits`. Raises `Cancelled` when they end. `user` is whose budget is
+        charged; None for the owner of the store."""
         if offered.tool is not None:
             return self._call(offered.tool, arguments, limits)
         assert offered.feature is not None  # it is a tool or a feature

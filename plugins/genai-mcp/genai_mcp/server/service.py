@@ -28,11 +28,7 @@ _CACHED = CacheHint(ttl_ms=60_000, scope="private")
 
 
 class Service:
-    """The MCP server of a host, for all clients.
-
-    Attributes:
-        server: The server of the SDK, which transports run.
-    """
+    """The MCP server of a host, for all clients; transports run `server`, which is the SDK's."""
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
