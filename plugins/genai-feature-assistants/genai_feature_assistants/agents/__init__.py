@@ -19,8 +19,8 @@ options             options of threads, of runs and of polling
 content             messages, their parts and their JSON form
 errors              errors of assistants and their runs
 functions           the functions of an agent, called when its assistant asks for them
-assistants_backend  the Assistants API; `assistants_form`: its JSON
-responses_backend   Responses and Conversations; `responses_form`: their JSON
+assistants_backend  the Assistants API
+responses_backend   Responses and Conversations
 runs                settings and outcomes of runs, for both backends
 
 Source: document 002, an ADR of Semantic Kernel.

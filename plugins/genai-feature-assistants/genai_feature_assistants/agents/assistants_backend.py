@@ -2,7 +2,8 @@
 
 A run is polled (`PolledRun`) or streamed (`AssistantsStreamedRun`).
 
-Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObject`,
+Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `AssistantObject`,
+`CreateAssistantRequest`, `ThreadObject`, `CreateThreadRequest`, `CreateRunRequest`, `RunObject`,
 `RunStepObject`, `AssistantStreamEvent`, and the paths below `/assistants` and `/threads`.
 """
 
@@ -11,13 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_feature_assistants.agents.assistants_form import (
-    assistant_request,
-    read_definition,
-    read_thread,
-    run_request,
-    thread_request,
-)
 from genai_feature_assistants.agents.client import ServiceClient, path_of
 from genai_feature_assistants.agents.content import (
     AgentDelta,
@@ -27,9 +21,22 @@ from genai_feature_assistants.agents.content import (
     read_message,
     written_message,
 )
-from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
-from genai_feature_assistants.agents.functions import output_text
-from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace
+from genai_feature_assistants.agents.definitions import (
+    OpenAIAssistantDefinition,
+    assistant_request,
+    built_in_tools,
+    given,
+    read_definition,
+    read_resources,
+    tool_resources,
+)
+from genai_feature_assistants.agents.functions import function_json, output_text
+from genai_feature_assistants.agents.options import (
+    OpenAIThreadCreationOptions,
+    Pace,
+    checked_files,
+    checked_metadata,
+)
 from genai_feature_assistants.agents.runs import (
     ENDED,
     FINAL,
@@ -54,6 +61,55 @@ from genai_host.api import (
     string_in,
 )
 from genai_host.errors import IncompleteReply, ProviderError
+
+
+def thread_request(options: OpenAIThreadCreationOptions) -> Wire:
+    """What a thread is made from. Raises `ValidationError` and `UnsupportedPart`."""
+    files = checked_files(options.code_interpreter_file_ids, "the thread")
+    return given(
+        messages=list(map(written_message, options.messages)) or None,
+        metadata=checked_metadata(options.metadata, "the thread") or None,
+        tool_resources=tool_resources(files, options.vector_store_id),
+    )
+
+
+def read_thread(data: Mapping[str, Any]) -> ThreadSettings:
+    """The settings stored with a thread. Raises `MalformedReply`."""
+    files, store = read_resources(data)
+    metadata = object_in(data, "metadata")
+    return ThreadSettings(files, store, {key: string_in(metadata, key) for key in metadata})
+
+
+def run_request(order: RunOrder) -> Wire:
+    """Return the request of a run. Fields of the definition are omitted, except the tools, because
+    functions are not stored with the assistant."""
+    settings, options, offered = order.settings, order.options, order.functions.offered
+    count = settings.truncation_message_count
+    last_messages = {"type": "last_messages", "last_messages": count}
+    return {
+        "assistant_id": order.assistant_id,
+        "tools": [
+            *built_in_tools(settings.enable_code_interpreter, settings.enable_file_search),
+            *({"type": "function", "function": function_json(each.schema)} for each in offered),
+        ],
+        **given(
+            model=options.model_name,
+            additional_instructions=settings.additional_instructions,
+            additional_messages=list(map(written_message, settings.additional_messages)) or None,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            response_format=_format(options.enable_json_response),
+            max_completion_tokens=settings.max_completion_tokens,
+            max_prompt_tokens=settings.max_prompt_tokens,
+            parallel_tool_calls=settings.parallel_tool_calls_enabled,
+            truncation_strategy=last_messages if count is not None else None,
+            metadata=dict(settings.metadata) or None,
+        ),
+    }
+
+
+def _format(json: bool | None) -> Wire | None:
+    return None if json is None else {"type": "json_object" if json else "text"}
 
 
 class _Run(BackendRun):

@@ -1,4 +1,4 @@
-"""Definitions of agents, and where they are stored.
+"""Definitions of agents, where they are stored, and their form in the Assistants API.
 
 `to_json` and `from_json` convert definitions and options to JSON and back, as strictly as the
 host does: an unknown key raises `ValidationError`.
@@ -15,7 +15,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,24 +23,38 @@ from typing import Any, Protocol, TypeVar
 
 from attrs import field, frozen
 
+from genai_feature_assistants.agents.content import PARTS, Wire
+from genai_feature_assistants.agents.errors import BrokenDefinition
 from genai_feature_assistants.agents.options import (
     NUMBER_OR_NONE,
     TEXTS,
     OpenAIAssistantExecutionOptions,
+    checked_files,
+    checked_metadata,
     listed,
     one_or_none,
 )
-from genai_host.api import BOOLEAN, FILLED, TEXT_BY_NAME, TEXT_OR_NONE, Codec, read_json
-from genai_host.errors import StoreError, ValidationError
+from genai_host.api import (
+    BOOLEAN,
+    FILLED,
+    PARTS as USUAL,
+    TEXT_BY_NAME,
+    TEXT_OR_NONE,
+    Codec,
+    list_in,
+    malformed,
+    object_in,
+    read_json,
+    string_in,
+    write_json,
+)
+from genai_host.errors import GenaiError, StoreError, ValidationError
 
 T = TypeVar("T")
 
 
 @cache
 def _codec() -> Codec:
-    from genai_feature_assistants.agents.content import PARTS
-    from genai_host.api import PARTS as USUAL
-
     return Codec((*USUAL, *PARTS))
 
 
@@ -207,3 +221,118 @@ class FileDefinitions:
     def _failed(self, error: OSError) -> StoreError:
         why = error.strerror or type(error).__name__
         return StoreError(f"cannot save definitions: {why}", file=str(self._folder))
+
+
+RUN_OPTIONS = "__run_options"
+"""Key of the execution options, as JSON, in the metadata of an assistant."""
+
+
+def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
+    """Return the body that makes an assistant. Raises `ValidationError`: the definition exceeds a
+    limit."""
+    metadata = dict(definition.metadata)
+    if RUN_OPTIONS in metadata:
+        raise ValidationError(
+            f"{RUN_OPTIONS} is reserved for the execution options",
+            path=f"$.metadata.{RUN_OPTIONS}",
+        )
+    if definition.execution_options is not None:
+        metadata[RUN_OPTIONS] = write_json(to_json(definition.execution_options)).decode()
+    files = checked_files(definition.code_interpreter_file_ids, "the definition")
+    body: Wire = {
+        "model": definition.model_id,
+        "tools": built_in_tools(
+            definition.enable_code_interpreter or bool(files),
+            definition.enable_file_search or bool(definition.vector_store_id),
+        ),
+        "metadata": checked_metadata(metadata, "the definition"),
+        **given(
+            name=definition.name,
+            description=definition.description,
+            instructions=definition.instructions,
+            temperature=definition.temperature,
+            top_p=definition.top_p,
+            tool_resources=tool_resources(files, definition.vector_store_id),
+        ),
+    }
+    if definition.enable_json_response:
+        body["response_format"] = {"type": "json_object"}
+    return body
+
+
+def read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
+    """Return the definition of an assistant of the service. Raises `BrokenDefinition`: the
+    assistant cannot be read."""
+    id = data.get("id") if isinstance(data.get("id"), str) else ""
+    try:
+        return _read_definition(data)
+    except (GenaiError, TypeError, ValueError) as error:
+        raise BrokenDefinition(
+            f"cannot read the assistant {id or 'without an id'}: {error}",
+            assistant_id=str(id),
+            path=getattr(error, "path", ""),
+        ) from error
+
+
+def _read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
+    if not string_in(data, "id"):
+        raise malformed("it has no id")
+    metadata = dict(object_in(data, "metadata"))
+    kept = metadata.pop(RUN_OPTIONS, None)
+    tools = {each.get("type") for each in list_in(data, "tools") if isinstance(each, Mapping)}
+    format = data.get("response_format")
+    files, store = read_resources(data)
+    return OpenAIAssistantDefinition(
+        model_id=string_in(data, "model"),
+        id=string_in(data, "id"),
+        name=data.get("name"),
+        description=data.get("description"),
+        instructions=data.get("instructions"),
+        code_interpreter_file_ids=files,
+        enable_code_interpreter="code_interpreter" in tools,
+        enable_file_search="file_search" in tools,
+        enable_json_response=isinstance(format, Mapping) and format.get("type") == "json_object",
+        metadata=metadata,
+        temperature=data.get("temperature"),
+        top_p=data.get("top_p"),
+        vector_store_id=store,
+        execution_options=None if kept is None else _read_options(kept),
+    )
+
+
+def _read_options(kept: Any) -> OpenAIAssistantExecutionOptions:
+    if not isinstance(kept, str):
+        raise ValidationError(f"{RUN_OPTIONS} must be a string", path=f"$.metadata.{RUN_OPTIONS}")
+    try:
+        return from_json(read_json(kept), OpenAIAssistantExecutionOptions)
+    except (ValueError, ValidationError) as error:
+        raise ValidationError(
+            f"{RUN_OPTIONS}: {error}", path=f"$.metadata.{RUN_OPTIONS}"
+        ) from error
+
+
+def built_in_tools(code_interpreter: bool | None, file_search: bool | None) -> list[Wire]:
+    enabled = {"code_interpreter": code_interpreter, "file_search": file_search}
+    return [{"type": name} for name, is_enabled in enabled.items() if is_enabled]
+
+
+def tool_resources(files: Sequence[str], store: str | None) -> Wire | None:
+    resources: Wire = {}
+    if files:
+        resources["code_interpreter"] = {"file_ids": list(files)}
+    if store:
+        resources["file_search"] = {"vector_store_ids": [store]}
+    return resources or None
+
+
+def read_resources(data: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    """The files of the code interpreter, and the first of the vector stores: a thread or an
+    assistant has at most one."""
+    resources = object_in(data, "tool_resources")
+    files = list_in(object_in(resources, "code_interpreter"), "file_ids")
+    stores = list_in(object_in(resources, "file_search"), "vector_store_ids")
+    return files, stores[0] if stores else None
+
+
+def given(**fields: Any) -> Wire:
+    return {name: value for name, value in fields.items() if value is not None}

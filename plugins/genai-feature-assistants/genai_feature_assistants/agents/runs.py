@@ -1,4 +1,4 @@
-"""Settings and outcomes of runs.
+"""Settings and outcomes of runs, and settings of threads.
 
 `settled` computes the settings of a run: options of the invocation precede settings of the
 thread, which precede the definition. `BackendRun` is what the runs of both APIs have in common, and
@@ -7,6 +7,7 @@ thread, which precede the definition. `BackendRun` is what the runs of both APIs
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,11 @@ import attrs
 from attrs import field, frozen
 
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage, Wire
-from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.definitions import (
+    OpenAIAssistantDefinition,
+    from_json,
+    to_json,
+)
 from genai_feature_assistants.agents.errors import (
     RunCancelled,
     RunError,
@@ -30,23 +35,29 @@ from genai_feature_assistants.agents.functions import Functions
 from genai_feature_assistants.agents.options import (
     OpenAIAssistantExecutionOptions,
     OpenAIAssistantInvocationOptions,
+    OpenAIThreadCreationOptions,
     Pace,
     TimeIsUp,
+    checked_files,
     checked_metadata,
 )
 from genai_host.api import (
     Part,
     ToolCall,
+    malformed,
     object_in,
     one_line,
+    read_json,
     read_object,
     string_in,
+    write_json,
 )
 from genai_host.errors import (
     GenaiError,
     IncompleteReply,
     ProviderError,
     ProviderTimeout,
+    ValidationError,
     error_of_status,
 )
 
@@ -288,3 +299,47 @@ class BackendRun(ABC):
     def _fetched(self) -> Wire:
         self.update(self.client.get(self.path()))
         return self.state
+
+
+THREAD_OPTIONS = "__thread_options"
+"""Prefix of the keys of thread settings, as JSON, in the metadata of a conversation."""
+
+_LONGEST = 512
+_NUMBERED = re.compile(rf"{THREAD_OPTIONS}_\d+")
+
+
+def conversation_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
+    """The metadata of the conversation that a thread is. Raises `ValidationError`."""
+    for key in options.metadata:
+        if _NUMBERED.fullmatch(key):
+            raise ValidationError(
+                f"{key} is reserved for {THREAD_OPTIONS}", path=f"$.metadata.{key}"
+            )
+    kept = OpenAIThreadCreationOptions(
+        code_interpreter_file_ids=checked_files(options.code_interpreter_file_ids, "the thread"),
+        vector_store_id=options.vector_store_id,
+    )
+    data = to_json(kept)
+    text = write_json(data).decode() if data else ""
+    pieces = [text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST)]
+    ours = {f"{THREAD_OPTIONS}_{number:02}": piece for number, piece in enumerate(pieces)}
+    return checked_metadata({**options.metadata, **ours}, "the thread")
+
+
+def conversation_settings(conversation: Mapping[str, Any]) -> ThreadSettings:
+    """Return the settings of a conversation. Raises `MalformedReply`: the stored options are
+    invalid."""
+    metadata = object_in(conversation, "metadata")
+    ours = sorted(key for key in metadata if _NUMBERED.fullmatch(key))
+    kept = OpenAIThreadCreationOptions()
+    if ours:
+        try:
+            data = read_json("".join(string_in(metadata, key) for key in ours))
+            kept = from_json(data, OpenAIThreadCreationOptions)
+        except (ValueError, ValidationError) as error:
+            raise malformed(f"{THREAD_OPTIONS}: {error}") from error
+    return ThreadSettings(
+        kept.code_interpreter_file_ids,
+        kept.vector_store_id,
+        {key: string_in(metadata, key) for key in metadata if key not in ours},
+    )
