@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve, field, fields, frozen
 
+from genai_feature_research import Settings
 from genai_feature_research.memory import BATCH, MemoryAdditions, ResearchMemory
 from genai_feature_research.research import KIND
-from genai_feature_research.settings import Settings
 from genai_feature_research.tables import (
     ENTRY_COLUMNS,
     FACT_COLUMNS,

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from attrs import frozen
 
+from genai_feature_research import REGIONS, Settings
 from genai_feature_research.memory import Fact, line
-from genai_feature_research.settings import REGIONS, Settings
 from genai_host.api import Message, Part, Role
 
 LATEST = 6

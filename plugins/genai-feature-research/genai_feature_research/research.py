@@ -18,6 +18,7 @@ from typing import Any
 
 from attrs import evolve
 
+from genai_feature_research import Settings
 from genai_feature_research.memory import (
     Embedding,
     Fact,
@@ -39,7 +40,6 @@ from genai_feature_research.prompts import (
     style_messages,
 )
 from genai_feature_research.search import Cited, Lookup, TurnSearches, cited, page, query
-from genai_feature_research.settings import Settings
 from genai_host.api import (
     Answer,
     Completion,

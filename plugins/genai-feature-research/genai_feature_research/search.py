@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 from attrs import define, evolve, field, frozen
 
+from genai_feature_research import Settings
 from genai_feature_research.memory import Fact, line, plain
-from genai_feature_research.settings import Settings
 from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput, read_json
 from genai_host.errors import ValidationError
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from genai_feature_research.settings import REGIONS
+from genai_feature_research import REGIONS
 
 from genai_host.errors import ValidationError
 from genai_host_testing.internal.research_engine import Scene, entries, facts, scene

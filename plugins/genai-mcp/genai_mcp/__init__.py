@@ -13,8 +13,7 @@ limits, names, approvals and environment of child processes.
 - `client.stdio`, `client.http`: its transports
 - `server.offer`: the host's tools and features as MCP tools; a call is a generator of `Steps`
 - `server.messages`: steps of calls, results of tools
-- `server.calls`: a call as a request: progress, approval, result
-- `server.service`: the server of the SDK with our tools
+- `server.calls`: the server of the SDK with our tools, and calls: progress, approval, result
 - `server.stdio`, `server.http`: its transports
 - `text`: lines and texts from a peer
 

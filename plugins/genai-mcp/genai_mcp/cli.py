@@ -90,8 +90,8 @@ def serve_command(
     ends with * is a prefix. A tool that needs approval runs only if the client can ask its
     user, or with --auto-approve.
     """
+    from genai_mcp.server.calls import Service
     from genai_mcp.server.offer import Choice, Offer
-    from genai_mcp.server.service import Service
     from genai_mcp.server.stdio import StdioServer
 
     reader, writer = _own_streams()

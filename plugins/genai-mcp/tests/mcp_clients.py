@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import mcp_types
 from anyio.from_thread import start_blocking_portal
+from genai_mcp.server.calls import Service
 from genai_mcp.server.offer import Choice, Offer
-from genai_mcp.server.service import Service
 from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter

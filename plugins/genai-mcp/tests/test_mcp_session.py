@@ -10,10 +10,9 @@ from typing import Any
 
 import mcp_types as rpc
 import pytest
-from genai_mcp.server.calls import MOST_CALLS, MOST_UPDATES
+from genai_mcp.server.calls import MOST_CALLS, MOST_UPDATES, PAGE, Service
 from genai_mcp.server.messages import MOST_TEXT
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.service import PAGE, Service
 from hypothesis import given, strategies as st
 
 from genai_host import Host, api

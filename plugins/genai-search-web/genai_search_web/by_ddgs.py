@@ -19,7 +19,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_search_web.results import WebResult
+from genai_search_web.tools import WebResult
 
 _ANYWHERE = "wt-wt"
 _USUAL = "us-en"

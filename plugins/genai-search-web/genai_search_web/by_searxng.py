@@ -22,7 +22,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_search_web.results import WebResult, plain
+from genai_search_web.tools import WebResult, plain
 
 if TYPE_CHECKING:
     from requests import Response, Session

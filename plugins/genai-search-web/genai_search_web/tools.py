@@ -1,4 +1,4 @@
-"""The search tools: their arguments and results.
+"""The search tools, and results for a model: texts without markup, and unique web links.
 
 Searches run in a separate process: replies of search engines are untrusted, and are decompressed
 and parsed by libraries that have no limits and cannot be interrupted.
@@ -6,19 +6,87 @@ and parsed by libraries that have no limits and cannot be interrupted.
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from attrs import asdict
 
 from genai_host.api import CancelToken, ChildLimits, Tool, ToolContext, run_in_child, tool
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, ValidationError
 from genai_search_web import DdgsSettings, SearxngSettings
-from genai_search_web.results import WebResult, sound, written
+
+MOST_TITLE = 300
+MOST_TEXT = 1000
+MOST_LINK = 2000
+"""Maximum number of characters of a title, link and text; longer links are omitted."""
+
+MOST_WRITTEN = 90_000
+"""Maximum number of characters of all results; the host truncates at 100,000."""
+
+_MARKUP = re.compile(r"</?[a-zA-Z!][^<>]*>")
+_RAW = 10  # factor: raw characters to process per character of a text
+_SCHEMES = ("http", "https")
+
+
+class WebResult(NamedTuple):
+    """One result of a search engine."""
+
+    title: Any
+    link: Any
+    text: Any
+
+
+def written(found: Iterable[WebResult], limit: int) -> str:
+    """Return at most `limit` valid results as JSON."""
+    items: list[str] = []
+    room = MOST_WRITTEN
+    for each in found:
+        item = json.dumps(each._asdict(), ensure_ascii=False)
+        room -= len(item) + 2
+        if len(items) == limit or room < 0:
+            break
+        items.append(item)
+    return f"[{', '.join(items)}]"
+
+
+def sound(found: Iterable[WebResult]) -> Iterator[WebResult]:
+    """Yield the results with a valid link, without duplicates, as plain text."""
+    seen: set[str] = set()
+    for each in found:
+        link = each.link.strip() if isinstance(each.link, str) else ""
+        if link in seen or not _leads_into_the_web(link):
+            continue
+        seen.add(link)
+        title = plain(each.title, MOST_TITLE)
+        yield WebResult(title or link[:MOST_TITLE], link, plain(each.text, MOST_TEXT))
+
+
+def plain(text: Any, most: int) -> str:
+    """Remove tags, entities and invisible characters; return an empty text for another type."""
+    if not isinstance(text, str):
+        return ""
+    bare = html.unescape(_MARKUP.sub("", text[: most * _RAW]))
+    shown = "".join(each if each.isprintable() else " " for each in bare)
+    joined = " ".join(shown.split())
+    return joined if len(joined) <= most else f"{joined[: most - 1]}…"
+
+
+def _leads_into_the_web(link: str) -> bool:
+    if not link or len(link) > MOST_LINK or not link.isprintable() or " " in link:
+        return False
+    try:
+        parts = urlsplit(link)
+        return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
 
 MOST_MEMORY = 2**30
 """Bytes beyond the initial size of the process; mostly unused address space of threads."""

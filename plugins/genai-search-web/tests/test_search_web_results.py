@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from genai_search_web import tools
-from genai_search_web.results import MOST_WRITTEN, WebResult, plain, sound, written
+from genai_search_web.tools import MOST_WRITTEN, WebResult, plain, sound, written
 from hypothesis import given, strategies as st
 
 from genai_host.api import Cancellation

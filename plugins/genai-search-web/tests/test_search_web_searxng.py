@@ -12,8 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import genai_search_web
 import pytest
 from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, language_of, search
-from genai_search_web.results import sound, written
-from genai_search_web.tools import search_apart
+from genai_search_web.tools import search_apart, sound, written
 
 from genai_host import Config, Host, errors
 from genai_host.api import Cancellation

@@ -1,4 +1,4 @@
-"""Calls of tools, with approval and cancellation.
+"""The server of the SDK with our tools, and calls of them, with approval and cancellation.
 
     Calls.answer → _find_call → RunningCall.advance (a thread) → ProgressUpdate
                                                                → ApprovalRequest → _ask, or Waiting
@@ -15,6 +15,7 @@ import logging
 import secrets
 import threading
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +23,9 @@ import anyio
 from anyio import to_thread
 from attrs import frozen
 from mcp import MCPError
-from mcp.server import ServerRequestContext
+from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -32,10 +35,14 @@ from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
     InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from genai_host import __version__
 from genai_host.api import Cancellation, Clock
 from genai_host.errors import GenaiError
 from genai_mcp.server.messages import (
@@ -317,3 +324,72 @@ def _refused(approval: ApprovalRequest, *, modern: bool) -> CallToolResult:
         return failed(approval.refusal)
     needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
     raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, approval.refusal, needed)
+
+
+PAGE = 100
+"""Number of tools per page of a list."""
+
+_CACHED = CacheHint(ttl_ms=60_000, scope="private")
+
+
+class Service:
+    """The MCP server of a host, for all clients; transports run `server`, which is the SDK's."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        self._calls = Calls(offer)
+        self.server: Server[Any] = Server(
+            "genai-host",
+            version=__version__,
+            cache_hints={"tools/list": _CACHED, "server/discover": _CACHED},
+            get_tool_input_schema=offer.marked.get,
+            on_list_tools=self._list,
+            on_call_tool=self._calls.answer,
+        )
+        self.server.middleware.append(_hide_faults)
+
+    def close(self) -> None:
+        self._calls.close()
+
+    async def find_headers(self, message: Any) -> None:
+        """Look up which arguments a `tools/call` has in headers, which the SDK then validates."""
+        params = message.get("params") if isinstance(message, dict) else None
+        name = params.get("name") if isinstance(params, dict) else None
+        if isinstance(name, str) and message.get("method") == "tools/call":
+            await to_thread.run_sync(self._offer.tool, name)
+
+    async def _list(
+        self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        after = _name_of_cursor(params.cursor if params is not None else None)
+        tools = await to_thread.run_sync(self._offer.tools)
+        names = [name for name in tools if name > after]
+        following = None
+        if len(names) > PAGE:
+            following = urlsafe_b64encode(names[PAGE - 1].encode()).decode()
+        page = [Tool.model_validate(tools[name].definition) for name in names[:PAGE]]
+        return ListToolsResult(tools=page, next_cursor=following)
+
+
+async def _hide_faults(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Log unexpected errors, which the SDK would send to clients."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception as error:
+        _log.warning("%s failed", one_line(ctx.method), exc_info=error)
+        raise MCPError(INTERNAL_ERROR, "internal error; see the log of the server") from error
+
+
+def _name_of_cursor(cursor: str | None) -> str:
+    """Return the last tool of the previous page; empty for the first page."""
+    if cursor is None:
+        return ""
+    try:
+        name = urlsafe_b64decode(cursor.encode("ascii")).decode()
+    except ValueError:
+        name = ""
+    if not name:
+        raise MCPError(INVALID_PARAMS, "unknown cursor")
+    return name

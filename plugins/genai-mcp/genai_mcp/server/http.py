@@ -26,9 +26,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from genai_host.api import RouteRequest, RouteResponse, ValueBudget, json_response
 from genai_host.errors import ValidationError
-from genai_mcp.server.calls import USER, close_within_grace
+from genai_mcp.server.calls import USER, Service, close_within_grace
 from genai_mcp.server.offer import Choice, Offer
-from genai_mcp.server.service import Service
 from genai_mcp.text import one_line
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from mcp_types import (
 
 from genai_host.api import ValueBudget
 from genai_host.errors import MalformedReply, ValidationError
-from genai_mcp.server.calls import GRACE, close_within_grace
-from genai_mcp.server.service import Service
+from genai_mcp.server.calls import GRACE, Service, close_within_grace
 from genai_mcp.text import Lines, one_line
 
 LARGEST = 4 << 20
