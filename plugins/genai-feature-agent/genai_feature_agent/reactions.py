@@ -34,8 +34,7 @@ def _kind(
         "required": [field for field in fields if field not in optional],
         "additionalProperties": False,
     }
-    view = f"{__name__}:{name.replace('-', '_')}"  # a function below
-    return ReactionType(name, schema, ends=ends, text_view=view)
+    return ReactionType(name, schema, ends=ends, text_view=f"{__name__}:view")
 
 
 BUILT_IN = (
@@ -70,41 +69,30 @@ def all_reactions(
     return [*of_texts, *map(dict, of_tools)]
 
 
-def message(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return [line for each in reaction["message"].split("\n") for line in _folded(each, width)]
+_TEXTS = {
+    "message": "{message}",
+    "redirect": "go to: {url}",
+    "goto-question": "go to the question: {question_id}",
+    "change-display-type": "show it as: {display-type}",
+    "writeback": "write back: {message}",
+}
 
 
-def redirect(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return _folded(f"go to: {reaction['url']}", width)
-
-
-def confirmation(reaction: Mapping[str, Any], width: int) -> list[str]:
-    lines = message({"message": reaction["description"]}, width)
-    for option in _options(reaction["options"]):
-        lines += _folded(f"- {option}", width)
-    return lines
-
-
-def goto_question(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return _folded(f"go to the question: {reaction['question_id']}", width)
-
-
-def change_display_type(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return _folded(f"show it as: {reaction['display-type']}", width)
-
-
-def change_table_visualization_settings(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return _folded(f"show the columns: {', '.join(reaction['visible-columns'])}", width)
-
-
-def api_call(reaction: Mapping[str, Any], width: int) -> list[str]:
-    line = f"call: {reaction['method']} {reaction['url']}"
-    body = reaction.get("body")
-    return _folded(line if body is None else f"{line} {_text(body)}", width)
-
-
-def writeback(reaction: Mapping[str, Any], width: int) -> list[str]:
-    return message({"message": f"write back: {reaction['message']}"}, width)
+def view(reaction: Mapping[str, Any], width: int) -> list[str]:
+    """Return the lines of a reaction of `BUILT_IN`."""
+    match reaction["type"]:
+        case "confirmation":
+            options = [" ".join(f"- {each}".splitlines()) for each in _options(reaction["options"])]
+            lines = [*reaction["description"].split("\n"), *options]
+        case "change-table-visualization-settings":
+            lines = [f"show the columns: {', '.join(reaction['visible-columns'])}"]
+        case "api-call":
+            body = reaction.get("body")
+            more = [] if body is None else [_text(body)]
+            lines = [" ".join(["call:", reaction["method"], reaction["url"], *more])]
+        case kind:
+            lines = _TEXTS[kind].format_map(reaction).split("\n")
+    return [each for line in lines for each in _folded(line, width)]
 
 
 def _options(options: Sequence[Any] | Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ import genai_feature_agent
 import pytest
 from genai_feature_agent import wire
 from genai_feature_agent.http import Piece, failure
-from genai_feature_agent.reactions import BUILT_IN, message
+from genai_feature_agent.reactions import BUILT_IN, view
 from genai_feature_agent.ui_messages import from_ui_messages, in_ui_chunks
 from genai_feature_agent.wire import from_wire, to_wire
 from hypothesis import given, strategies as st
@@ -359,6 +359,6 @@ def test_options_may_have_names_and_a_body_may_be_missing() -> None:
 
 @given(text=st.text(), width=st.integers(20, 60))
 def test_long_ones_are_folded_and_lose_nothing(text: str, width: int) -> None:
-    lines = message({"message": text}, width)
+    lines = view({"type": "message", "message": text}, width)
     assert all(len(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())

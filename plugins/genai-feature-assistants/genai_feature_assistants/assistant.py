@@ -116,15 +116,13 @@ class _Run:
         call_data = [
             {"id": call.id, "name": call.name, "arguments": _arguments(call)} for call in calls
         ]
-        given = yield from Pause[Any](
-            TOOLS,
-            {
-                "round": self._rounds,
-                "text": message.text,
-                "usage": _usage_json(completion.usage),
-                "calls": call_data,
-            },
-        )
+        payload = {
+            "round": self._rounds,
+            "text": message.text,
+            "usage": _usage_json(completion.usage),
+            "calls": call_data,
+        }
+        given = yield from Pause[Any](TOOLS, payload)
         outputs = [ToolOutput(str(given.get(call.id, ""))) for call in calls]
         self._since += [message, tool_message(calls, outputs)]
         self._rounds += 1

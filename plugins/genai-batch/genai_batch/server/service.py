@@ -31,6 +31,12 @@ WINDOW = 24 * 60 * 60
 """Seconds after which a batch expires."""
 
 
+_STAMPS = (
+    *("in_progress_at", "finalizing_at", "completed_at", "failed_at"),
+    *("expired_at", "cancelling_at", "cancelled_at"),
+)
+
+
 class BatchesService:
     """The Batch API of a host. One object for each host and process.
 
@@ -120,14 +126,8 @@ class BatchesService:
             "output_file_id": None,
             "error_file_id": None,
             "created_at": now,
-            "in_progress_at": None,
             "expires_at": now + WINDOW,
-            "finalizing_at": None,
-            "completed_at": None,
-            "failed_at": None,
-            "expired_at": None,
-            "cancelling_at": None,
-            "cancelled_at": None,
+            **dict.fromkeys(_STAMPS),
             "request_counts": {"total": 0, "completed": 0, "failed": 0},
             "metadata": metadata,
             OUTPUT_LIFE: life,

@@ -99,14 +99,10 @@ class Assistants:
             "id": new_id("asst"),
             "object": "assistant",
             "created_at": shelf.now(),
-            "name": None,
-            "description": None,
-            "instructions": None,
+            **dict.fromkeys(("name", "description", "instructions", "temperature", "top_p")),
             "tools": [],
             "tool_resources": {},
             "metadata": {},
-            "temperature": None,
-            "top_p": None,
             "response_format": "auto",
         }
         return json_response(shown(shelf.add({**usual, **self._read(request.user, given)})))

@@ -24,6 +24,7 @@ import queue
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genai_wire_openai.server.objects import Object, ObjectStore, shown
@@ -60,11 +61,7 @@ def new_step(run: Object, round: int, kind: str, details: Any, now: int) -> dict
         "thread_id": run["thread_id"],
         "type": kind,
         "status": "in_progress",
-        "cancelled_at": None,
-        "completed_at": None,
-        "expired_at": None,
-        "failed_at": None,
-        "last_error": None,
+        **dict.fromkeys(("cancelled_at", "completed_at", "expired_at", "failed_at", "last_error")),
         "step_details": {"type": kind, kind: details},
         "metadata": {},
         "usage": None,
@@ -120,11 +117,8 @@ class RunSteps:
         return json_response(shown_step(step, content=wants_content(request)))
 
     def page(self, request: RouteRequest) -> RouteResponse:
-        content = wants_content(request)
-        shelf = self._shelf(request)
-        return json_response(
-            shelf.page(request.query, lambda each: shown_step(each, content=content))
-        )
+        show = partial(shown_step, content=wants_content(request))
+        return json_response(self._shelf(request).page(request.query, show))
 
     def _shelf(self, request: RouteRequest) -> ObjectStore:
         names = request.parameters

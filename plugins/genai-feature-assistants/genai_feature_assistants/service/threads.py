@@ -64,13 +64,10 @@ def made(shelf: ObjectStore, thread: str, message: MessageText) -> dict[str, Any
         "id": new_id("msg"),
         "object": "thread.message",
         "created_at": shelf.now(),
-        "assistant_id": None,
         "thread_id": thread,
-        "run_id": None,
         "status": "completed",
-        "incomplete_details": None,
         "completed_at": shelf.now(),
-        "incomplete_at": None,
+        **dict.fromkeys(("assistant_id", "run_id", "incomplete_details", "incomplete_at")),
         **message,
     }
 
@@ -284,16 +281,15 @@ class Threads:
         given.nothing_else()
         resources = self._resources.read(user, given)
         shelf = self.shelf(user)
-        thread = shelf.add(
-            {
-                "id": new_id("thread"),
-                "object": "thread",
-                "created_at": shelf.now(),
-                "metadata": metadata,
-                "tool_resources": resources,
-                "_run": "",
-            }
-        )
+        thread: dict[str, Any] = {
+            "id": new_id("thread"),
+            "object": "thread",
+            "created_at": shelf.now(),
+            "metadata": metadata,
+            "tool_resources": resources,
+            "_run": "",
+        }
+        shelf.add(thread)
         self.append_messages(user, thread["id"], messages)
         return self.get(user, thread["id"])
 
