@@ -221,7 +221,8 @@ class Plugins:
         self._loader = _Loader(discovery)
         self._lock = threading.RLock()
         found = discovery.find()
-        if isinstance(discovery, StaticPlugins):  # the embedding program chose them
+        is_given = isinstance(discovery, StaticPlugins)
+        if is_given:  # the embedding program chose them
             config = config._replace(safe=False)
         blocked = {each.key: config.blocks(each.name, each.distribution) for each in found}
         allowed = [each for each in found if not blocked[each.key]]
@@ -242,13 +243,14 @@ class Plugins:
         self._results = self._admit_all(list(map(look, found)), strange)
         for result in self._results:
             self._add(result)
-        discovery.remember(
-            {
-                result.found.key: result.outcome()
-                for result in self._results
-                if isinstance(result, LoadedPlugin | BrokenPlugin)
-            }
-        )
+        if not is_given:
+            discovery.remember(
+                {
+                    result.found.key: result.outcome()
+                    for result in self._results
+                    if isinstance(result, LoadedPlugin | BrokenPlugin)
+                }
+            )
         if config.strict and self.broken:
             first = self.broken[0]
             raise PluginError(first.line(), plugin=first.found.name, hint=first.fix)

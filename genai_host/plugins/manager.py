@@ -16,6 +16,7 @@ HOOK_PREFIX = "genai_"
 HOOKS = tuple(name for name in vars(hookspecs) if name.startswith(HOOK_PREFIX))
 """Names of all hooks."""
 
+_IMPLEMENTED, _SPECIFIED = f"{GROUP}_impl", f"{GROUP}_spec"  # attributes of marked functions
 _MAY_BE_HOOKS = (FunctionType, MethodType, classmethod, staticmethod)
 
 
@@ -31,19 +32,23 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(hookspecs)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        if type(plugin) is ModuleType and type(found := vars(plugin).get(name)) is FunctionType:
-            return getattr(found, f"{GROUP}_impl", None)
-        return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name) else None
+        if type(plugin) is ModuleType:
+            found = vars(plugin).get(name)
+            if type(found) is FunctionType:
+                return getattr(found, _IMPLEMENTED, None)
+            may_be = isinstance(found, _MAY_BE_HOOKS)
+        else:
+            may_be = _may_be_hook(plugin, name)
+        return super().parse_hookimpl_opts(plugin, name) if may_be else None
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        may_be = _may_be_hook(module_or_class, name)
-        return super().parse_hookspec_opts(module_or_class, name) if may_be else None
+        if module_or_class is hookspecs:
+            return getattr(vars(hookspecs)[name], _SPECIFIED, None)
+        return super().parse_hookspec_opts(module_or_class, name)
 
 
 def _may_be_hook(plugin: object, name: str) -> bool:
     """Whether an attribute may be a hook. Attributes that this does not find are left to pluggy."""
-    if type(plugin) is ModuleType:
-        return isinstance(vars(plugin).get(name), _MAY_BE_HOOKS)
     if isinstance(plugin, type):
         return True
     try:
