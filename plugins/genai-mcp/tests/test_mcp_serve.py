@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -67,20 +66,27 @@ def genai_tools():
 """
 
 
-@pytest.fixture
-def environment(home: Path, tmp_path: Path, mcp_shop: tuple[str, ...]) -> dict[str, str]:
-    folder = tmp_path / "site"
-    make_distribution(folder, "zz-noisy", files={"zz_noisy.py": PLUGIN})
-    file = tmp_path / "mcp.json"
+@pytest.fixture(scope="module")
+def prepared(
+    tmp_path_factory: pytest.TempPathFactory, mcp_shop: tuple[str, ...]
+) -> Mapping[str, str]:
+    """Variables of all processes. The first one tries the plugin in another process."""
+    folder = tmp_path_factory.mktemp("serve")
+    make_distribution(folder / "site", "zz-noisy", files={"zz_noisy.py": PLUGIN})
+    file = folder / "mcp.json"
     shop = {"command": mcp_shop[0], "args": mcp_shop[1:]}
     file.write_text(json.dumps({"mcpServers": {"shop": shop}}), encoding="utf-8")
     return {
-        **os.environ,
-        "GENAI_HOST_HOME": str(home),
+        "GENAI_HOST_HOME": str(folder / "home"),
         "GENAI_MCP": str(file),
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": str(folder / "site"),
         "PYTHONUNBUFFERED": "1",  # what is printed is not held back
     }
+
+
+@pytest.fixture
+def environment(prepared: Mapping[str, str]) -> dict[str, str]:
+    return {**os.environ, **prepared}
 
 
 def arguments(*options: str) -> list[str]:
