@@ -19,6 +19,7 @@ from genai_host.api import (
     FeatureSteps,
     Message,
     NoSettings,
+    Part,
     Pause,
     Prompt,
     Step,
@@ -96,7 +97,9 @@ class _Run:
         self._used = self._used + completion.usage
         self.incomplete = self._bound(completion)
         if not self._context.parallel:
-            completion = evolve(completion, message=_with_one_call(completion.message))
+            later = completion.tool_calls[1:]
+            content = [part for part in completion.message.content if part not in later]
+            completion = evolve(completion, message=evolve(completion.message, content=content))
         return completion
 
     def answer(self, completion: Completion) -> Answer:
@@ -114,7 +117,12 @@ class _Run:
         message = _with_own_ids(completion.message, self._rounds, self._ids)
         calls = message.tool_calls
         call_data = [
-            {"id": call.id, "name": call.name, "arguments": _arguments(call)} for call in calls
+            {
+                "id": call.id,
+                "name": call.name,
+                "arguments": call.malformed or write_json(dict(call.arguments)).decode(),
+            }
+            for call in calls
         ]
         payload = {
             "round": self._rounds,
@@ -180,25 +188,17 @@ def _usage_json(usage: Usage) -> dict[str, int]:
     }
 
 
-def _arguments(call: ToolCall) -> str:
-    return call.malformed or write_json(dict(call.arguments)).decode()
-
-
 def _with_half_of_outputs(message: Message) -> Message:
-    parts = [_half(each) if isinstance(each, ToolResult) else each for each in message.content]
-    return evolve(message, content=parts)
+    return evolve(message, content=[_half(each) for each in message.content])
 
 
-def _half(result: ToolResult) -> ToolResult:
+def _half(result: Part) -> Part:
+    if not isinstance(result, ToolResult):
+        return result
     text = "".join(each.text for each in result.content if isinstance(each, Text))
     if len(text) < _LEAST_OUTPUT:
         return result
     return evolve(result, content=[Text(f"{text[: len(text) // 2]} [...]")])
-
-
-def _with_one_call(message: Message) -> Message:
-    later = message.tool_calls[1:]
-    return evolve(message, content=[part for part in message.content if part not in later])
 
 
 def _with_own_ids(message: Message, round: int, seen: set[str]) -> Message:

@@ -8,7 +8,7 @@ Source: Assistant microservice, "Inputs", `conversation_history` and `search_his
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -104,7 +104,18 @@ class ScoredTable:
         columns[VECTOR] = [*old, *(vectors.row(row) for row in new)]
         if self.form != "frame":  # the others are written as JSON
             columns = {name: list(map(json_value, values)) for name, values in columns.items()}
-        return _WRITERS[self.form](columns, self.rows + len(rows))
+        count = self.rows + len(rows)
+        match self.form:
+            case "columns":
+                return columns
+            case "indexed":
+                keys = list(map(str, range(count)))
+                return {name: dict(zip(keys, columns[name], strict=True)) for name in columns}
+            case "frame":
+                import pandas
+
+                return pandas.DataFrame({name: pandas.Series(columns[name]) for name in columns})
+        return [{name: columns[name][row] for name in columns} for row in range(count)]
 
 
 def _read(value: Any, path: str) -> ScoredTable:
@@ -161,35 +172,6 @@ def _of_indexed(value: Mapping[str, Any], path: str) -> ScoredTable:
             )
     columns = {name: [column[key] for key in keys] for name, column in value.items()}
     return ScoredTable("indexed", path, columns, len(keys), keys=[str(key)[:40] for key in keys])
-
-
-def _records(columns: Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
-    return [{name: values[row] for name, values in columns.items()} for row in range(rows)]
-
-
-def _lists(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, list[Any]]:
-    return {name: list(values) for name, values in columns.items()}
-
-
-def _indexed(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, dict[str, Any]]:
-    return {
-        name: {str(row): value for row, value in enumerate(values)}
-        for name, values in columns.items()
-    }
-
-
-def _frame(columns: Mapping[str, Sequence[Any]], rows: int) -> Any:
-    import pandas
-
-    return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
-
-
-_WRITERS: Mapping[TableLayout, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
-    "records": _records,
-    "columns": _lists,
-    "indexed": _indexed,
-    "frame": _frame,
-}
 
 
 def json_value(value: Any) -> Any:

@@ -67,14 +67,14 @@ class DataTools:
         given: Mapping[str, Any] = {
             "idempotent": True,
             "timeout": SECONDS,
-            "available_when": self._applies,
+            "available_when": lambda context: self._source.is_named(),
         }
-        bounded: Mapping[str, Any] = {**given, "available_when": self._applies_with_sql}
+        if_it_runs = {"available_when": lambda context: self._source.is_named() and can_run()}
         return (
             tool(self.list_tables, **given),
             tool(self.describe_table, **given),
             tool(self.query_table, **given),
-            tool(self.query_sql, **bounded),
+            tool(self.query_sql, **{**given, **if_it_runs}),
             tool(self.chart, **given),
         )
 
@@ -174,12 +174,6 @@ class DataTools:
         _check(result, display_type, label_shown, shown)
         reaction = chart_of(result, display_type, title[:200], label_shown, shown)
         return ToolOutput(f"A {display_type} chart of\n{result.text}", reactions=[reaction])
-
-    def _applies(self, context: Mapping[str, Any]) -> bool:
-        return self._source.is_named()
-
-    def _applies_with_sql(self, context: Mapping[str, Any]) -> bool:
-        return self._source.is_named() and can_run()
 
 
 def _asked(reader: DatabaseReader, query: SqlQuery, limits: CancelToken) -> QueryResult:

@@ -171,7 +171,7 @@ class FileTools:
         given: Mapping[str, Any] = {
             "idempotent": True,
             "timeout": 30.0,
-            "available_when": self._applies,
+            "available_when": lambda context: self._folder.is_named(),
         }
         return tool(self.list_files, **given), tool(self.read_file, **given)
 
@@ -228,9 +228,6 @@ class FileTools:
         if walk.is_cut:
             lines.append("(too many files: use a folder)")
         return "\n".join(lines) or "no matching files"
-
-    def _applies(self, context: Mapping[str, Any]) -> bool:
-        return self._folder.is_named()
 
 
 class _Walk:

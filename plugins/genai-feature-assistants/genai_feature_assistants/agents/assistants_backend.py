@@ -84,7 +84,7 @@ def run_request(order: RunOrder) -> Wire:
     """Return the request of a run. Fields of the definition are omitted, except the tools, because
     functions are not stored with the assistant."""
     settings, options, offered = order.settings, order.options, order.functions.offered
-    count = settings.truncation_message_count
+    count, json = settings.truncation_message_count, options.enable_json_response
     last_messages = {"type": "last_messages", "last_messages": count}
     return {
         "assistant_id": order.assistant_id,
@@ -98,7 +98,7 @@ def run_request(order: RunOrder) -> Wire:
             additional_messages=list(map(written_message, settings.additional_messages)) or None,
             temperature=options.temperature,
             top_p=options.top_p,
-            response_format=_format(options.enable_json_response),
+            response_format=None if json is None else {"type": "json_object" if json else "text"},
             max_completion_tokens=settings.max_completion_tokens,
             max_prompt_tokens=settings.max_prompt_tokens,
             parallel_tool_calls=settings.parallel_tool_calls_enabled,
@@ -106,10 +106,6 @@ def run_request(order: RunOrder) -> Wire:
             metadata=dict(settings.metadata) or None,
         ),
     }
-
-
-def _format(json: bool | None) -> Wire | None:
-    return None if json is None else {"type": "json_object" if json else "text"}
 
 
 class _Run(BackendRun):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -27,17 +28,10 @@ def _secret(given: str | Secret | None) -> Secret | None:
     return given
 
 
-def _is_credential(value: Any) -> bool:
-    return value is None or callable(value) or callable(getattr(value, "get_token", None))
-
-
-def _is_session(value: Any) -> bool:
-    return value is None or callable(getattr(value, "request", None))
-
-
-def _is_kept(value: Any) -> bool:
-    return value is None or all(
-        callable(getattr(value, name, None)) for name in ("save", "get", "all", "remove")
+def _has(*names: str) -> Callable[[Any], bool]:
+    """Return a check for an object with these methods, or None."""
+    return lambda value: (
+        value is None or all(callable(getattr(value, name, None)) for name in names)
     )
 
 
@@ -80,17 +74,22 @@ class OpenAIServiceConfiguration:
     token_credential: Any = field(
         default=None,
         repr=False,
-        validator=Must("a function, or an object with get_token", _is_credential),
+        validator=Must(
+            "a function, or an object with get_token",
+            lambda value: callable(value) or _has("get_token")(value),
+        ),
     )
     endpoint: str | None = field(default=None, validator=TEXT_OR_NONE)
     http_session: Any = field(
-        default=None, repr=False, validator=Must("a session of requests", _is_session)
+        default=None, repr=False, validator=Must("a session of requests", _has("request"))
     )
     service_type: ServiceType = field(default="openai", validator=_one_of(get_args(ServiceType)))
     api_version: str = field(default="2024-05-01-preview", validator=TEXT)
     api: ApiName = field(default="assistants", validator=_one_of(get_args(ApiName)))
     definitions: Any = field(
-        default=None, repr=False, validator=Must("an object that stores definitions", _is_kept)
+        default=None,
+        repr=False,
+        validator=Must("an object that stores definitions", _has("save", "get", "all", "remove")),
     )
     timeout: float = field(
         default=60.0,

@@ -119,7 +119,8 @@ def _parts(content: Iterable[Text | Image]) -> Iterable[TextContent | ImageConte
             yield _text(part.text)
         elif part.data:
             data = b64encode(part.data).decode()
-            kind = part.media_type or _kind(part.data)
+            known = (kind for begins, kind in _BEGINNINGS if part.data.startswith(begins))
+            kind = part.media_type or next(known, _UNKNOWN)
             yield ImageContent(type="image", data=data, mime_type=kind)
         else:  # the client decides whether to fetch it
             yield _text(f"(an image: {part.url})")
@@ -127,7 +128,3 @@ def _parts(content: Iterable[Text | Image]) -> Iterable[TextContent | ImageConte
 
 def _text(text: str) -> TextContent:
     return TextContent(type="text", text=well_formed(text))
-
-
-def _kind(data: bytes) -> str:
-    return next((kind for begins, kind in _BEGINNINGS if data.startswith(begins)), _UNKNOWN)
