@@ -88,16 +88,18 @@ def merged_parameters(*levels: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def standard_parameters(*names: str) -> dict[str, Mapping[str, Any]]:
+def standard_parameters(*names: str, **narrowed: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Schemas of standard parameters, for `Dialect.parameters`.
 
     Args:
         names: Names of the parameters, for example `temperature`.
+        **narrowed: Further parameters, with keywords that replace those of the schema.
 
     Returns:
         JSON Schema by name.
     """
-    return {name: STANDARD[name] for name in names}
+    own = {name: {**STANDARD[name], **keywords} for name, keywords in narrowed.items()}
+    return {**{name: STANDARD[name] for name in names}, **own}
 
 
 @frozen

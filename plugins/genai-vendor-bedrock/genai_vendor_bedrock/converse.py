@@ -72,8 +72,7 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard_parameters("temperature", "top_p", "max_tokens", "stop"),
-        "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
+        **standard_parameters("top_p", "max_tokens", "stop", temperature={"maximum": 1}),
         "reasoning_effort": parameter(
             "string", "reasoning effort", enum=["low", "medium", "high", "xhigh", "max"]
         ),

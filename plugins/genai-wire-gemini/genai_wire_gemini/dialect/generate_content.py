@@ -81,8 +81,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard_parameters(*_CONFIGURED),
-        "stop": {**standard_parameters("stop")["stop"], "maxItems": _MOST_STOPS},
+        **standard_parameters(*_CONFIGURED, stop={"maxItems": _MOST_STOPS}),
         "reasoning_effort": parameter(
             "string", "reasoning effort", enum=["minimal", "low", "medium", "high", "xhigh"]
         ),
