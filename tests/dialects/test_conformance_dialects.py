@@ -7,10 +7,13 @@ from typing import Any, cast
 
 from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
 from genai_wire_openai.dialect.chat import OpenAIChat
-from genai_wire_openai.dialect.completions import OpenAICompletions
-from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+from genai_wire_openai.dialect.operations import (
+    OpenAICompletions,
+    OpenAIEmbed,
+    OpenAIModerate,
+    OpenAITranscribe,
+)
 from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
-from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
 from ways import Says
 
 from genai_host.api import Codec, Completion, Embeddings, Message, StreamEvent, ToolCall, Usage

@@ -12,7 +12,7 @@ from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateCon
 from genai_wire_ollama.dialect.chat import OllamaChat
 from genai_wire_ollama.dialect.embed import OllamaEmbed
 from genai_wire_openai.dialect.chat import OpenAIChat
-from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+from genai_wire_openai.dialect.operations import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAIResponses
 
 from genai_host.api import (

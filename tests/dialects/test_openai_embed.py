@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from genai_wire_openai.dialect.embeddings import OpenAIEmbed
+from genai_wire_openai.dialect.operations import OpenAIEmbed
 
 from genai_host.api import (
     DialectEndpoint,

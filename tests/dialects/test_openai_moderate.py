@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from genai_wire_openai.dialect.embeddings import OpenAIModerate
+from genai_wire_openai.dialect.operations import OpenAIModerate
 from hypothesis import given, strategies as st
 
 from genai_host import Host, InMemoryRecord

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.chat_replies import ChatDecoder
-from genai_wire_openai.refusals import MARKED
+from genai_wire_openai.shared import MARKED
 from hypothesis import strategies as st
 
 from genai_host.api import Delta, Reasoning, Text, ToolCall, Usage

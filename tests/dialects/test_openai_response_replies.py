@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from genai_wire_openai.dialect.response_replies import read_response
 from genai_wire_openai.dialect.responses import OpenAIResponses
-from genai_wire_openai.refusals import MARKED
 from genai_wire_openai.responses.messages import joined
+from genai_wire_openai.shared import MARKED
 from hypothesis import given, strategies as st
 
 from genai_host.api import Delta, Reasoning, Text, ToolCall, Usage, VendorPart

@@ -21,33 +21,27 @@ _HANDLERS = "genai_wire_openai.server.handlers"
 _COMPLETIONS = "genai_wire_openai.server.completions"
 _TRANSCRIPTIONS = "genai_wire_openai.server.transcriptions"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
-_DEPLOYMENTS = "genai_wire_openai.server.deployments"
 _FILES = "genai_wire_openai.server.files:Files"
 _UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
 _RECORDING = 26 * 2**20  # bytes; recordings have up to 25 MiB at the service
 _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 _WITHOUT_VERSION = (
-    "audio/transcriptions",
-    "batches",
-    "chat/completions",
-    "completions",
-    "conversations",
-    "embeddings",
-    "files",
-    "models",
-    "moderations",
-    "responses",
-)
+    "audio/transcriptions", "batches", "chat/completions", "completions", "conversations",
+    "embeddings", "files", "models", "moderations", "responses",
+)  # fmt: skip
 """Paths of clients whose base URL lacks the `/v1`."""
 
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_wire_openai.dialect.chat import OpenAIChat, OpenAIChatCount
-    from genai_wire_openai.dialect.completions import OpenAICompletions
-    from genai_wire_openai.dialect.embeddings import OpenAIEmbed, OpenAIModerate
+    from genai_wire_openai.dialect.operations import (
+        OpenAICompletions,
+        OpenAIEmbed,
+        OpenAIModerate,
+        OpenAITranscribe,
+    )
     from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
-    from genai_wire_openai.dialect.transcriptions import OpenAITranscribe
 
     return [
         OpenAIChat(),
@@ -84,63 +78,41 @@ def genai_http_routes() -> Iterable[HttpRoute]:
     return _ROUTES
 
 
+def _large(path: str, handler: str, size: int = _SIZE) -> HttpRoute:
+    """A route for bodies with content."""
+    return HttpRoute("POST", path, handler, max_body_size=size)
+
+
+_DEPLOYMENT = "/openai/deployments/{model:path}"  # names may contain slashes
+_CONVERSATION = "/v1/conversations/{conversation}"
 _ROUTES = (
-    HttpRoute("POST", "/v1/chat/completions", f"{_HANDLERS}:complete", max_body_size=_SIZE),
-    HttpRoute("POST", "/v1/completions", f"{_COMPLETIONS}:complete", max_body_size=_SIZE),
-    HttpRoute("POST", "/v1/embeddings", f"{_HANDLERS}:embed", max_body_size=_SIZE),
+    _large("/v1/chat/completions", f"{_HANDLERS}:complete"),
+    _large("/v1/completions", f"{_COMPLETIONS}:complete"),
+    _large("/v1/embeddings", f"{_HANDLERS}:embed"),
     HttpRoute("POST", "/v1/moderations", f"{_HANDLERS}:moderate"),
-    HttpRoute(
-        "POST",
-        "/v1/audio/transcriptions",
-        f"{_TRANSCRIPTIONS}:transcribe",
-        max_body_size=_RECORDING,
-    ),
-    HttpRoute("POST", "/v1/responses", f"{_RESPONSES}.create", max_body_size=_SIZE),
-    HttpRoute("POST", "/v1/responses/input_tokens", f"{_RESPONSES}.count", max_body_size=_SIZE),
-    HttpRoute("POST", "/v1/responses/compact", f"{_RESPONSES}.compact", max_body_size=_SIZE),
+    _large("/v1/audio/transcriptions", f"{_TRANSCRIPTIONS}:transcribe", _RECORDING),
+    _large(f"{_DEPLOYMENT}/chat/completions", f"{_HANDLERS}:complete"),
+    _large(f"{_DEPLOYMENT}/completions", f"{_COMPLETIONS}:complete"),
+    _large(f"{_DEPLOYMENT}/embeddings", f"{_HANDLERS}:embed"),
+    _large(f"{_DEPLOYMENT}/audio/transcriptions", f"{_TRANSCRIPTIONS}:transcribe", _RECORDING),
+    _large("/v1/responses", f"{_RESPONSES}.create"),
+    _large("/v1/responses/input_tokens", f"{_RESPONSES}.count"),
+    _large("/v1/responses/compact", f"{_RESPONSES}.compact"),
     HttpRoute("GET", "/v1/responses/{response}", f"{_RESPONSES}.show"),
     HttpRoute("DELETE", "/v1/responses/{response}", f"{_RESPONSES}.delete"),
     HttpRoute("POST", "/v1/responses/{response}/cancel", f"{_RESPONSES}.cancel"),
     HttpRoute("GET", "/v1/responses/{response}/input_items", f"{_RESPONSES}.input_items"),
-    HttpRoute(
-        "POST",
-        "/v1/conversations",
-        f"{_RESPONSES}.create_conversation",
-        max_body_size=_SIZE,
-    ),
-    HttpRoute("GET", "/v1/conversations/{conversation}", f"{_RESPONSES}.show_conversation"),
-    HttpRoute("POST", "/v1/conversations/{conversation}", f"{_RESPONSES}.update_conversation"),
-    HttpRoute("DELETE", "/v1/conversations/{conversation}", f"{_RESPONSES}.delete_conversation"),
-    HttpRoute("GET", "/v1/conversations/{conversation}/items", f"{_RESPONSES}.items"),
-    HttpRoute(
-        "POST",
-        "/v1/conversations/{conversation}/items",
-        f"{_RESPONSES}.add_items",
-        max_body_size=_SIZE,
-    ),
-    HttpRoute("GET", "/v1/conversations/{conversation}/items/{item}", f"{_RESPONSES}.item"),
-    HttpRoute(
-        "DELETE",
-        "/v1/conversations/{conversation}/items/{item}",
-        f"{_RESPONSES}.delete_item",
-    ),
-    HttpRoute("POST", "/v1/files", f"{_FILES}.create", max_body_size=_UPLOAD),
+    _large("/v1/conversations", f"{_RESPONSES}.create_conversation"),
+    HttpRoute("GET", _CONVERSATION, f"{_RESPONSES}.show_conversation"),
+    HttpRoute("POST", _CONVERSATION, f"{_RESPONSES}.update_conversation"),
+    HttpRoute("DELETE", _CONVERSATION, f"{_RESPONSES}.delete_conversation"),
+    HttpRoute("GET", f"{_CONVERSATION}/items", f"{_RESPONSES}.items"),
+    _large(f"{_CONVERSATION}/items", f"{_RESPONSES}.add_items"),
+    HttpRoute("GET", f"{_CONVERSATION}/items/{{item}}", f"{_RESPONSES}.item"),
+    HttpRoute("DELETE", f"{_CONVERSATION}/items/{{item}}", f"{_RESPONSES}.delete_item"),
+    _large("/v1/files", f"{_FILES}.create", _UPLOAD),
     HttpRoute("GET", "/v1/files", f"{_FILES}.page", rate_limited=False),
     HttpRoute("GET", "/v1/files/{file}", f"{_FILES}.show", rate_limited=False),
     HttpRoute("DELETE", "/v1/files/{file}", f"{_FILES}.delete"),
     HttpRoute("GET", "/v1/files/{file}/content", f"{_FILES}.content", rate_limited=False),
-    *(
-        HttpRoute(
-            "POST",
-            f"/openai/deployments/{{model:path}}/{path}",  # names may contain slashes
-            f"{module}:{handler}",
-            max_body_size=size,
-        )
-        for path, module, handler, size in (
-            ("audio/transcriptions", _TRANSCRIPTIONS, "transcribe", _RECORDING),
-            ("chat/completions", _DEPLOYMENTS, "complete", _SIZE),
-            ("completions", _DEPLOYMENTS, "complete_prompt", _SIZE),
-            ("embeddings", _DEPLOYMENTS, "embed", _SIZE),
-        )
-    ),
 )

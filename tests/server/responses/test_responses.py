@@ -6,8 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from genai_wire_openai.image_detail import detail_extra
-from genai_wire_openai.refusals import MARKED
+from genai_wire_openai.shared import MARKED, detail_extra
 from responses_api import CLOCK, Api, output_of, user
 
 from genai_host import Config

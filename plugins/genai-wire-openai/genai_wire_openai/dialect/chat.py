@@ -44,29 +44,27 @@ from genai_host.api import (
     with_extra,
     write_long_json,
 )
-from genai_host.errors import GenaiError, InvalidParameter, UnsupportedPart
+from genai_host.errors import InvalidParameter, UnsupportedPart
 from genai_wire_openai.dialect.chat_content import NAME
 from genai_wire_openai.dialect.chat_replies import ChatDecoder, read_completion
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
     TOOL_NAMES,
     UnwrappingDecoder,
+    WithErrors,
     add_tools,
     answer_format,
-    arguments_text,
     data_url,
-    explain_error,
     fit_tool,
     inline_file,
     may_be_wrapped,
     unwrapped,
     with_json_instruction,
 )
-from genai_wire_openai.image_detail import detail_of
-from genai_wire_openai.refusals import is_refusal, refusals_in
+from genai_wire_openai.shared import detail_of, is_refusal, refusals_in, wire_tool_call
 
 
-class OpenAIChat(Dialect[ChatCall, Completion]):
+class OpenAIChat(WithErrors, Dialect[ChatCall, Completion]):
     """OpenAI's chat completions.
 
     `variant` has these options:
@@ -90,12 +88,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
         **standard_parameters(
-            "temperature",
-            "top_p",
-            "max_tokens",
-            "stop",
-            "seed",
-            "presence_penalty",
+            "temperature", "top_p", "max_tokens", "stop", "seed", "presence_penalty",
             "frequency_penalty",
         ),
         **PARAMETERS,
@@ -104,7 +97,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         "top_logprobs": parameter(
             "integer", "number of most likely tokens with their log probabilities", minimum=0
         ),
-    }
+    }  # fmt: skip
     price_parameters = frozenset({"service_tier"})
     tool_names = TOOL_NAMES
     reserved = frozenset(
@@ -154,9 +147,6 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         decoder = ChatDecoder(_answers(call), logprobs=bool(call.parameters.get("logprobs")))
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
-
-    def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        return explain_error(reply)
 
 
 def _answers(call: ChatCall) -> int:
@@ -241,7 +231,7 @@ class _Form(NamedTuple):
             yield with_extra(wire, message, NAME)
 
     def _assistant_message(self, message: Message) -> dict[str, Any]:
-        calls = [_wire_tool_call(call) for call in message.tool_calls]
+        calls = [wire_tool_call(call) for call in message.tool_calls]
         parts = [
             part
             for part in message.content
@@ -306,11 +296,6 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
     if fitted.strict:
         function["strict"] = True
     return with_extra({"type": "function", "function": function}, tool, NAME)
-
-
-def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": arguments_text(call)}
-    return with_extra({"id": call.id, "type": "function", "function": function}, call, NAME)
 
 
 def _unsupported(part: Part, where: str) -> UnsupportedPart:

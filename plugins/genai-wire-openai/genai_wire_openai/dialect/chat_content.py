@@ -18,7 +18,7 @@ from genai_host.api import (
     text_in,
     unknown_fields,
 )
-from genai_wire_openai.custom_tools import INPUT
+from genai_wire_openai.shared import INPUT
 
 NAME = "openai-chat"
 

@@ -44,11 +44,16 @@ from genai_host.api import (
     write_json,
 )
 from genai_host.errors import GenerationError, IncompleteReply
-from genai_wire_openai.annotations import citations_in
-from genai_wire_openai.custom_tools import INPUT
 from genai_wire_openai.dialect.chat_content import NAME, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
-from genai_wire_openai.refusals import MARKED
+from genai_wire_openai.shared import (
+    INPUT,
+    MARKED,
+    chat_usage,
+    citations_in,
+    read_usage,
+    unknown_within,
+)
 
 _KNOWN: Mapping[str, frozenset[str]] = {
     "reply": frozenset(
@@ -64,20 +69,9 @@ _KNOWN: Mapping[str, frozenset[str]] = {
             "tool_calls",
         }
     ),
-    "usage": frozenset(
-        {
-            "completion_tokens", "completion_tokens_details", "prompt_tokens",
-            "prompt_tokens_details", "total_tokens",
-        }
-    ),
 }  # fmt: skip
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
-_IN_DETAILS = frozenset(
-    {
-        "accepted_prediction_tokens", "audio_tokens", "cache_write_tokens", "cached_tokens",
-        "reasoning_tokens", "rejected_prediction_tokens",
-    }
-)  # fmt: skip
+_USAGE = chat_usage(NO_USAGE)
 _NOT_IN_CHUNKS = frozenset({"obfuscation", "service_tier"})
 """Fields of chunks that are repeated in each of them, or that mean nothing."""
 
@@ -125,16 +119,14 @@ def _unknown(
     neutral: Set[str] = frozenset(),
 ) -> Mapping[str, Any] | None:
     """The unknown fields of a reply or a chunk, by the name of the object; None for none."""
-    usage = details_in(data, "usage")
-    objects = {"reply": data, "choice": choice, "message": message, "usage": usage}
+    objects = {"reply": data, "choice": choice, "message": message}
     found = {
         name: fields
         for name, each in objects.items()
         if (fields := unknown_fields(each, _KNOWN[name] | neutral))
     }
-    for name in ("completion_tokens_details", "prompt_tokens_details"):
-        if fields := unknown_fields(details_in(usage, name), _IN_DETAILS):
-            found["usage"] = {**found.get("usage", {}), name: fields}
+    if usage := unknown_within(details_in(data, "usage"), _USAGE):
+        found["usage"] = usage
     return extra_of(NAME, found)
 
 
@@ -362,20 +354,6 @@ def _extra_in(choice: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The log probabilities in a choice, as lists by name; their items are not interpreted."""
     logprobs = choice.get("logprobs")
     return {"logprobs": logprobs} if logprobs and isinstance(logprobs, dict) else None
-
-
-def read_usage(data: Any) -> Usage:
-    """Token usage, if reported."""
-    if not isinstance(data, dict):
-        return NO_USAGE
-    prompt = details_in(data, "prompt_tokens_details")
-    return Usage(  # invalid counts become 0
-        data.get("prompt_tokens", 0),
-        data.get("completion_tokens", 0),
-        prompt.get("cached_tokens", 0),
-        details_in(data, "completion_tokens_details").get("reasoning_tokens", 0),
-        prompt.get("cache_write_tokens", 0),
-    )
 
 
 def _no_answer() -> GenerationError:

@@ -28,7 +28,6 @@ from genai_host.api import (
     StreamDecoder,
     StreamEvent,
     Text,
-    ToolCall,
     ToolSchema,
     error_object,
     explain_reply,
@@ -50,7 +49,7 @@ from genai_host.errors import (
     RateLimited,
     UnsupportedPart,
 )
-from genai_wire_openai.refusals import MARKED, is_refusal
+from genai_wire_openai.shared import MARKED, is_refusal
 
 _VALUE = "whole_answer"  # unused by other schemas
 _KNOWN = frozenset(
@@ -298,28 +297,20 @@ USUAL_TIERS = ("auto", "default")
 
 _NO_STATUS = 500
 _STATUS_BY_CODE: Mapping[str, int] = {
-    "insufficient_quota": 429,
-    "rate_limit_exceeded": 429,
+    **dict.fromkeys(("insufficient_quota", "rate_limit_exceeded"), 429),
     "invalid_api_key": 401,
-    "invalid_request_error": 400,
-    "invalid_prompt": 400,
-    "bio_policy": 400,
-    "data_residency_mismatch": 400,
-    "invalid_image": 400,
-    "invalid_image_format": 400,
-    "invalid_base64_image": 400,
-    "invalid_image_url": 400,
-    "image_too_large": 400,
-    "image_too_small": 400,
-    "image_parse_error": 400,
-    "image_content_policy_violation": 400,
-    "invalid_image_mode": 400,
-    "image_file_too_large": 400,
-    "unsupported_image_media_type": 400,
-    "empty_image_file": 400,
-    "failed_to_download_image": 400,
-    "image_file_not_found": 400,
-}
+    **dict.fromkeys(
+        (
+            "bio_policy", "data_residency_mismatch", "empty_image_file",
+            "failed_to_download_image", "image_content_policy_violation", "image_file_not_found",
+            "image_file_too_large", "image_parse_error", "image_too_large", "image_too_small",
+            "invalid_base64_image", "invalid_image", "invalid_image_format", "invalid_image_mode",
+            "invalid_image_url", "invalid_prompt", "invalid_request_error",
+            "unsupported_image_media_type",
+        ),
+        400,
+    ),
+}  # fmt: skip
 """Status of an error in a reply with status 200, or in a stream."""
 
 
@@ -334,9 +325,11 @@ def read_event_object(event: StreamEvent, *answer: str) -> dict[str, Any]:
     return read_event(event, error_in, answer)
 
 
-def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """The error of a reply of status 400 or more."""
-    return explain_reply(reply, error_in)
+class WithErrors:
+    """Base class of the dialects, whose errors have one form."""
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
@@ -385,11 +378,6 @@ def _status_of_code(code: object) -> int | None:
 
 def _status_of(codes: set[str]) -> int:
     return next((_STATUS_BY_CODE[code] for code in codes if code in _STATUS_BY_CODE), _NO_STATUS)
-
-
-def arguments_text(call: ToolCall) -> str:
-    """The arguments of a call as JSON, unchanged if they were malformed."""
-    return call.malformed or write_json(call.arguments).decode()
 
 
 def add_tools(

@@ -21,7 +21,6 @@ from genai_host.api import (
     StreamEvent,
     Text,
     ToolCall,
-    Usage,
     VendorPart,
     arguments_as_text,
     count_in,
@@ -39,9 +38,16 @@ from genai_host.api import (
     unknown_fields,
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
-from genai_wire_openai.annotations import citations_in, moved
 from genai_wire_openai.dialect.common import error_in, read_event_object
-from genai_wire_openai.refusals import MARKED, refusals_in
+from genai_wire_openai.shared import (
+    MARKED,
+    citations_in,
+    moved,
+    read_usage,
+    refusals_in,
+    responses_usage,
+    unknown_within,
+)
 
 NAME = "openai-responses"
 OF_SERVICE = (
@@ -60,13 +66,7 @@ _IN_RESPONSE = frozenset(
         "tools", "top_logprobs", "top_p", "usage", "user",
     }
 )  # fmt: skip
-_IN_USAGE = frozenset(
-    {
-        "input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details",
-        "total_tokens",
-    }
-)  # fmt: skip
-_IN_DETAILS = frozenset({"cache_write_tokens", "cached_tokens", "reasoning_tokens"})
+_USAGE = responses_usage(NO_USAGE)
 _IN_MESSAGE = frozenset({"content", "id", "phase", "role", "status", "type"})
 _IN_TEXT = frozenset({"logprobs", "refusal", "text", "type"})
 _IN_CALL = frozenset({"arguments", "call_id", "id", "name", "status", "type"})
@@ -122,7 +122,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
     return Completion(
         Message("assistant", content),
         finish,
-        _read_usage(data.get("usage")),
+        read_usage(data.get("usage"), ("input_tokens", "output_tokens")),
         vendor_finish=why or string_in(data, "status"),
         extra=extra,
     )
@@ -131,11 +131,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
 def _unknown(response: Mapping[str, Any]) -> dict[str, Any]:
     """The unknown fields of a response, and those of its usage."""
     unknown = unknown_fields(response, _IN_RESPONSE)
-    usage = details_in(response, "usage")
-    in_usage = unknown_fields(usage, _IN_USAGE)
-    for name in ("input_tokens_details", "output_tokens_details"):
-        if fields := unknown_fields(details_in(usage, name), _IN_DETAILS):
-            in_usage[name] = fields
+    in_usage = unknown_within(details_in(response, "usage"), _USAGE)
     return {**unknown, "usage": in_usage} if in_usage else unknown
 
 
@@ -357,16 +353,3 @@ def _text_of(content: Any) -> str:
 
 def _failure(data: Mapping[str, Any]) -> GenaiError:
     return error_in(data) or ServiceUnavailable("the service failed without a reason")
-
-
-def _read_usage(data: Any) -> Usage:
-    if not isinstance(data, dict):
-        return NO_USAGE
-    details = details_in(data, "input_tokens_details")
-    return Usage(
-        input_tokens=count_in(data, "input_tokens"),
-        output_tokens=count_in(data, "output_tokens"),
-        cached_tokens=count_in(details, "cached_tokens"),
-        cache_write_tokens=count_in(details, "cache_write_tokens"),
-        reasoning_tokens=count_in(details_in(data, "output_tokens_details"), "reasoning_tokens"),
-    )

@@ -43,16 +43,14 @@ from genai_host.api import (
     with_extra,
     write_long_json,
 )
-from genai_host.errors import GenaiError
 from genai_wire_openai.dialect.common import (
     PARAMETERS,
     TOOL_NAMES,
     UnwrappingDecoder,
+    WithErrors,
     add_tools,
     answer_format,
-    arguments_text,
     data_url,
-    explain_error,
     fit_tool,
     inline_file,
     may_be_wrapped,
@@ -66,8 +64,7 @@ from genai_wire_openai.dialect.response_replies import (
     ResponseDecoder,
     read_response,
 )
-from genai_wire_openai.image_detail import detail_of
-from genai_wire_openai.refusals import is_refusal
+from genai_wire_openai.shared import arguments_text, detail_of, is_refusal
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "max_tokens": ("max_output_tokens",),
@@ -79,7 +76,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-class OpenAIResponses(Dialect[ChatCall, Completion]):
+class OpenAIResponses(WithErrors, Dialect[ChatCall, Completion]):
     """OpenAI's Responses.
 
     `variant` has these options:
@@ -158,9 +155,6 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         decoder = ResponseDecoder()
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
-
-    def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        return explain_error(reply)
 
 
 def _put(body: dict[str, Any], place: tuple[str, ...], value: Any) -> None:

@@ -26,13 +26,11 @@ from attrs import frozen
 from genai_host import Host
 from genai_host.api import (
     EXTRA_BODY,
-    CancelToken,
     Completion,
     RouteRequest,
     RouteResponse,
     is_blank,
     json_response,
-    number_in,
     read_json,
     write_json,
 )
@@ -50,35 +48,36 @@ from genai_host.serving import (
     whole,
 )
 from genai_wire_openai.dialect.response_replies import NAME
-from genai_wire_openai.responses.compaction import compacted, summary_request
-from genai_wire_openai.responses.conversations import (
-    ConversationStore,
-    must_have,
-    read_new_items,
-)
 from genai_wire_openai.responses.fields import (
     Fields,
     MissingParameter,
     UnsupportedParameter,
     fields_of,
 )
-from genai_wire_openai.responses.items import Unseal
+from genai_wire_openai.responses.items import Unseal, compacted, summary_request
 from genai_wire_openai.responses.messages import messages_of, shown
 from genai_wire_openai.responses.passing import passed
-from genai_wire_openai.responses.previous import PreviousItems
 from genai_wire_openai.responses.replies import Events, ResponseHead
 from genai_wire_openai.responses.request import ResponsesRequest, read_request, reads_encrypted
-from genai_wire_openai.responses.state import ResponseStore
+from genai_wire_openai.responses.state import (
+    ConversationStore,
+    PreviousItems,
+    ResponseStore,
+    must_have,
+    read_new_items,
+)
 from genai_wire_openai.responses.tools import Item
+from genai_wire_openai.server.objects import listed, read_page
 
-_SUMMARY, _VERBOSITY, _EFFORT = "reasoning_summary", "verbosity", "reasoning_effort"
-_PARALLEL = "parallel_tool_calls"
+_SUMMARY = "reasoning_summary"
+_SAME = (
+    "frequency_penalty", "include", "max_tool_calls", "parallel_tool_calls", "presence_penalty",
+)  # fmt: skip
 _FIELDS = {
     _SUMMARY: "reasoning.summary",
-    _VERBOSITY: "text.verbosity",
-    _EFFORT: "reasoning.effort",
-    **{name: name for name in (_PARALLEL, "presence_penalty", "frequency_penalty")},
-    **{name: name for name in ("include", "max_tool_calls")},
+    "verbosity": "text.verbosity",
+    "reasoning_effort": "reasoning.effort",
+    **{name: name for name in _SAME},
 }
 """Fields of parameters that are hints: a model that does not support them answers without."""
 
@@ -91,7 +90,10 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
         raise MissingParameter("input must contain a message", path="$.input")
     model = request.model
     if model is None:
-        _must_have_default(host)
+        try:
+            host.default_model()
+        except NoRoute as error:
+            raise MissingParameter(f"model is missing: {error}", path="$.model") from error
     elif model.startswith(FEATURE) and messages[-1].role != "user":
         raise ValidationError("the last message must have the role user", path="$.input")
     parameters = dict(request.parameters)
@@ -116,67 +118,16 @@ def asked_of(host: Host, request: ResponsesRequest, items: Iterable[Item]) -> Ch
     )
 
 
-def _must_have_default(host: Host) -> None:
-    """Raise `MissingParameter` for a request without a model if there is no default model."""
-    try:
-        host.default_model()
-    except NoRoute as error:
-        raise MissingParameter(f"model is missing: {error}", path="$.model") from error
-
-
-def counted(
-    host: Host, request: ResponsesRequest, items: Iterable[Item], limits: CancelToken
-) -> int:
-    """Return the number of tokens of a request. Raises `NoRoute` if no service counts tokens for
-    the model."""
-    asked = asked_of(host, request, items)
-    return count_tokens(host, asked, limits)
-
-
-_MOST = 100
-_USUAL = 20
-
-
-def read_page(query: Mapping[str, str]) -> tuple[str | None, int, bool]:
-    """Return what a query of a list asks for.
-
-    Args:
-        query: `limit` (1 to 100, default 20), `order` (default `desc`) and `after`, the id of the
-            item before the page.
-
-    Returns:
-        The id of the item before the page, the limit, and whether the newest item comes first.
-
-    Raises:
-        ValidationError: The query is invalid.
-    """
-    limit = number_in(query, "limit", _USUAL, _MOST, "$.limit")
-    order = query.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise ValidationError("order must be asc or desc", path="$.order")
-    return query.get("after") or None, limit, order == "desc"
-
-
 def page_of(items: Sequence[Item], query: Mapping[str, str]) -> tuple[list[Item], bool]:
     """Return a page of items, which are given oldest first, and whether there are more."""
-    after, limit, newest_first = read_page(query)
+    limit, newest_first = read_page(query)
     ordered = list(reversed(items) if newest_first else items)
-    if after is not None:
+    if after := query.get("after"):
         at = next((n for n, item in enumerate(ordered) if item["id"] == after), None)
         if at is None:
             raise ValidationError(f"unknown item {after!r}", path="$.after")
         ordered = ordered[at + 1 :]
     return ordered[:limit], len(ordered) > limit
-
-
-def listed(items: Sequence[Item], more: bool = False) -> dict[str, Any]:
-    return {
-        "object": "list",
-        "data": [*items],
-        "first_id": items[0]["id"] if items else "",
-        "last_id": items[-1]["id"] if items else "",
-        "has_more": more,
-    }
 
 
 _COLLECTION = "response_seals"
@@ -285,7 +236,7 @@ class ResponsesApi:
 
     def count(self, request: RouteRequest) -> RouteResponse:
         wanted, _, _, context = self._read(request)
-        tokens = counted(self._host, wanted, context, request.limits)
+        tokens = count_tokens(self._host, asked_of(self._host, wanted, context), request.limits)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
     def compact(self, request: RouteRequest) -> RouteResponse:
@@ -336,7 +287,8 @@ class ResponsesApi:
         return json_response(self._conversations.delete(request.user, _conversation(request)))
 
     def items(self, request: RouteRequest) -> RouteResponse:
-        after, limit, newest_first = read_page(request.query)
+        limit, newest_first = read_page(request.query)
+        after = request.query.get("after") or None
         page = self._conversations.page(
             request.user, _conversation(request), after, limit, newest_first=newest_first
         )
@@ -410,7 +362,7 @@ class ResponsesApi:
         self, request: RouteRequest, items: Sequence[Item], more: bool = False
     ) -> RouteResponse:
         show = self._show(request.user, _includes_encrypted(request))
-        return json_response(listed([show(item) for item in items], more))
+        return json_response(listed([show(item) for item in items], more, no_id=""))
 
     def _show(self, user: str, encrypted: bool) -> Show:
         seal = (lambda value: self._seals.seal(value, user)) if encrypted else None

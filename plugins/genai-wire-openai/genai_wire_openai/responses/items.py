@@ -7,21 +7,27 @@ Items are read from a request and brought to the one form in which they are stor
 Reasoning is stored with the data that only its own dialect can read, under `opaque`, and is shown
 with that data sealed (`Seals` in `api.py`). Data from a client is accepted only if it was sealed
 by this host.
+
+Compaction: a model summarizes a conversation, and the summary takes its place. The messages of the
+user, the system and the developer are kept. Clients send the summary back as an item of type
+`compaction`, which only this host can have written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Image, bytes_of
-from genai_host.errors import ValidationError
+from attrs import evolve
+
+from genai_host.api import Completion, Image, Message, bytes_of
+from genai_host.errors import UnexpectedFinish, ValidationError
+from genai_host.serving import FEATURE, ChatRequest
 from genai_wire_openai.dialect.response_replies import NAME, OF_SERVICE
-from genai_wire_openai.image_detail import report_detail
-from genai_wire_openai.responses.compaction import read_compaction
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 from genai_wire_openai.responses.tools import EXTRA, Item, read_tool_list
+from genai_wire_openai.shared import report_detail
 
 Unseal = Callable[[str], list[Any] | None]
 """Returns the data of a sealed text; None if it was not sealed by this host."""
@@ -301,3 +307,61 @@ def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
 
 def _texts(item: Fields, name: str, kind: str) -> list[Item]:
     return [{"type": kind, "text": part.needed("text")} for part in item.objects(name)]
+
+
+_KIND = "compaction"
+_INSTRUCTIONS = (
+    "Summarize this conversation for an assistant that continues it without having seen it. "
+    "Include the goals, decisions, facts, results of tools, names of files, and open tasks. "
+    "Answer with the summary alone."
+)
+
+
+def summary_request(asked: ChatRequest) -> ChatRequest:
+    """Return the request for the summary of a conversation. Raises `ValidationError` for a
+    feature."""
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        raise ValidationError("only models can compact a conversation", path="$.model")
+    messages = [*asked.messages, Message("user", _INSTRUCTIONS)]
+    choice = "none" if asked.tools else None
+    # a limit for answers could cut off the summary
+    parameters = {name: v for name, v in asked.parameters.items() if name != "max_tokens"}
+    return evolve(
+        asked,
+        messages=messages,
+        tool_choice=choice,
+        schema=None,
+        parameters=parameters,
+        stream=False,
+    )
+
+
+def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]:
+    """Return the items that replace a conversation.
+
+    Raises:
+        UnexpectedFinish: The summary is not complete; the client keeps the conversation.
+    """
+    if summary.finish != "stop" or not summary.text.strip():
+        raise UnexpectedFinish(
+            f"the summary is not complete: {summary.reason}",
+            reason=summary.reason,
+            **summary.place,
+        )
+    kept = [item for item in items if item["type"] == "message" and item["role"] != "assistant"]
+    opaque = [{"dialect": _KIND, "data": summary.text}]
+    return [*kept, {"id": id, "type": _KIND, "opaque": opaque}]
+
+
+def read_compaction(item: Fields, opaque: list[Any] | None) -> Item:
+    """Read an item. Raises `ValidationError` if it is not of this host: the conversation would be
+    lost without it."""
+    if not opaque or opaque[0].get("dialect") != _KIND:
+        path = item.at("encrypted_content")
+        raise ValidationError("only compactions by this server can be read", path=path)
+    return {"type": _KIND, "opaque": opaque}
+
+
+def summary_text(item: Mapping[str, Any]) -> str:
+    """Return the text for the model."""
+    return f"Summary of the conversation so far:\n\n{item['opaque'][0]['data']}"

@@ -35,12 +35,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import CallReader, result_and_files
-from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.response_replies import OF_SERVICE, add_fields
-from genai_wire_openai.image_detail import detail_extra
-from genai_wire_openai.refusals import MARKED, is_refusal
-from genai_wire_openai.responses.compaction import summary_text
-from genai_wire_openai.responses.items import PREFIXES, inline, is_inline
+from genai_wire_openai.responses.items import PREFIXES, inline, is_inline, summary_text
 from genai_wire_openai.responses.tools import (
     EXTRA,
     ClientTool,
@@ -50,6 +46,7 @@ from genai_wire_openai.responses.tools import (
     names_in,
     unknown_of,
 )
+from genai_wire_openai.shared import MARKED, detail_extra, for_responses, is_refusal
 
 DIALECT = "openai-responses"
 """Name of the dialect of this format. Its vendor parts have the phase of a message."""

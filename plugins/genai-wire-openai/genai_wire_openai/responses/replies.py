@@ -19,16 +19,13 @@ from genai_host.api import (
     FinishReason,
     HttpProblem,
     ToolCall,
-    Usage,
     merged_extra,
     sse_event,
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream
-from genai_wire_openai.annotations import for_responses
 from genai_wire_openai.dialect.common import FORMAT
 from genai_wire_openai.dialect.response_replies import NAME
-from genai_wire_openai.refusals import is_refusal, with_own_finish
 from genai_wire_openai.responses.messages import (
     REFUSAL,
     call_item,
@@ -44,6 +41,7 @@ from genai_wire_openai.responses.messages import (
 )
 from genai_wire_openai.responses.request import OF_FORMAT, ResponsesRequest
 from genai_wire_openai.responses.tools import Item
+from genai_wire_openai.shared import for_responses, is_refusal, responses_usage, with_own_finish
 
 _STATUS: Mapping[FinishReason, tuple[str, Any]] = {
     "stop": ("completed", None),
@@ -132,7 +130,7 @@ class ResponseHead:
             "incomplete_details": why,
             **self._model(completion),
             **further,
-            "usage": merged_extra(_usage(completion.usage), further.get("usage", {})),
+            "usage": merged_extra(responses_usage(completion.usage), further.get("usage", {})),
         }
 
     def compacted(self, summary: Completion, output: Sequence[Item]) -> dict[str, Any]:
@@ -142,7 +140,7 @@ class ResponseHead:
             "object": "response.compaction",
             "created_at": self.created,
             "output": [*output],
-            "usage": _usage(summary.usage),
+            "usage": responses_usage(summary.usage),
         }
 
     def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
@@ -174,19 +172,6 @@ def belongs_to(id: str) -> str:
     """Return the end of the id of an item's response or conversation; empty if unknown."""
     tail = id.rpartition("_")[2][: 2 * _HEX]
     return tail if len(tail) == 2 * _HEX else ""
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.total,
-    }
 
 
 _EMPTY: Mapping[str, Mapping[str, Any]] = {

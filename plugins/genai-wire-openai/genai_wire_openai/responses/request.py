@@ -26,7 +26,7 @@ from genai_wire_openai.responses.fields import (
 )
 from genai_wire_openai.responses.items import Unseal, is_id, read_items
 from genai_wire_openai.responses.tools import Item, Tools, read_tools
-from genai_wire_openai.unknown_fields import drop_unsent
+from genai_wire_openai.shared import drop_unsent
 
 _REFUSED: Mapping[str, tuple[Any, str]] = {
     "background": (False, "background responses are not available: stream them"),

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 from attrs import evolve, frozen
 
-from genai_host.api import ToolCall, ToolSchema, VendorTool, extra_of, merged_extra, write_json
+from genai_host.api import ToolCall, ToolSchema, VendorTool, extra_of, merged_extra
 from genai_host.errors import NoRoute, ValidationError
 from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
-from genai_wire_openai.custom_tools import INPUT, PARAMETERS, input_of, with_grammar
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
+from genai_wire_openai.shared import INPUT, PARAMETERS, arguments_text, input_of, with_grammar
 
 Item = dict[str, Any]
 MakeItemId = Callable[[str], str]
@@ -75,8 +75,7 @@ class ClientTool:
         item: Item = {"status": "completed", "call_id": call.id}
         item |= unknown_of(call)
         if self.kind == "function":
-            arguments = call.malformed or write_json(call.arguments).decode()
-            item |= {"id": new_id("fc"), "type": "function_call", "arguments": arguments}
+            item |= {"id": new_id("fc"), "type": "function_call", "arguments": arguments_text(call)}
         elif self.kind == "custom":
             item |= {"id": new_id("ctc"), "type": "custom_tool_call", "input": input_of(call)}
         else:

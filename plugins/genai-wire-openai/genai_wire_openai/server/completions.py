@@ -41,9 +41,10 @@ from genai_host.serving import (
     text_completions,
     whole,
 )
-from genai_wire_openai.server.handlers import NEUTRAL, carry, parameters_in
-from genai_wire_openai.server.replies import FINISH_REASONS, error_event, usage_object
+from genai_wire_openai.server.handlers import NEUTRAL, carry, of_deployment, parameters_in
+from genai_wire_openai.server.replies import FINISH_REASONS, error_event
 from genai_wire_openai.server.requests import texts_or_tokens
+from genai_wire_openai.shared import chat_usage
 
 _DIALECT = "openai-completions"
 """Name of the dialect of this format."""
@@ -65,6 +66,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     A service with this format receives them as they are. Otherwise a chat model answers, unless
     there is a suffix.
     """
+    request = of_deployment(request)
     body = body_of(request)
     model = body.required_text("model")
     prompts, suffix = _prompts(body), body.text("suffix")
@@ -195,7 +197,7 @@ class _TextWriter:
             for number, (text, each) in enumerate(zip(before, completions, strict=True))
         ]
         usage = sum((each.usage for each in completions), Usage())
-        return {**self._head, "choices": choices, "usage": usage_object(usage)}
+        return {**self._head, "choices": choices, "usage": chat_usage(usage)}
 
     def events(self, answering: CompletionStream, before: str = "") -> Iterator[bytes]:
         """The events of a stream. An error is the last event, without `[DONE]`."""
@@ -217,7 +219,7 @@ class _TextWriter:
         if not choices:  # those of the service have their reasons
             yield self._event(self._choice("", finish=finish))
         if self._with_usage:
-            usage = usage_object(completion.usage)
+            usage = chat_usage(completion.usage)
             yield b"data: " + write_json({**self._head, "choices": [], "usage": usage}) + b"\n\n"
         yield b"data: [DONE]\n\n"
 

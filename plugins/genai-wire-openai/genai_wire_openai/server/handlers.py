@@ -1,7 +1,7 @@
 """Handlers of chat completions, embeddings, moderations and models.
 
 Source: OpenAI API reference, "Create chat completion", "Create embeddings", "Create moderation",
-"List models".
+"List models"; Azure OpenAI REST API reference, for paths with the name of a deployment.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from genai_host.serving import (
     streamed,
     value_of,
     whole,
+    with_model,
 )
-from genai_wire_openai.custom_tools import names_in
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import (
@@ -58,20 +58,15 @@ from genai_wire_openai.server.requests import (
     tools_in,
     web_search_in,
 )
-from genai_wire_openai.unknown_fields import drop_unsent
+from genai_wire_openai.shared import custom_names_in, drop_unsent
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 NEUTRAL = frozenset(
     {
-        "metadata",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "user",
+        "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+        "service_tier", "store", "user",
     }
-)
+)  # fmt: skip
 """Fields that do not change an answer; ignored."""
 
 _EFFORT = "reasoning_effort"
@@ -86,8 +81,16 @@ _NEUTRAL_OPTIONS = frozenset({"object_root", "strict"})
 """Options of the dialect for what a client writes itself."""
 
 
+def of_deployment(request: RouteRequest) -> RouteRequest:
+    """A request with its model in the body, also if its path names a deployment, which is the
+    model."""
+    model = request.parameters.get("model")
+    return request if model is None else with_model(request, model)
+
+
 def complete(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer a chat completion, streamed if `stream` is set."""
+    request = of_deployment(request)
     passed = _passed(request, host)
     if passed is not None:
         return passed
@@ -97,7 +100,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     tools, choice = chosen(body, tools_in(body))
     search = web_search_in(body, tools, lambda: capabilities(host, model).dialect)
     is_streamed, with_functions = bool(body.flag("stream")), bool(body.raw("functions"))
-    custom = names_in(body.raw("tools"))
+    custom = custom_names_in(body.raw("tools"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
     if options is not None and not is_streamed:
@@ -179,7 +182,7 @@ def _passed(request: RouteRequest, host: Host) -> RouteResponse | None:
 
 def _custom_names(fields: Mapping[str, EncodedJson]) -> frozenset[str]:
     has_custom = "tools" in fields and b'"custom"' in fields["tools"].data
-    return names_in(value_of(fields, "tools")) if has_custom else frozenset()
+    return custom_names_in(value_of(fields, "tools")) if has_custom else frozenset()
 
 
 def _with_fingerprint(body: bytes) -> bytes:
@@ -303,7 +306,7 @@ _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
 
 def embed(request: RouteRequest, host: Host) -> RouteResponse:
     """Answer with one vector per text."""
-    body = body_of(request)
+    body = body_of(of_deployment(request))
     model = body.required_text("model")
     texts = _texts(body)
     form = body.choice("encoding_format", ("float", "base64"), "float")
@@ -355,20 +358,10 @@ def _as_base64(vector: Sequence[float]) -> Any:
 
 
 _CATEGORIES = (
-    "hate",
-    "hate/threatening",
-    "harassment",
-    "harassment/threatening",
-    "illicit",
-    "illicit/violent",
-    "self-harm",
-    "self-harm/intent",
-    "self-harm/instructions",
-    "sexual",
-    "sexual/minors",
-    "violence",
-    "violence/graphic",
-)
+    "hate", "hate/threatening", "harassment", "harassment/threatening", "illicit",
+    "illicit/violent", "self-harm", "self-harm/intent", "self-harm/instructions", "sexual",
+    "sexual/minors", "violence", "violence/graphic",
+)  # fmt: skip
 """Categories of the format. Others reported by a service are added."""
 
 _LIKELY = 0.5

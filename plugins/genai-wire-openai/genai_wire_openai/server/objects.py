@@ -6,23 +6,62 @@ Fields whose names begin with `_` are private to the server. No client sees them
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api import number_in
+from genai_host.api import Document, number_in
 from genai_host.errors import Conflict, NotFound, ValidationError
-from genai_wire_openai.deleted import DeletedPlaces
 
 if TYPE_CHECKING:
     from genai_host.api import DocumentCollection, HostServices
+    from genai_host.serving import DocumentCollection as ListedDocuments
 
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
 _USUAL, _MOST = 20, 100
 _PAGE_SIZE = 100
+_LIFE = 24 * 3600  # seconds
+_SWEPT = 2
+
+
+class DeletedPlaces:
+    """Places of the documents that were deleted from one collection. A client asks for the next
+    page of a list by the id of the last object that it has, which may have been deleted meanwhile.
+    So its place is kept for a day.
+
+    Args:
+        marks: Documents for them.
+    """
+
+    def __init__(self, marks: ListedDocuments) -> None:
+        self._marks = marks
+
+    def keep(self, document: Document, now: int) -> None:
+        """Keep the place of a document that is deleted next.
+
+        The mark must be younger than the document: SQLite gives the highest number again after its
+        document was deleted.
+        """
+        self._marks.delete(document.id)
+        with suppress(Conflict):  # PostgreSQL: another process deletes the document, too
+            self._marks.put(document.id, {"number": document.number, "until": now + _LIFE})
+        for oldest in self._marks.list(limit=_SWEPT, newest_first=False):
+            if oldest.value["until"] < now:  # removes more than are added
+                self._marks.delete(oldest.id)
+
+    def find(self, id: str) -> int | None:
+        """Return the number of a deleted document; None if none had the id."""
+        try:
+            number: int = self._marks.get(id).value["number"]
+        except NotFound:
+            return None
+        return number
+
+    def clear(self) -> None:
+        self._marks.clear()
 
 
 class Missing(NotFound):
@@ -233,10 +272,7 @@ class ObjectStore:
         Raises:
             ValidationError: A parameter is invalid, or names an object that never existed.
         """
-        limit = number_in(query, "limit", usual, most, "$.limit")
-        order = query.get("order") or "desc"
-        if order not in ("asc", "desc"):
-            raise ValidationError("order must be asc or desc", path="$.order")
+        limit, newest_first = read_page(query, most, usual)
         before = query.get("before") or None
         after = query.get("after") or None
         if before and after:
@@ -244,7 +280,7 @@ class ObjectStore:
         list_from = partial(
             self._documents.list,
             limit=limit + 1,
-            newest_first=(order == "desc") != bool(before),
+            newest_first=newest_first != bool(before),
             where=where,
         )
         try:
@@ -267,12 +303,24 @@ class ObjectStore:
         return Missing(f"No {self._kind} found with id '{id[:64]}'.")
 
 
-def listed(objects: list[Object], more: bool = False) -> dict[str, Any]:
-    """Return a page of a list."""
+def read_page(query: Mapping[str, str], most: int = _MOST, usual: int = _USUAL) -> tuple[int, bool]:
+    """Return `limit` of a query of a list, and whether the newest object comes first, as `order`
+    says. Raises `ValidationError`."""
+    limit = number_in(query, "limit", usual, most, "$.limit")
+    order = query.get("order") or "desc"
+    if order not in ("asc", "desc"):
+        raise ValidationError("order must be asc or desc", path="$.order")
+    return limit, order == "desc"
+
+
+def listed(
+    objects: Sequence[Object], more: bool = False, no_id: str | None = None
+) -> dict[str, Any]:
+    """Return a page of a list; an empty one has `no_id` in place of ids."""
     return {
         "object": "list",
-        "data": objects,
-        "first_id": objects[0]["id"] if objects else None,
-        "last_id": objects[-1]["id"] if objects else None,
+        "data": [*objects],
+        "first_id": objects[0]["id"] if objects else no_id,
+        "last_id": objects[-1]["id"] if objects else no_id,
         "has_more": more,
     }

@@ -19,18 +19,23 @@ from genai_host.api import (
     RouteResponse,
     Text,
     ToolCall,
-    Usage,
     json_response,
     merged_extra,
-    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
-from genai_wire_openai.annotations import for_chat
-from genai_wire_openai.custom_tools import INPUT, input_of
 from genai_wire_openai.dialect.common import FORMAT
-from genai_wire_openai.refusals import is_refusal, refusals_in, with_own_finish
+from genai_wire_openai.shared import (
+    INPUT,
+    chat_usage,
+    for_chat,
+    input_of,
+    is_refusal,
+    refusals_in,
+    wire_tool_call,
+    with_own_finish,
+)
 
 DIALECT = "openai-chat"
 """Name of the dialect of this format."""
@@ -206,9 +211,7 @@ class CompletionWriter:
         return {"tool_calls": [{"index": number, **self._call(call)}]}
 
     def _call(self, call: ToolCall) -> _Wire:
-        arguments = call.malformed or write_json(call.arguments).decode()
-        function = {"name": call.name, "arguments": arguments}
-        wire = with_extra({"id": call.id, "type": "function", "function": function}, call, DIALECT)
+        wire = wire_tool_call(call)
         if call.name not in self._custom:
             return wire
         custom = {**wire.pop("function"), INPUT: input_of(call)}
@@ -274,24 +277,4 @@ def _thoughts(completion: Completion) -> str:
 def _usage(completion: Completion) -> _Wire:
     """The usage of an answer, with fields that only the client knows."""
     unknown = completion.extra.get(DIALECT, {}).get("usage", {})
-    return merged_extra(usage_object(completion.usage), unknown)
-
-
-def usage_object(usage: Usage) -> _Wire:
-    """Return the usage of an answer."""
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.total,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "audio_tokens": 0,
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning_tokens,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
+    return merged_extra(chat_usage(completion.usage), unknown)

@@ -43,10 +43,16 @@ from genai_host.serving import (
     one_of,
     result_and_files,
 )
-from genai_wire_openai.annotations import CHAT, RESPONSES
-from genai_wire_openai.custom_tools import INPUT, PARAMETERS, with_grammar
-from genai_wire_openai.image_detail import detail_extra, report_detail
-from genai_wire_openai.refusals import MARKED
+from genai_wire_openai.shared import (
+    CHAT,
+    INPUT,
+    MARKED,
+    PARAMETERS,
+    RESPONSES,
+    detail_extra,
+    report_detail,
+    with_grammar,
+)
 
 NEUTRAL = ("annotations", "cache_control", "id")
 """Fields of messages, parts and tools that mean nothing to services of other formats."""

@@ -13,7 +13,7 @@ from genai_host import Host
 from genai_host.api import EXTRA_BODY, File, RouteRequest, RouteResponse, json_response
 from genai_host.errors import ValidationError
 from genai_host.serving import capabilities
-from genai_wire_openai.dialect.transcriptions import TEXT_FORMATS
+from genai_wire_openai.dialect.operations import TEXT_FORMATS
 from genai_wire_openai.server.files import read_upload
 
 _KINDS = {"vtt": "text/vtt; charset=utf-8"}
