@@ -1,10 +1,9 @@
 """The dialects `gemini` (`generateContent` and `countTokens`) and `gemini-embed`
 (`batchEmbedContents`), of the Gemini API and of Vertex AI.
 
-Source: Gemini API reference, "Generating content", "Counting tokens",
-"Embeddings", and the guides to function
-calling, structured outputs, thinking and safety settings; google-genai 3.4 and "CountTokens" for
-Vertex AI; all as of November 2026.
+Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddings", and the guides
+to function calling, structured outputs, thinking and safety settings; google-genai 3.4 and
+"CountTokens" for Vertex AI; all as of November 2026.
 `contents` writes messages, `replies` reads the replies.
 """
 
@@ -38,12 +37,11 @@ from genai_host.api import (
     system_as_user,
     with_extra,
 )
-from genai_host.errors import GenaiError
 from genai_wire_gemini.dialect.contents import ServiceVariant, wire_contents, wire_system
 from genai_wire_gemini.dialect.replies import (
     NAME,
     ReplyDecoder,
-    explain_error,
+    WithErrors,
     read_completion,
     read_object,
     read_usage,
@@ -68,7 +66,7 @@ _THRESHOLD: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-class GenerateContent(Dialect[ChatCall, Completion]):
+class GenerateContent(WithErrors, Dialect[ChatCall, Completion]):
     """Dialect for `generateContent`. Variant:
     - `unsigned_calls`: signature for tool calls from other models, which have none; newer models
       reject unsigned calls
@@ -143,9 +141,6 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return ReplyDecoder(call)
 
-    def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        return explain_error(reply)
-
 
 def _wire_config(call: ChatCall) -> dict[str, Any]:
     given = call.parameters
@@ -208,7 +203,7 @@ class GeminiCountTokens(CountDialect):
         return evolve(request, body={"generateContentRequest": EncodedJson(whole.data())})
 
 
-class EmbedContent(Dialect[EmbedCall, Embeddings]):
+class EmbedContent(WithErrors, Dialect[EmbedCall, Embeddings]):
     """Dialect for `batchEmbedContents`. Variant:
     - `purpose`: whether the request contains the purpose of the vectors
     - `nested`: whether the options of a text are in a nested object and without the model, as on
@@ -258,6 +253,3 @@ class EmbedContent(Dialect[EmbedCall, Embeddings]):
         vectors = [read_vector(each.get("values")) for each in objects_in(data, "embeddings")]
         must_be_vectors(vectors, len(call.texts))
         return Embeddings(vectors, usage=read_usage(data.get("usageMetadata")))
-
-    def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        return explain_error(reply)

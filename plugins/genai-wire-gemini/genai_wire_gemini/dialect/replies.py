@@ -99,9 +99,11 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
     return [read_object(write_json(value)) for value in values]
 
 
-def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """Return the error for a reply with status 400 or more."""
-    return explain_reply(reply, error_in)
+class WithErrors:
+    """Base class of the dialects, whose errors have one form."""
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_reply(reply, error_in)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:

@@ -26,10 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import Pairing, merge_consecutive, result_and_files
-
-OWN = "gemini"
-"""The dialect of this format, which creates these signatures."""
-SIGNATURE = "thoughtSignature"
+from genai_wire_gemini.dialect.replies import NAME, SIGNATURE
 
 _ROLES = ("user", "model", "function", "tool")
 _RUN_BY_SERVICE = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
@@ -178,7 +175,7 @@ def _kind(given: JsonReader) -> str:
 def _run(given: JsonReader, kind: str, dialect: str, model: bool) -> list[Part]:
     """What the service ran, with all fields; nothing if it is dropped."""
     given.mapping(kind)  # must be one
-    is_sent = dialect == OWN or (model and not dialect)  # a feature keeps it for its model
+    is_sent = dialect == NAME or (model and not dialect)  # a feature keeps it for its model
     if not is_sent:
         given.drop(kind)
         for name in ("thought", SIGNATURE, *_NEUTRAL):  # of no use without it
@@ -186,7 +183,7 @@ def _run(given: JsonReader, kind: str, dialect: str, model: bool) -> list[Part]:
         given.drop_others()
     if not (is_sent or model):  # other dialects may refuse a message of the user with nothing else
         return []
-    part = VendorPart(OWN, dict(given.value))
+    part = VendorPart(NAME, dict(given.value))
     if is_sent:
         given.drop_elsewhere(kind, part)
     return [part]
@@ -198,17 +195,17 @@ def _read_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> 
     if kind == "text" and thought and model:
         yield from [Reasoning(text)] if text else []
         if signature:
-            yield VendorPart(OWN, {"text": text, "thought": True, SIGNATURE: signature})
+            yield VendorPart(NAME, {"text": text, "thought": True, SIGNATURE: signature})
     elif kind == "text":
         yield from [Text(text)] if text or not (signature or model) else []
         if signature and model:
             yield VendorPart(
-                OWN, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
+                NAME, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
             )
     else:
         yield from _other_parts(given, kind, pairing, model)
         if signature and model:
-            yield VendorPart(OWN, {SIGNATURE: signature})
+            yield VendorPart(NAME, {SIGNATURE: signature})
 
 
 def _other_parts(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Iterable[Part]:

@@ -15,9 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
-
-from attrs import frozen
+from typing import Any, Literal
 
 from genai_host import Host
 from genai_host.api import (
@@ -50,7 +48,8 @@ from genai_host.serving import (
     value_of,
     whole,
 )
-from genai_wire_gemini.server.contents import OWN, messages_in, text_of
+from genai_wire_gemini.dialect.replies import NAME
+from genai_wire_gemini.server.contents import messages_in, text_of
 from genai_wire_gemini.server.replies import ContentWriter, error_event
 from genai_wire_gemini.server.requests import (
     chosen,
@@ -60,9 +59,7 @@ from genai_wire_gemini.server.requests import (
     used_parameters,
 )
 
-PREFIX = "models/"
-
-
+_PREFIX = "models/"
 _MOST = 100
 """Maximum number of texts per request, as at Google's service."""
 
@@ -84,19 +81,8 @@ _EMPTY_LINE = b"\r\n"
 """Keepalive between events or values: Google's Python client parses comments as JSON."""
 
 
-class _Wanted(NamedTuple):
-    """A text to embed.
-
-    Attributes:
-        task: One of `_TASKS`.
-        dimensions: None for the model's default.
-        title: Title of the document; empty if unknown.
-    """
-
-    text: str
-    task: str
-    dimensions: int | None
-    title: str
+_Wanted = tuple[str, str, Mapping[str, Any]]
+"""A text to embed, its task, and the other parameters."""
 
 
 def embed_content(model: str, request: RouteRequest, host: Host) -> RouteResponse:
@@ -130,7 +116,8 @@ def _wanted(given: JsonReader) -> _Wanted:
     title = given.text("title")
     given.raw("model")
     given.drop_others()
-    return _Wanted(text, task, dimensions, title)
+    parameters = {} if dimensions is None else {"dimensions": dimensions}
+    return text, task, {**parameters, **({"title": title} if title else {})}
 
 
 def _embedded(
@@ -140,11 +127,13 @@ def _embedded(
     taken = capabilities(host, model, "embed").parameters
     vectors: list[Sequence[float]] = []
     usage = Usage()
-    for (task, dimensions, title), alike in groupby(wanted, key=lambda each: each[1:]):
+    for (task, parameters), alike in groupby(wanted, key=lambda each: each[1:]):
+        if task != _TASKS[0] and "task_type" in taken:
+            parameters = {**parameters, "task_type": task}
         found = host.embed(
-            [each.text for each in alike],
+            [text for text, *_ in alike],
             model=model,
-            parameters=_parameters(task, dimensions, title, taken),
+            parameters=parameters,
             purpose=_PURPOSES.get(task),
             limits=request.limits,
             owner=request.user,
@@ -152,20 +141,6 @@ def _embedded(
         vectors += found.vectors
         usage += found.usage
     return vectors, usage
-
-
-def _parameters(
-    task: str, dimensions: int | None, title: str, taken: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Parameters of a call. The task is omitted for models without it."""
-    parameters: dict[str, Any] = {}
-    if dimensions is not None:
-        parameters["dimensions"] = dimensions
-    if task != _TASKS[0] and "task_type" in taken:
-        parameters["task_type"] = task
-    if title:
-        parameters["title"] = title
-    return parameters
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -201,7 +176,7 @@ def one(request: RouteRequest, host: Host) -> RouteResponse:
     collection = name.partition("/")[0]
     if collection in _OTHER_COLLECTIONS:
         raise NotFound(f"{collection} are not supported: this server has only models")
-    model = served_model(host, name.removeprefix(PREFIX))
+    model = served_model(host, name.removeprefix(_PREFIX))
     if model.operation not in _METHODS_OF_MODELS:
         raise NotFound(f"{model.name} supports no method of this API")
     return json_response(_wire(model))
@@ -209,7 +184,7 @@ def one(request: RouteRequest, host: Host) -> RouteResponse:
 
 def _wire(model: ServedModel) -> dict[str, Any]:
     wire: dict[str, Any] = {
-        "name": f"{PREFIX}{model.name}",
+        "name": f"{_PREFIX}{model.name}",
         "version": "1",
         "displayName": model.name,
         "description": model.help,
@@ -234,17 +209,6 @@ def _number(request: RouteRequest, name: str) -> int:
 _Method = Callable[[str, RouteRequest, Host], RouteResponse]
 
 
-@frozen
-class _Read:
-    asked: ChatRequest
-    thoughts: bool
-    enum: bool
-
-    @property
-    def writer(self) -> ContentWriter:
-        return ContentWriter(self.asked.model or "", self.thoughts, self.enum)
-
-
 def call(request: RouteRequest, host: Host) -> RouteResponse:
     """Call the method after the last colon of the path."""
     name, _, method = request.parameters["call"].rpartition(":")
@@ -252,15 +216,15 @@ def call(request: RouteRequest, host: Host) -> RouteResponse:
         raise NotFound(
             f"unknown method {method!r} of models", hint=f"choose from {', '.join(_METHODS)}"
         )
-    return _METHODS[method](name.removeprefix(PREFIX), request, host)
+    return _METHODS[method](name.removeprefix(_PREFIX), request, host)
 
 
 def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     passed = _passed(model, request, host, stream=False)
     if passed is not None:
         return passed
-    read = _read(body_of(request, camel=True), model, host, stream=False)
-    return json_response(read.writer.whole(whole(host, read.asked, request)))
+    asked, writer = _read(body_of(request, camel=True), model, host, stream=False)
+    return json_response(writer.whole(whole(host, asked, request)))
 
 
 def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
@@ -271,11 +235,11 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     passed = _passed(model, request, host, stream=True) if form == "sse" else None
     if passed is not None:
         return passed
-    read = _read(body_of(request, camel=True), model, host, stream=True)
-    answering = answer(host, read.asked, request)
+    asked, writer = _read(body_of(request, camel=True), model, host, stream=True)
+    answering = answer(host, asked, request)
     if form == "sse":
-        return streamed(answering, read.writer.events, silence=_EMPTY_LINE)
-    return streamed(answering, read.writer.array, "application/json", silence=_EMPTY_LINE)
+        return streamed(answering, writer.events, silence=_EMPTY_LINE)
+    return streamed(answering, writer.array, "application/json", silence=_EMPTY_LINE)
 
 
 def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:
@@ -289,7 +253,7 @@ def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> R
     if used is None:
         return None
     form = PassingFormat(
-        dialect=OWN,
+        dialect=NAME,
         parameters=used,
         neutral=frozenset(() if _has_unsigned_calls(fields) else ("unsigned_calls",)),
         write_event=sse_of,
@@ -317,19 +281,19 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     if inner is not None:
         body.raw("generateContentRequest")
         body.drop_others()
-    asked = _read(inner or body, model, host, stream=False, is_counted=True).asked
+    asked, _ = _read(inner or body, model, host, stream=False, is_counted=True)
     return json_response({"totalTokens": count_tokens(host, asked, request.limits)})
 
 
 def _read(
     body: JsonReader, model: str, host: Host, *, stream: bool, is_counted: bool = False
-) -> _Read:
+) -> tuple[ChatRequest, ContentWriter]:
     # Check the tools before the model name: Gemini CLI retries a Google search endlessly, without a
     # pause, if the reply is 404, but not if it is 400.
     can = cache(lambda: capabilities(host, model))
     body.carry(
-        OWN,
-        lambda: can().dialect == OWN and EXTRA_BODY in can().parameters,
+        NAME,
+        lambda: can().dialect == NAME and EXTRA_BODY in can().parameters,
         replaced_kinds(host, model),
     )
     tools, choice = chosen(body, tools_in(body))
@@ -341,7 +305,7 @@ def _read(
     body.raw("model")
     unknown = body.extra_fields("labels", "store", "serviceTier")
     if unknown:
-        parameters[EXTRA_BODY] = unknown[OWN]
+        parameters[EXTRA_BODY] = unknown[NAME]
     asked = ChatRequest(
         model=model,
         messages=messages,
@@ -351,7 +315,7 @@ def _read(
         parameters=parameters,
         stream=stream,
     )
-    return _Read(asked, config.thoughts, config.enum)
+    return asked, ContentWriter(model, config.thoughts, config.enum)
 
 
 _METHODS: Mapping[str, _Method] = {

@@ -39,8 +39,8 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, status_of, with_retry_after
+from genai_wire_gemini.dialect.replies import NAME, SIGNATURE
 from genai_wire_gemini.grounding import metadata_of
-from genai_wire_gemini.server.contents import OWN, SIGNATURE
 
 _STATUS_NAMES: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -155,7 +155,7 @@ class ContentWriter:
         has_call = False
         try:
             for delta in answering:
-                own = delta.extra.get(OWN, {}) if delta.extra else {}
+                own = delta.extra.get(NAME, {}) if delta.extra else {}
                 further = own.get("part", {})
                 if delta.reasoning and self.thoughts:
                     thought = True
@@ -190,7 +190,7 @@ class ContentWriter:
         return {"candidates": [{"content": content, "index": 0}], **self._about()}
 
     def _last(self, completion: Completion, parts: Sequence[_Wire]) -> _Wire:
-        extra = completion.extra.get(OWN, {})
+        extra = completion.extra.get(NAME, {})
         content = {**({"parts": parts} if parts else {}), "role": "model"}
         candidate = {
             "content": {**content, **extra.get("content", {})},
@@ -250,12 +250,12 @@ def wire_parts(
     last: _Wire | None = None  # can take a signature
     for part in parts:
         if isinstance(part, VendorPart):
-            if part.dialect == OWN and isinstance(part.data, Mapping):
+            if part.dialect == NAME and isinstance(part.data, Mapping):
                 wire += _opaque(part.data, last, thoughts)
             last = None
             continue
         last = None if isinstance(part, sent) else _wire_part(part, thoughts)
-        last = None if last is None else with_extra(last, part, OWN)
+        last = None if last is None else with_extra(last, part, NAME)
         wire += [] if last is None else [last]
     return wire
 

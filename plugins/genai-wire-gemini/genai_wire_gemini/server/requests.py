@@ -10,7 +10,7 @@ are strings whatever the type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -18,12 +18,10 @@ from attrs import field, frozen
 from genai_host.api import JsonReader, ToolSchema, VendorTool, read_json
 from genai_host.errors import NoRoute, ValidationError
 from genai_host.serving import check_schema, each_once, offered_tool, one_of, vendor_tool
-from genai_wire_gemini.server.contents import OWN
+from genai_wire_gemini.dialect.replies import NAME
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
-_LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
-_OPEN_API_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
+_OPEN_API_FORMATS = ("int32", "int64", "float", "double", "enum")
 _RENAMED: Mapping[str, str] = {"ref": "$ref", "defs": "$defs"}
 
 
@@ -31,9 +29,7 @@ def json_schema(given: JsonReader) -> dict[str, Any]:
     """Convert a schema to JSON Schema; unknown keywords are unchanged. Raises `ValidationError`."""
     schema: dict[str, Any] = {}
     for name, written in given.names():
-        if name in _LEFT_OUT:
-            continue
-        kept = _READ.get(name, _as_it_is)(given, name, written)
+        kept = _keyword(given, name, given.value[written])
         if kept is not None:
             schema[_RENAMED.get(name, name)] = kept
     if "enum" in schema and schema.get("type") in ("integer", "number"):
@@ -41,64 +37,33 @@ def json_schema(given: JsonReader) -> dict[str, Any]:
     return _nullable(schema) if given.flag("nullable") else schema
 
 
-def _as_it_is(given: JsonReader, name: str, written: str) -> Any:
-    return given.value[written]
-
-
-def _type(given: JsonReader, name: str, written: str) -> Any:
-    value = given.value[written]
-    if not isinstance(value, str):
-        return value
-    if value == "TYPE_UNSPECIFIED":
-        return None
-    if value.lower() not in _TYPES:
-        raise ValidationError(f"unknown type {value[:100]!r}", path=f"{given.path}.{written}")
-    return value.lower()
-
-
-def _format(given: JsonReader, name: str, written: str) -> Any:
-    value = given.value[written]
-    return None if isinstance(value, str) and value in _OPEN_API_FORMATS else value
-
-
-def _count(given: JsonReader, name: str, written: str) -> Any:
-    return given.whole(name)
-
-
-def _inner(given: JsonReader, name: str, written: str) -> Any:
-    value, path = given.value[written], f"{given.path}.{written}"
-    if isinstance(value, bool):
-        return value
-    return json_schema(JsonReader(value, path, camel=True))
-
-
-def _inner_list(given: JsonReader, name: str, written: str) -> Any:
-    return [json_schema(each) for each in given.objects(name)]
-
-
-def _inner_by_name(given: JsonReader, name: str, written: str) -> Any:
-    value, path = given.value[written], f"{given.path}.{written}"
-    if not isinstance(value, dict):
-        raise ValidationError(f"{written} must be an object", path=path)
-    return {
-        key: json_schema(JsonReader(each, f"{path}.{key}", camel=True))
-        for key, each in value.items()
-    }
-
-
-def _enum(given: JsonReader, name: str, written: str) -> Any:
-    return list(given.values(name))
-
-
-_READ: Mapping[str, Callable[[JsonReader, str, str], Any]] = {
-    "type": _type,
-    "format": _format,
-    "enum": _enum,
-    **dict.fromkeys(_COUNTS, _count),
-    **dict.fromkeys(("items", "additionalProperties"), _inner),
-    **dict.fromkeys(("anyOf", "prefixItems"), _inner_list),
-    **dict.fromkeys(("properties", "defs", "$defs"), _inner_by_name),
-}
+def _keyword(given: JsonReader, name: str, value: Any) -> Any:
+    """The value of a keyword in JSON Schema; None to leave it out."""
+    match name:
+        case "nullable" | "propertyOrdering" | "example":
+            return None
+        case "type" if isinstance(value, str):
+            if value != "TYPE_UNSPECIFIED" and value.lower() not in _TYPES:
+                raise ValidationError(f"unknown type {value[:100]!r}", path=given.at(name))
+            return None if value == "TYPE_UNSPECIFIED" else value.lower()
+        case "format" if value in _OPEN_API_FORMATS:
+            return None
+        case "enum":
+            return [*given.values(name)]
+        case (
+            "minItems" | "maxItems" | "minProperties" | "maxProperties" | "minLength" | "maxLength"
+        ):
+            return given.whole(name)
+        case "items" | "additionalProperties" if not isinstance(value, bool):
+            return json_schema(JsonReader(value, given.at(name), camel=True))
+        case "anyOf" | "prefixItems":
+            return [json_schema(each) for each in given.objects(name)]
+        case "properties" | "defs" | "$defs":
+            return {
+                key: json_schema(JsonReader(each, f"{given.at(name)}.{key}", camel=True))
+                for key, each in (given.mapping(name) or {}).items()
+            }
+    return value
 
 
 def _as_number(value: Any) -> Any:
@@ -229,7 +194,7 @@ def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     for each in body.objects("safetySettings"):
         category, threshold = each.text("category"), each.text("threshold")
         extra = each.extra_fields()
-        settings[category] = {"threshold": threshold, **extra[OWN]} if extra else threshold
+        settings[category] = {"threshold": threshold, **extra[NAME]} if extra else threshold
     return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
 
 
