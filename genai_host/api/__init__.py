@@ -200,6 +200,7 @@ from genai_host.api.reply_values import (
     system_texts as system_texts,
     text_in as text_in,
     unsupported as unsupported,
+    with_tool_names as with_tool_names,
 )
 from genai_host.api.results import (
     Completion as Completion,

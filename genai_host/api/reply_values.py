@@ -19,6 +19,7 @@ from genai_host.api.messages import (
     Part,
     Reasoning,
     Text,
+    ToolResult,
     VendorPart,
     count,
 )
@@ -258,6 +259,28 @@ def system_as_user(call: ChatCall, dialect: str) -> ChatCall:
         return call
     texts = [part for part in system_parts(call.messages, dialect) if part.text.strip()]
     return evolve(call, messages=[Message("user", texts)]) if texts else call
+
+
+def with_tool_names(call: ChatCall) -> ChatCall:
+    """The call in which results have the names of their tools, for formats that need them: of the
+    calls with their ids. A result without such a call stays without a name."""
+    parts = (part for each in call.messages if each.role == "tool" for part in each.content)
+    if all(part.name for part in parts if isinstance(part, ToolResult)):
+        return call
+    names = {each.id: each.name for message in call.messages for each in message.tool_calls}
+    messages = [
+        evolve(message, content=[_named(part, names) for part in message.content])
+        if message.role == "tool"
+        else message
+        for message in call.messages
+    ]
+    return evolve(call, messages=messages)
+
+
+def _named(part: Part, names: Mapping[str, str]) -> Part:
+    if not isinstance(part, ToolResult) or part.name:
+        return part
+    return evolve(part, name=names.get(part.id, ""))
 
 
 def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:

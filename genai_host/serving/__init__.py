@@ -34,6 +34,7 @@ from genai_host.serving.completion import (
     CompletionStream as CompletionStream,
     answer as answer,
     api_finish_reason as api_finish_reason,
+    complete_texts as complete_texts,
     count_tokens as count_tokens,
     streamed as streamed,
     whole as whole,

@@ -144,6 +144,12 @@ class CompletionStream:
             with reported():
                 self._whole = yield from self._answer
 
+    def finish(self) -> Completion:
+        """The complete answer, after all chunks that are left."""
+        for _ in self:
+            pass
+        return self.completion
+
     @property
     def first(self) -> Delta | None:
         """The first chunk, once the answer has begun; None if there is none."""
@@ -179,11 +185,32 @@ def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionS
 
 def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
     """The complete answer of a request; see `answer`."""
-    answering = answer(host, asked, request)
-    for _ in answering:
-        pass
-    completion = answering.completion
+    completion = answer(host, asked, request).finish()
     return completion if asked.schema is None else _without_code_fence(completion)
+
+
+def complete_texts(
+    host: Host,
+    request: RouteRequest,
+    texts: str | Sequence[str | Sequence[int]],
+    *,
+    model: str,
+    suffix: str,
+    parameters: Mapping[str, Any],
+    stream: bool,
+) -> CompletionStream:
+    """Prepare the answer of a service with text completions; see `Host.complete`."""
+    completing = host.complete(
+        texts,
+        suffix=suffix,
+        model=model,
+        parameters=parameters,
+        stream=stream,
+        limits=request.limits,
+        owner=request.user,
+        dropped=request.dropped,
+    )
+    return CompletionStream(completing, suspends=stream and suspends_for(host, model, "complete"))
 
 
 def _without_code_fence(completion: Completion) -> Completion:

@@ -192,9 +192,7 @@ def pass_through(
     answering = CompletionStream(answer, suspends=stream and suspends_for(host, model))
     if stream:
         return streamed(answering, lambda each: _events(each, form), silence=form.keepalive)
-    for _ in answering:
-        pass
-    completion = answering.completion
+    completion = answering.finish()
     if isinstance(completion, (PassedCompletion, PassedCount)) and completion.body:
         body = form.write_body(completion.body)
         return RouteResponse(body, headers={"content-type": "application/json"})

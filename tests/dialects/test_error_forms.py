@@ -9,8 +9,7 @@ import pytest
 from genai_vendor_bedrock.converse import BedrockConverse
 from genai_wire_anthropic.dialect.messages import AnthropicCount, AnthropicMessages
 from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateContent
-from genai_wire_ollama.dialect.chat import OllamaChat
-from genai_wire_ollama.dialect.embed import OllamaEmbed
+from genai_wire_ollama.dialect.operations import OllamaChat, OllamaEmbed
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.operations import OpenAIEmbed, OpenAIModerate
 from genai_wire_openai.dialect.responses import OpenAIResponses

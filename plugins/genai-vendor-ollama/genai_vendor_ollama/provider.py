@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import evolve
-from genai_wire_ollama.dialect.form import explain_error, read_object
+from genai_wire_ollama.dialect.form import error_in, read_object
 
 from genai_host.api import (
     CancelToken,
@@ -28,6 +28,7 @@ from genai_host.api import (
     ReplyStream,
     Services,
     error_of_reply,
+    explain_reply,
 )
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
 from genai_vendor_ollama import OllamaSettings
@@ -194,7 +195,7 @@ class OllamaProvider(HttpProvider):
 
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         """Map an error; at ollama.com without the hint to pull the model."""
-        error = explain_error(reply)
+        error = explain_reply(reply, error_in)
         if error is not None and self._in_cloud and error.status == 404:
             error.hint = f"list the models: genai-host models --provider {self.services.instance}"
         return error

@@ -8,9 +8,7 @@ import genai_models_open
 import genai_vendor_ollama
 import pytest
 from attrs import evolve
-from genai_wire_ollama.dialect.chat import OllamaChat
-from genai_wire_ollama.dialect.embed import OllamaEmbed
-from genai_wire_ollama.dialect.generate import OllamaGenerate
+from genai_wire_ollama.dialect.operations import OllamaChat, OllamaEmbed, OllamaGenerate
 
 from genai_host.api import Usage
 from genai_host.errors import (

@@ -20,9 +20,7 @@ _SIZE = 32 * 2**20  # bytes, as at the service, because messages can have images
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    from genai_wire_ollama.dialect.chat import OllamaChat
-    from genai_wire_ollama.dialect.embed import OllamaEmbed
-    from genai_wire_ollama.dialect.generate import OllamaGenerate
+    from genai_wire_ollama.dialect.operations import OllamaChat, OllamaEmbed, OllamaGenerate
 
     return [OllamaChat(), OllamaEmbed(), OllamaGenerate()]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from genai_wire_ollama.dialect.chat import OllamaChat
-from genai_wire_ollama.dialect.embed import OllamaEmbed
+from genai_wire_ollama.dialect.operations import OllamaChat, OllamaEmbed
 
 from genai_host.api import (
     ChatCall,

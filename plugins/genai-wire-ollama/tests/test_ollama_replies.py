@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genai_wire_ollama.dialect.chat import OllamaChat
+from genai_wire_ollama.dialect.operations import OllamaChat
 from hypothesis import strategies as st
 
 from genai_host.api import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import genai_wire_ollama
 import pytest
 from attrs import evolve
-from genai_wire_ollama.dialect.chat import OllamaChat
+from genai_wire_ollama.dialect.operations import OllamaChat
 
 from genai_host.api import Message, Text
 from genai_host_testing.internal.samples import images, texts

@@ -15,8 +15,6 @@ from itertools import groupby
 from operator import ne
 from typing import Any, NamedTuple
 
-from attrs import evolve
-
 from genai_host.api import (
     ChatCall,
     EncodedJson,
@@ -34,6 +32,7 @@ from genai_host.api import (
     system_texts,
     unsupported,
     with_extra,
+    with_tool_names,
     write_json,
     write_long_json,
 )
@@ -93,7 +92,7 @@ class ServiceVariant(NamedTuple):
 
 def wire_contents(call: ChatCall, form: ServiceVariant) -> list[EncodedJson]:
     """Return the contents of the user and the model. Raises `UnsupportedPart`."""
-    call = _with_names(call)
+    call = with_tool_names(call)
     encoded = remember_each(call.messages, (NAME, form), form.role_and_parts)
     pairs = zip(encoded, call.messages, strict=True)
     written = [(*each, message) for each, message in pairs if each[1]]
@@ -121,37 +120,6 @@ def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
     """Return all system messages as the single system instruction."""
     parts = [{"text": text} for text in system_texts(messages, NAME)]
     return {"parts": parts} if parts else None
-
-
-def _with_names(call: ChatCall) -> ChatCall:
-    """Return a call in which each tool result has the name of its tool."""
-    if all(result.name for message in call.messages for result in _results_in(message)):
-        return call
-    names: dict[str, str] = {}
-    messages: list[Message] = []
-    for message in call.messages:
-        names.update((each.id, each.name) for each in message.tool_calls)
-        if message.role == "tool":
-            message = evolve(message, content=[_named(part, names) for part in message.content])
-        messages.append(message)
-    return evolve(call, messages=messages)
-
-
-def _results_in(message: Message) -> Iterator[ToolResult]:
-    if message.role == "tool":
-        yield from (part for part in message.content if isinstance(part, ToolResult))
-
-
-def _named(part: Part, names: Mapping[str, str]) -> Part:
-    if not isinstance(part, ToolResult) or part.name:
-        return part
-    if not names.get(part.id):
-        raise UnsupportedPart(
-            f"{NAME} requires the tool name of each result, but no call has the id {part.id!r}",
-            part=part.type,
-            dialect=NAME,
-        )
-    return evolve(part, name=names[part.id])
 
 
 def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
@@ -202,6 +170,12 @@ def _wire_part(part: Part, message: Message) -> dict[str, Any]:
 def _wire_result(result: ToolResult) -> dict[str, Any]:
     texts = [part.text for part in result.content if isinstance(part, Text)]
     pictures = [part for part in result.content if isinstance(part, Image)]
+    if not result.name:
+        raise UnsupportedPart(
+            f"{NAME} requires the tool name of each result, but no call has the id {result.id!r}",
+            part=result.type,
+            dialect=NAME,
+        )
     wire: dict[str, Any] = {
         **_wire_id(result.id),
         "name": result.name,

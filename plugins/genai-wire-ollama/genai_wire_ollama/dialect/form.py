@@ -31,54 +31,50 @@ from genai_host.errors import (
     GenaiError,
 )
 
-
-def _option(type: str, description: str, **more: Any) -> Mapping[str, Any]:
-    return {"type": type, **more, "description": description}
-
-
 OPTIONS: Mapping[str, Any] = {
     **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop", "seed"),
     **standard_parameters("presence_penalty", "frequency_penalty"),
-    "min_p": _option(
+    "min_p": parameter(
         "number",
         "minimum probability of a token, relative to the likeliest one",
         minimum=0,
         maximum=1,
     ),
-    "typical_p": _option(
+    "typical_p": parameter(
         "number", "locally typical sampling threshold", minimum=0, maximum=1
     ),
-    "repeat_penalty": _option(
+    "repeat_penalty": parameter(
         "number", "repetition penalty; above 1 reduces repetition", exclusiveMinimum=0, default=1.1
     ),
-    "repeat_last_n": _option(
+    "repeat_last_n": parameter(
         "integer", "number of tokens the penalty applies to; -1 for the context window", minimum=-1
     ),
-    "num_ctx": _option(
+    "num_ctx": parameter(
         "integer", "context window in tokens; another value reloads the model",
         minimum=1,
     ),
-    "num_keep": _option(
+    "num_keep": parameter(
         "integer", "number of initial tokens kept when the context window overflows", minimum=-1
     ),
-    "num_batch": _option("integer", "prompt batch size, in tokens", minimum=1),
-    "num_gpu": _option("integer", "number of layers on the GPUs; -1 for automatic", minimum=-1),
-    "main_gpu": _option("integer", "index of the main GPU", minimum=0),
-    "num_thread": _option("integer", "number of threads; 0 for automatic", minimum=0),
-    "use_mmap": _option("boolean", "map the weights into memory"),
-    "draft_num_predict": _option(
+    "num_batch": parameter("integer", "prompt batch size, in tokens", minimum=1),
+    "num_gpu": parameter("integer", "number of layers on the GPUs; -1 for automatic", minimum=-1),
+    "main_gpu": parameter("integer", "index of the main GPU", minimum=0),
+    "num_thread": parameter("integer", "number of threads; 0 for automatic", minimum=0),
+    "use_mmap": parameter("boolean", "map the weights into memory"),
+    "draft_num_predict": parameter(
         "integer", "number of tokens drafted by a draft model, if the model has one", minimum=0
     ),
 }  # fmt: skip
 """The parameters sent in `options`."""
 
-KEEP_ALIVE: Mapping[str, Any] = {
-    "type": ["string", "number"],
-    "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for no limit",
+BESIDE: Mapping[str, Any] = {
+    "keep_alive": {
+        "type": ["string", "number"],
+        "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for no limit",
+    },
+    "truncate": parameter("boolean", "let Ollama truncate prompts that exceed the context window"),
 }
-TRUNCATE: Mapping[str, Any] = parameter(
-    "boolean", "let Ollama truncate prompts that exceed the context window"
-)
+"""Parameters beside `options`, of all dialects."""
 _EFFORTS: Mapping[str, bool | str] = {
     "none": False,
     "minimal": "low",
@@ -101,10 +97,9 @@ PARAMETERS: Mapping[str, Any] = {
     "reasoning_effort": parameter(
         "string", "reasoning effort; `think` takes precedence", enum=[*_EFFORTS]
     ),
-    "keep_alive": KEEP_ALIVE,
-    "truncate": TRUNCATE,
+    **BESIDE,
 }
-"""The parameters of both dialects."""
+"""The parameters of chat."""
 
 VARIANT: Mapping[str, Any] = {"options": {}, "keep_alive": "", "truncate": False}
 """Defaults of an instance for all calls; parameters of a call take precedence.
@@ -147,21 +142,23 @@ def wire_image(image: Image, dialect: str) -> str:
 
 def read_object(data: bytes, *answer: str) -> dict[str, Any]:
     """Parse an object; raises an error contained in it, also with status 200 or in a stream.
-    `answer` names the fields of an answer; see `raise_error_in`."""
-    return read_reply(data, _error_in, answer)
+    `answer` names the fields of an answer; see `raiseerror_in`."""
+    return read_reply(data, error_in, answer)
 
 
 def read_event_object(event: StreamEvent) -> dict[str, Any]:
     """Parse an event of a stream like `read_object`."""
-    return read_event(event, _error_in, ("done",))
+    return read_event(event, error_in, ("done",))
 
 
-def explain_error(reply: ProviderReply) -> GenaiError | None:
-    """Return the error for a reply with status 400 or more."""
-    return explain_reply(reply, _error_in)
+class WithErrors:
+    """Base class of the dialects, whose errors have one form."""
+
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_reply(reply, error_in)
 
 
-def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
     """The error in an object; None if there is none."""
     error = data.get("error")
     if not error:

@@ -28,15 +28,15 @@ from genai_host.api import (
 from genai_host.errors import NoRoute, NotFound, ValidationError
 from genai_host.serving import (
     ChatRequest,
-    CompletionStream,
     ServedModel,
     capabilities,
+    complete_texts,
     served_model,
     served_models,
     streamed,
-    suspends_for,
     text_completions,
 )
+from genai_wire_ollama.dialect.operations import NAME
 from genai_wire_ollama.server.replies import (
     LINES,
     SPACE,
@@ -48,7 +48,6 @@ from genai_wire_ollama.server.replies import (
     reply,
 )
 from genai_wire_ollama.server.requests import (
-    DIALECT,
     OF_THE_MACHINE,
     drop_others,
     images_in,
@@ -218,8 +217,8 @@ def chat(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     sent, model = model_in(body)
     can = capabilities(host, model)
-    is_own = can.dialect == DIALECT and EXTRA_BODY in can.parameters
-    body.carry(DIALECT, lambda: is_own)
+    is_own = can.dialect == NAME and EXTRA_BODY in can.parameters
+    body.carry(NAME, lambda: is_own)
     schema = schema_in(body)
     is_streamed = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
@@ -293,21 +292,16 @@ def _filled(
     refuse_what_is_not_done(body, *unsupported)
     parameters = parameters_in(body, can.parameters)
     drop_others(body)
-    answering = CompletionStream(
-        host.complete(
-            body.text("prompt"),
-            suffix=body.text("suffix"),
-            model=model,
-            parameters=parameters,
-            stream=is_streamed,
-            limits=request.limits,
-            owner=request.user,
-        ),
-        suspends=is_streamed and suspends_for(host, model, "complete"),
+    answering = complete_texts(
+        host,
+        request,
+        body.text("prompt"),
+        model=model,
+        suffix=body.text("suffix"),
+        parameters=parameters,
+        stream=is_streamed,
     )
     writer = ChatWriter(sent, thoughts=True, place=as_response, clock=host.clock)
     if is_streamed:
         return streamed(answering, writer.lines, LINES, SPACE)
-    for _ in answering:
-        pass
-    return json_response(writer.whole(answering.completion))
+    return json_response(writer.whole(answering.finish()))

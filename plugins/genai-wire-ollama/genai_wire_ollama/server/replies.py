@@ -28,7 +28,6 @@ from genai_host.api import (
     RouteResponse,
     ToolCall,
     json_response,
-    with_extra,
     write_json,
 )
 from genai_host.errors import GenaiError
@@ -41,7 +40,7 @@ from genai_host.serving import (
     whole,
     with_retry_after,
 )
-from genai_wire_ollama.server.requests import DIALECT
+from genai_wire_ollama.dialect.operations import NAME, wire_tool_call
 
 
 def problem_reply(problem: HttpProblem) -> RouteResponse:
@@ -95,7 +94,7 @@ class ChatWriter:
     clock: Clock
 
     def whole(self, completion: Completion) -> _Wire:
-        extra = completion.extra.get(DIALECT, {})
+        extra = completion.extra.get(NAME, {})
         content = {"content": completion.text, **self._thinking(completion), **_others(completion)}
         placed = self.place({**content, **extra.get("message", {})})
         return {**self._head(), **placed, **_end(completion), **extra.get("reply", {})}
@@ -116,7 +115,7 @@ class ChatWriter:
             for delta in answering:
                 thinking = delta.reasoning if self.thoughts else ""
                 thought = thought or bool(thinking)
-                extra = delta.extra.get(DIALECT, {}) if delta.extra else {}
+                extra = delta.extra.get(NAME, {}) if delta.extra else {}
                 if delta.text or thinking or extra:
                     more = {"thinking": thinking} if thinking else {}
                     content = {"content": delta.text, **more, **extra.get("message", {})}
@@ -170,9 +169,8 @@ def _others(completion: Completion) -> _Wire:
 
 
 def _call(number: int, call: ToolCall) -> _Wire:
-    arguments = {"malformed": call.malformed} if call.malformed else call.arguments
-    function = {"index": number, "name": call.name, "arguments": arguments}
-    return with_extra({"id": call.id, "function": function}, call, DIALECT)
+    wire = wire_tool_call(call)
+    return {**wire, "function": {"index": number, **wire["function"]}}
 
 
 def _end(completion: Completion) -> _Wire:

@@ -37,9 +37,7 @@ from genai_host.serving import (
     offered_tool,
     part_of,
 )
-
-DIALECT = "ollama-chat"
-"""Name of the dialect of this format."""
+from genai_wire_ollama.dialect.operations import NAME
 
 _USUAL_TAG = ":latest"
 
@@ -247,4 +245,4 @@ def drop_others(body: JsonReader) -> dict[str, Any]:
     for name in ("keep_alive", "truncate", "shift"):
         body.raw(name)
     extra = body.extra_fields()
-    return {EXTRA_BODY: extra[DIALECT]} if extra else {}
+    return {EXTRA_BODY: extra[NAME]} if extra else {}

@@ -36,8 +36,8 @@ from genai_host.serving import (
     CompletionStream,
     answer,
     api_finish_reason,
+    complete_texts,
     streamed,
-    suspends_for,
     text_completions,
     whole,
 )
@@ -81,24 +81,18 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
         return _by_chat(body, prompts, request, host, writer)
     parameters = _parameters_in(body, can)
     del body  # its values take memory while the service answers
-    answering = CompletionStream(
-        host.complete(
-            prompts,
-            suffix=suffix,
-            model=model,
-            parameters=parameters,
-            stream=is_streamed,
-            limits=request.limits,
-            owner=request.user,
-            dropped=request.dropped,
-        ),
-        suspends=is_streamed and suspends_for(host, model, "complete"),
+    answering = complete_texts(
+        host,
+        request,
+        prompts,
+        model=model,
+        suffix=suffix,
+        parameters=parameters,
+        stream=is_streamed,
     )
     if is_streamed:
         return streamed(answering, writer.events)
-    for _ in answering:
-        pass
-    return json_response(writer.whole([answering.completion]))
+    return json_response(writer.whole([answering.finish()]))
 
 
 def _parameters_in(body: JsonReader, can: Capabilities) -> dict[str, Any]:

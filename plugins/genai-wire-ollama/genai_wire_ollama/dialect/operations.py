@@ -1,4 +1,5 @@
-"""The dialect for Ollama's chat, `/api/chat`.
+"""The dialects for Ollama's chat, `/api/chat`, for texts with a suffix, `/api/generate`, and for
+embeddings, `/api/embed`.
 
 Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
 
@@ -14,16 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
+    CompleteCall,
     Completion,
     Delta,
     Dialect,
     DialectEndpoint,
+    EmbedCall,
+    Embeddings,
     Image,
     Message,
     Part,
@@ -46,35 +50,35 @@ from genai_host.api import (
     list_in,
     malformed,
     merged_extra,
+    must_be_vectors,
     object_in,
     objects_in,
+    parameter,
     picture_in_words,
     read_finish,
     read_tool_call,
+    read_vector,
     string_in,
     text_in,
     unknown_fields,
     unsupported,
     weightier,
     with_extra,
+    with_tool_names,
     write_long_json,
 )
-from genai_host.errors import GenaiError, IncompleteReply, InvalidParameter
+from genai_host.errors import IncompleteReply, InvalidParameter, UnsupportedPart
 from genai_wire_ollama.dialect.form import (
+    BESIDE,
+    OPTIONS,
     PARAMETERS,
     VARIANT,
+    WithErrors,
     add_parameters,
-    explain_error,
     read_event_object,
+    read_object,
     wire_image,
 )
-
-
-def read_completion(call: ChatCall, reply: ProviderReply) -> Completion:
-    """Parse a complete reply. Raises `MalformedReply`, or `IncompleteReply` if it is not done."""
-    decoder = OllamaDecoder(call.messages)
-    decoder.feed(StreamEvent(reply.body))
-    return decoder.finish()
 
 
 class OllamaDecoder:
@@ -123,7 +127,7 @@ class OllamaDecoder:
             for name, each in (("reply", data), ("message", message))
             if (fields := unknown_fields(each, _KNOWN[name]))
         }
-        extra = extra_of(_NAME, unknown)
+        extra = extra_of(NAME, unknown)
         self._unknown = merged_extra(unknown, self._unknown)
         pieces = [Delta(text, reasoning, extra=extra)] if text or reasoning or extra else []
         return [*pieces, *(Delta(tool_call=call) for call in calls)]
@@ -140,7 +144,7 @@ class OllamaDecoder:
         content += [*self._images, *self._calls.values()]
         finish = read_finish(self._finish, calls=bool(self._calls), text=text)
         message = Message("assistant", content)
-        extra = extra_of(_NAME, self._unknown) or {}
+        extra = extra_of(NAME, self._unknown) or {}
         return Completion(message, finish, self._usage, vendor_finish=self._finish, extra=extra)
 
     def message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -158,7 +162,7 @@ class OllamaDecoder:
             unknown = unknown_fields(data, _IN_CALL)
             if inner := unknown_fields(function, _IN_CALL) if function is not data else None:
                 unknown["function"] = inner
-            call = read_tool_call(id_in(data, "id"), name, arguments, extra_of(_NAME, unknown))
+            call = read_tool_call(id_in(data, "id"), name, arguments, extra_of(NAME, unknown))
             before = self._calls.get(call.id)
             if before == call:  # a repeated call
                 continue
@@ -171,6 +175,11 @@ class OllamaDecoder:
     def _free_id(self) -> str:
         """Return a conversation-wide unique id for a call from an older server without ids."""
         return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
+
+
+def _read_whole(decoder: OllamaDecoder, reply: ProviderReply) -> Completion:
+    decoder.feed(StreamEvent(reply.body))
+    return decoder.finish()
 
 
 _KNOWN: Mapping[str, frozenset[str]] = {
@@ -204,13 +213,13 @@ def _read_image(data: Any) -> Image:
     return Image(content)
 
 
-_NAME = "ollama-chat"
+NAME = "ollama-chat"
 
 
-class OllamaChat(Dialect[ChatCall, Completion]):
+class OllamaChat(WithErrors, Dialect[ChatCall, Completion]):
     """Dialect for `/api/chat`. For the variant, see `form.VARIANT`."""
 
-    name = _NAME
+    name = NAME
     endpoint = DialectEndpoint(path="/api/chat")
     images_in_answers = True
     capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
@@ -218,10 +227,9 @@ class OllamaChat(Dialect[ChatCall, Completion]):
     variant = VARIANT
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
-        form = _Form(_names_of_results(call))
         body: dict[str, Any] = {
             "model": call.model_id,
-            "messages": call.written((self.name, form), form.write),
+            "messages": with_tool_names(call).written(self.name, _write),
         }
         tools = _offered(call)
         if tools:
@@ -233,76 +241,51 @@ class OllamaChat(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_completion(call, reply)
+        return _read_whole(OllamaDecoder(call.messages), reply)
 
     def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return OllamaDecoder(call.messages)
-
-    def map_error(self, reply: ProviderReply) -> GenaiError | None:
-        return explain_error(reply)
 
 
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
 
-class _Form(NamedTuple):
-    """Format of messages.
-
-    Attributes:
-        names: Names of tools by call id, for results without one.
-    """
-
-    names: tuple[tuple[str, str], ...]
-
-    def write(self, message: Message) -> bytes:
-        text = message.plain_text
-        if text is not None and message.role != "tool":
-            return _TEXT_MESSAGE % (message.role.encode(), write_long_json(text))
-        return b",".join(write_long_json(each) for each in self._messages(message))
-
-    def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
-        """Yield the messages on the wire; a tool message becomes one per result."""
-        if message.role == "tool":
-            for part in message.content:
-                if not isinstance(part, ToolResult):
-                    raise unsupported(part, "in a tool message", _NAME)
-                yield self._result(part)
-        else:
-            yield _wire_message(message)
-
-    def _result(self, result: ToolResult) -> dict[str, Any]:
-        """Return the message of a tool result. Newer servers match it by call id, older ones by the
-        tool's name. Servers do not fetch images.
-        """
-        content = [
-            picture_in_words(part) if isinstance(part, Image) and not part.data else part
-            for part in result.content
-        ]
-        text = "\n".join(part.text for part in content if isinstance(part, Text))
-        wire: dict[str, Any] = {
-            "role": "tool",
-            "content": f"error: {text}" if result.error else text,
-            "tool_name": result.name or dict(self.names).get(result.id, ""),
-            "tool_call_id": result.id,
-        }
-        images = [part for part in content if isinstance(part, Image)]
-        if images:
-            wire["images"] = [wire_image(image, _NAME) for image in images]
-        return with_extra(wire, result, _NAME)
+def _write(message: Message) -> bytes:
+    text = message.plain_text
+    if text is not None and message.role != "tool":
+        return _TEXT_MESSAGE % (message.role.encode(), write_long_json(text))
+    return b",".join(write_long_json(each) for each in _messages(message))
 
 
-def _names_of_results(call: ChatCall) -> tuple[tuple[str, str], ...]:
-    nameless = {
-        part.id
-        for message in call.messages
-        if message.role == "tool"
-        for part in message.content
-        if isinstance(part, ToolResult) and not part.name
+def _messages(message: Message) -> Iterator[dict[str, Any]]:
+    """The messages on the wire; a tool message becomes one per result."""
+    if message.role != "tool":
+        yield _wire_message(message)
+        return
+    for part in message.content:
+        if not isinstance(part, ToolResult):
+            raise unsupported(part, "in a tool message", NAME)
+        yield _wire_result(part)
+
+
+def _wire_result(result: ToolResult) -> dict[str, Any]:
+    """Newer servers match a result by call id, older ones by the tool's name. Servers do not fetch
+    images."""
+    content = [
+        picture_in_words(part) if isinstance(part, Image) and not part.data else part
+        for part in result.content
+    ]
+    text = "\n".join(part.text for part in content if isinstance(part, Text))
+    wire: dict[str, Any] = {
+        "role": "tool",
+        "content": f"error: {text}" if result.error else text,
+        "tool_name": result.name,
+        "tool_call_id": result.id,
     }
-    if not nameless:
-        return ()
-    calls = [each for message in call.messages for each in message.tool_calls]
-    return tuple((each.id, each.name) for each in calls if each.id in nameless)
+    images = [part for part in content if isinstance(part, Image)]
+    if images:
+        wire["images"] = [wire_image(image, NAME) for image in images]
+    return with_extra(wire, result, NAME)
 
 
 def _wire_message(message: Message) -> dict[str, Any]:
@@ -311,13 +294,13 @@ def _wire_message(message: Message) -> dict[str, Any]:
         if isinstance(part, Text):
             texts.append(part.text)
         elif isinstance(part, Image) and message.role != "system":
-            images.append(wire_image(part, _NAME))
+            images.append(wire_image(part, NAME))
         elif isinstance(part, ToolCall) and message.role == "assistant":
-            calls.append(_wire_tool_call(part))
+            calls.append(wire_tool_call(part))
         elif isinstance(part, Reasoning):
             thoughts.append(part.text)
         elif not isinstance(part, VendorPart):
-            raise unsupported(part, f"in a message of role {message.role}", _NAME)
+            raise unsupported(part, f"in a message of role {message.role}", NAME)
     between = "" if message.role == "assistant" else "\n"  # a model writes one text
     wire: dict[str, Any] = {"role": message.role, "content": between.join(texts)}
     if thoughts and message.role == "assistant":
@@ -326,21 +309,21 @@ def _wire_message(message: Message) -> dict[str, Any]:
         wire["images"] = images
     if calls:
         wire["tool_calls"] = calls
-    return with_extra(wire, message, _NAME)
+    return with_extra(wire, message, NAME)
 
 
-def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+def wire_tool_call(call: ToolCall) -> dict[str, Any]:
     """Return a tool call. Arguments must be an object, so malformed ones are put into one."""
     arguments = {"malformed": call.malformed} if call.malformed else call.arguments
     function = {"name": call.name, "arguments": arguments}
-    return with_extra({"id": call.id, "function": function}, call, _NAME)
+    return with_extra({"id": call.id, "function": function}, call, NAME)
 
 
 def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
     """Return the tools. Raises `InvalidParameter` for a required tool, which has no form."""
     if call.tools and call.tool_choice not in (None, "auto", "none"):
         raise InvalidParameter(
-            f"{_NAME} cannot force a tool call: tool_choice {call.tool_choice!r}",
+            f"{NAME} cannot force a tool call: tool_choice {call.tool_choice!r}",
             parameter="tool_choice",
             valid=("auto", "none"),
             hint="use auto",
@@ -354,4 +337,89 @@ def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
         "description": tool.description,
         "parameters": {"type": "object", "properties": {}, **tool.parameters},
     }
-    return with_extra({"type": "function", "function": function}, tool, _NAME)
+    return with_extra({"type": "function", "function": function}, tool, NAME)
+
+
+class OllamaGenerate(WithErrors, Dialect[CompleteCall, Completion]):
+    """Dialect for `/api/generate`. For the variant, see `form.VARIANT`.
+
+    Ollama puts the text into the template of the model. Models without the capability `insert`
+    refuse a suffix.
+    """
+
+    name = "ollama-generate"
+    operation = "complete"
+    endpoint = DialectEndpoint(path="/api/generate")
+    capabilities = frozenset({"stream"})
+    parameters = {**OPTIONS, **BESIDE}
+    variant = VARIANT
+
+    @property
+    def models_of(self) -> str:
+        return OllamaChat.name
+
+    def prepare_request(self, call: CompleteCall) -> ProviderRequest:
+        if len(call.prompts) != 1 or not isinstance(call.prompts[0], str):
+            raise UnsupportedPart(
+                f"{self.name} supports only one text", part="prompts", dialect=self.name
+            )
+        body: dict[str, Any] = {"model": call.model_id, "prompt": call.prompts[0]}
+        if call.suffix:
+            body["suffix"] = call.suffix
+        add_parameters(body, call, {**self.variant, **call.variant})
+        body["stream"] = call.stream
+        return ProviderRequest("complete", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: CompleteCall, reply: ProviderReply) -> Completion:
+        return _read_whole(_Decoder(), reply)
+
+    def decoder(self, call: CompleteCall) -> _Decoder:
+        return _Decoder()
+
+
+class _Decoder(OllamaDecoder):
+    """Assembles a streamed reply, whose objects have the text instead of a message."""
+
+    def message_in(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "response" not in data and not (data.get("done") is True and self.has_begun):
+            raise malformed("it has no response")
+        return {"content": data.get("response"), "thinking": data.get("thinking")}
+
+
+_LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap")
+
+
+class OllamaEmbed(WithErrors, Dialect[EmbedCall, Embeddings]):
+    """Dialect for `/api/embed`. The variant is that of `form.VARIANT`, and:
+    - `query`: prefix of a search query, for models that require one
+    - `document`: prefix of a document
+    """
+
+    name = "ollama-embed"
+    operation = "embed"
+    endpoint = DialectEndpoint(path="/api/embed")
+    parameters = {
+        "dimensions": parameter(
+            "integer", "size of the vectors, if the model supports it", minimum=1
+        ),
+        **{name: OPTIONS[name] for name in _LOADING},
+        **BESIDE,
+    }
+    variant = {**VARIANT, "query": "", "document": ""}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        before = variant[call.purpose] if call.purpose else ""
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": [f"{before}{text}" for text in call.texts],
+        }
+        add_parameters(body, call, variant)
+        return ProviderRequest("embed", self.name, call.model_id, body)
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
+        data = read_object(reply.body, "embeddings")
+        vectors = [read_vector(each) for each in list_in(data, "embeddings")]
+        must_be_vectors(vectors, len(call.texts))
+        usage = Usage(input_tokens=count_in(data, "prompt_eval_count"))
+        return Embeddings(vectors, string_in(data, "model"), usage)
