@@ -71,6 +71,7 @@ from genai_wire_anthropic.dialect.replies import (
 from genai_wire_anthropic.dialect.tools import (
     MARK,
     tool_of,
+    wire_call,
     wire_choice,
     wire_tool,
     without_unknown,
@@ -174,8 +175,7 @@ def _block(part: Part, message: Message) -> dict[str, Any]:
     if role == "user" and isinstance(part, File):
         return _document(part)
     if role == "assistant" and isinstance(part, ToolCall):
-        given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
-        return {"type": "tool_use", "id": wire_id(part.id), "name": part.name, "input": given}
+        return wire_call(part, wire_id(part.id))
     if role != "tool" and isinstance(part, VendorPart) and isinstance(part.data, Mapping):
         return dict(part.data)
     if role == "tool" and isinstance(part, ToolResult):

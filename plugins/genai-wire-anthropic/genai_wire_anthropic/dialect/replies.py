@@ -119,7 +119,8 @@ _IN_USAGE = frozenset(
 """Fields of objects in replies. Others are passed on to clients, in `extra`."""
 WEB_PAGE = "web_search_result_location"
 """Type of the citation of a web page."""
-_DIRECT = {"type": "direct"}  # the usual caller of a tool
+DIRECT = {"type": "direct"}
+"""The usual caller of a tool: the model, not code at the service."""
 
 
 def read_message(data: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Completion:
@@ -417,7 +418,7 @@ def _citations_in(block: Mapping[str, Any]) -> tuple[Citation, ...]:
 def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
     id = id_in(block, "id") or f"call_{at}"
     unknown = unknown_fields(block, _IN_CALL)
-    if unknown.get("caller") == _DIRECT:
+    if unknown.get("caller") == DIRECT:
         del unknown["caller"]
     return read_tool_call(id, string_in(block, "name"), block.get("input"), extra_of(NAME, unknown))
 

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from genai_host.api import (
     Part,
+    ToolCall,
     ToolResult,
     ToolSchema,
     VendorPart,
@@ -34,6 +35,15 @@ def wire_tool(tool: ToolSchema) -> dict[str, Any]:
     described = {"description": tool.description} if tool.description else {}
     schema = {"type": "object", **tool.parameters}
     return with_extra({"name": tool.name, **described, "input_schema": schema}, tool, NAME)
+
+
+MALFORMED = "INVALID_JSON"
+"""The only argument of a call whose arguments are not an object; its value is their text."""
+
+
+def wire_call(call: ToolCall, id: str) -> dict[str, Any]:
+    given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
+    return {"type": "tool_use", "id": id, "name": call.name, "input": given}
 
 
 def tool_of(given: VendorTool | VendorPart) -> str:

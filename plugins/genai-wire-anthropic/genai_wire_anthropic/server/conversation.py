@@ -28,6 +28,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 from genai_host.serving import result_and_files
+from genai_wire_anthropic.dialect.replies import DIRECT, NAME
+from genai_wire_anthropic.dialect.tools import MALFORMED
 
 _TTLS = ("5m", "1h")
 
@@ -144,15 +146,6 @@ def _source_not_taken(source: JsonReader) -> ValidationError:
     return ValidationError(f"unsupported source type {kind or '(none)'}", path=source.at("type"))
 
 
-OWN = "anthropic-messages"
-"""The dialect of this format. Only it can read these signatures and blocks."""
-
-DIRECT = {"type": "direct"}
-"""The usual caller of a tool: the model, not code at the service."""
-
-MALFORMED = "INVALID_JSON"
-"""The only argument of a call whose arguments are not an object; its value is their text."""
-
 _ROLES = ("user", "assistant", "system")
 _OF_ITS_SERVICE = frozenset(
     {
@@ -249,7 +242,7 @@ class _Reader:
             if block.text("thinking"):
                 yield Reasoning(block.text("thinking"))
             if block.text("signature"):
-                yield VendorPart(OWN, dict(block.value))
+                yield VendorPart(NAME, dict(block.value))
             else:
                 block.drop_others()  # the service accepts no thoughts without a signature
         elif kind in _OF_ITS_SERVICE:
@@ -260,7 +253,7 @@ class _Reader:
 
     def _own(self, block: JsonReader, data: Any, what: str) -> VendorPart:
         """What only a service of this format receives; others ignore it, and `what` is reported."""
-        part = VendorPart(OWN, data)
+        part = VendorPart(NAME, data)
         if what and self._has_dialect():
             block.drop_elsewhere(what, part)
         elif what:

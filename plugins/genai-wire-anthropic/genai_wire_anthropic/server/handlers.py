@@ -47,7 +47,7 @@ from genai_wire_anthropic.server.replies import (
     error_event,
     problem_reply,
 )
-from genai_wire_anthropic.server.requests import MessagesRequest, read
+from genai_wire_anthropic.server.requests import read, shows_thoughts
 
 _SAMPLING = frozenset({"temperature", "top_k", "top_p"})
 _VERSION = "anthropic-version"
@@ -77,12 +77,14 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     if "thread" in body:
         return problem_reply(NO_THREADS)
-    wanted = read(body, host, request.headers.get(BETA, ""))
+    asked, thinks = read(body, host, request.headers.get(BETA, "")), shows_thoughts(body)
     del body  # its values take memory while the service answers
-    asked = wanted.asked
     if "max_tokens" not in asked.parameters:
         raise ValidationError("this field is required", path="$.max_tokens")
-    writer = _writer(wanted)
+    stop = asked.parameters.get("stop", ())
+    writer = MessageWriter(
+        asked.model or "", shows_thoughts=thinks, stop=stop[0] if len(stop) == 1 else None
+    )
     if asked.stream:
         return streamed(answer(host, asked, request), writer.events, silence=PING)
     return json_response(writer.whole(whole(host, asked, request)))
@@ -129,22 +131,13 @@ def count(request: RouteRequest, host: Host) -> RouteResponse:
     passed = _passed(request, host, "count")
     if passed is not None:
         return passed
-    asked = read(body_of(request), host, request.headers.get(BETA, "")).asked
+    asked = read(body_of(request), host, request.headers.get(BETA, ""))
     return json_response({"input_tokens": count_tokens(host, asked, request.limits)})
 
 
 def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
     raise NotFound(
         "the Message Batches API is not supported", hint="send each request to POST /v1/messages"
-    )
-
-
-def _writer(wanted: MessagesRequest) -> MessageWriter:
-    stop = wanted.asked.parameters.get("stop", ())
-    return MessageWriter(
-        wanted.asked.model or "",
-        shows_thoughts=wanted.shows_thoughts,
-        stop=stop[0] if len(stop) == 1 else None,
     )
 
 

@@ -34,8 +34,8 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
-from genai_wire_anthropic.dialect.replies import WEB_PAGE
-from genai_wire_anthropic.server.conversation import DIRECT, MALFORMED, OWN
+from genai_wire_anthropic.dialect.replies import DIRECT, NAME, WEB_PAGE
+from genai_wire_anthropic.dialect.tools import wire_call
 
 _OVERLOADED = 529
 _TYPES: Mapping[int, str] = {
@@ -101,15 +101,15 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Repl
         elif isinstance(part, Text):
             passages = [(part.text, citations)] if citations else _passages(part)
             for text, cited in passages:
-                yield with_extra({**_EMPTY, "text": text, **cited}, part, OWN)
+                yield with_extra({**_EMPTY, "text": text, **cited}, part, NAME)
             citations = {}
         elif isinstance(part, ToolCall):
-            yield wire_call(part)
+            yield _call(part)
         elif isinstance(part, Reasoning):
             if shows_thoughts and not _signs(following):
                 yield thoughts(part.text)
         elif (
-            isinstance(part, VendorPart) and part.dialect == OWN and isinstance(part.data, Mapping)
+            isinstance(part, VendorPart) and part.dialect == NAME and isinstance(part.data, Mapping)
         ):
             citations = dict(part.data)  # of the next text
 
@@ -144,7 +144,7 @@ def own_block(part: Part | None) -> ReplyBlock | None:
     """Return the original block of a vendor part; None for other parts."""
     if (
         not isinstance(part, VendorPart)
-        or part.dialect != OWN
+        or part.dialect != NAME
         or not isinstance(part.data, Mapping)
     ):
         return None
@@ -156,12 +156,8 @@ def thoughts(text: str) -> ReplyBlock:
     return {"type": "thinking", "thinking": text, "signature": ""}
 
 
-def wire_call(call: ToolCall) -> ReplyBlock:
-    given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
-    block = with_extra(
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": given}, call, OWN
-    )
-    return {"caller": DIRECT, **block}
+def _call(call: ToolCall) -> ReplyBlock:
+    return {"caller": DIRECT, **with_extra(wire_call(call, call.id), call, NAME)}
 
 
 def _signs(part: Part | None) -> bool:
@@ -196,7 +192,7 @@ class Stream:
         self._further: Mapping[str, Any] = {}  # fields of the next delta
 
     def add(self, delta: Delta) -> Iterator[bytes]:
-        own = delta.extra.get(OWN, {}) if delta.extra else {}
+        own = delta.extra.get(NAME, {}) if delta.extra else {}
         self._further = {}
         if "block" in own:
             self._text = True
@@ -265,7 +261,7 @@ class Stream:
 
     def _call(self, call: ToolCall) -> Iterator[bytes]:
         self._calls += 1
-        yield from self._whole(wire_call(call))
+        yield from self._whole(_call(call))
 
     def _grow(self, kind: str, delta: str, text: str) -> Iterator[bytes]:
         if self._open != kind:
@@ -367,7 +363,7 @@ class MessageWriter:
             return
         yield from stream.end(completion)
         yield event("message_delta", end)
-        yield event("message_stop", completion.extra.get(OWN, {}).get("message_stop", {}))
+        yield event("message_stop", completion.extra.get(NAME, {}).get("message_stop", {}))
 
     def _head(self) -> _Wire:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._model}
@@ -377,7 +373,7 @@ class MessageWriter:
         exact = _MORE_EXACT.get(vendor_reason) == completion.finish
         reason = vendor_reason if exact else api_finish_reason(completion, _FINISHES)
         end = _end(reason, self._stop if reason == "stop_sequence" else None)
-        own = completion.extra.get(OWN, {})
+        own = completion.extra.get(NAME, {})
         known = {name: own[name] for name in end if name in own}
         return {**end, **known, **own.get("delta", {})}
 
@@ -394,14 +390,14 @@ def _end(reason: str | None, sequence: str | None = None) -> _Wire:
 
 def _further(completion: Completion) -> _Wire:
     """Fields that only the client knows: of the message, or beside the delta in its last event."""
-    own = completion.extra.get(OWN, {})
+    own = completion.extra.get(NAME, {})
     known = {"usage", "delta", "message_stop", *_end(None)}
     return {name: value for name, value in own.items() if name not in known}
 
 
 def _whole_usage(completion: Completion) -> _Wire:
     """The usage of an answer, with fields that only the client knows."""
-    return {**_usage(completion.usage), **completion.extra.get(OWN, {}).get("usage", {})}
+    return {**_usage(completion.usage), **completion.extra.get(NAME, {}).get("usage", {})}
 
 
 def _usage(usage: Usage) -> _Wire:

@@ -1,8 +1,8 @@
 """Requests for Anthropic's messages: parameters, thinking, tools.
 
 Source: Claude API reference, "Create a Message", "ThinkingConfigParam", "OutputConfigParam",
-"ToolParam", "ToolChoiceParam"; the guides to thinking, effort, structured outputs and prompt
-caching.
+"ToolParam", "ToolChoiceParam", "Beta headers"; the guides to thinking, effort, structured outputs,
+prompt caching and the beta features.
 
 Unknown fields are refused, as Anthropic's service does. How much a model thinks is a hint: it has
 no effect on a model without a parameter for it.
@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
-
-from attrs import frozen
 
 from genai_host import Host
 from genai_host.api import EXTRA_BODY, JsonReader, ToolSchema, merged_parameters
@@ -31,8 +29,8 @@ from genai_host.serving import (
     vendor_tool,
 )
 from genai_wire_anthropic.dialect.messages import BETA
-from genai_wire_anthropic.server.betas import betas_in, is_neutral
-from genai_wire_anthropic.server.conversation import NEUTRAL, OWN, longest, messages_in, ttl_in
+from genai_wire_anthropic.dialect.replies import NAME
+from genai_wire_anthropic.server.conversation import NEUTRAL, longest, messages_in, ttl_in
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"
@@ -176,13 +174,8 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema | None:
 
 
 _NEUTRAL = (
-    "diagnostics",
-    "metadata",
-    "service_tier",
-    "speed",
-    "user_profile_id",
-    "workspace_id",
-)
+    "diagnostics", "metadata", "service_tier", "speed", "user_profile_id", "workspace_id",
+)  # fmt: skip
 """Fields that do not change an answer."""
 _CONTEXT, _CLEARS_THOUGHTS = "context_management", "clear_thinking_"
 _USUAL_TIERS = ("auto", "standard_only")
@@ -200,15 +193,7 @@ _OPTIONAL = (_BUDGET, _DISPLAY, _EFFORT, "prompt_cache")
 """Parameters without which a model answers, too."""
 
 
-@frozen
-class MessagesRequest:
-    """A request, and whether to include unsigned thoughts."""
-
-    asked: ChatRequest
-    shows_thoughts: bool
-
-
-def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
+def read(body: JsonReader, host: Host, betas: str = "") -> ChatRequest:
     """Read a request. Raises `ValidationError`.
 
     Args:
@@ -220,9 +205,9 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     if not model:
         raise ValidationError("this field is required", path="$.model")
     can = cache(lambda: capabilities(host, model))
-    has_format = cache(lambda: can().dialect == OWN)
+    has_format = cache(lambda: can().dialect == NAME)
     is_own = cache(lambda: has_format() and {"betas", EXTRA_BODY} <= can().parameters.keys())
-    body.carry(OWN, is_own, replaced_kinds(host, model), has_format)
+    body.carry(NAME, is_own, replaced_kinds(host, model), has_format)
     messages, cached = messages_in(body, has_format)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
@@ -243,8 +228,8 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
             optional["parallel_tool_calls"] = "" if at_once else given.at(_ALONE)
         elif not at_once:
             given.drop(_ALONE)
-    features = betas_in(betas)
-    place = "" if all(map(is_neutral, features)) else BETA
+    features = [name for each in betas.split(",") if (name := each.strip())]
+    place = "" if all(map(_is_neutral, features)) else BETA
     if features and is_own():
         parameters["betas"] = features
         optional["betas"] = place
@@ -254,7 +239,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
     schema, further = _schema(body), _others(body, taken)
     optional |= {name: body.at(name) for name in further.keys() - {EXTRA_BODY}}
     body.dropped.parameters(optional | dict.fromkeys(usual, ""))
-    asked = ChatRequest(
+    return ChatRequest(
         model=model,
         messages=messages,
         tools=tools,
@@ -267,7 +252,6 @@ def read(body: JsonReader, host: Host, betas: str = "") -> MessagesRequest:
         },
         stream=bool(body.flag("stream")),
     )
-    return MessagesRequest(asked, shows_thoughts(body))
 
 
 def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:
@@ -324,7 +308,7 @@ def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
             found[name] = body.raw(name)
     thoughts = (_CONTEXT,) if _only_clears_thoughts(body) else ()
     extra = body.extra_fields(*_NEUTRAL, *thoughts)
-    return merged_parameters({EXTRA_BODY: extra[OWN]}, found) if extra else found
+    return merged_parameters({EXTRA_BODY: extra[NAME]}, found) if extra else found
 
 
 def _only_clears_thoughts(body: JsonReader) -> bool:
@@ -338,3 +322,23 @@ def _only_clears_thoughts(body: JsonReader) -> bool:
         isinstance(each, dict) and str(each.get("type")).startswith(_CLEARS_THOUGHTS)
         for each in edits
     )
+
+
+_DATED = re.compile(r"(?P<feature>.+)-[0-9]{4}-?[0-9]{2}-?[0-9]{2}")
+_NEUTRAL_BETAS = frozenset(
+    {
+        # they change costs, limits or details of Anthropic's service, but not what is asked
+        "claude-code", "context-1m", "extended-cache-ttl", "fine-grained-tool-streaming",
+        "interleaved-thinking", "oauth", "output-128k", "prompt-caching", "prompt-caching-scope",
+        "thinking-token-count", "token-efficient-tools",
+        # they allow requests, or fields, that are read, named or refused without them too
+        "advanced-tool-use", "context-management", "effort", "mid-conversation-system", "pdfs",
+        "structured-outputs", "token-counting",
+    }
+)  # fmt: skip
+"""Beta features without which a service of another format answers the same."""
+
+
+def _is_neutral(beta: str) -> bool:
+    found = _DATED.fullmatch(beta)
+    return found is not None and found["feature"] in _NEUTRAL_BETAS
