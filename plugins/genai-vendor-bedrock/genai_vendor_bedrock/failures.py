@@ -59,13 +59,8 @@ def explain_error(reply: ProviderReply) -> GenaiError | None:
 
 
 def error_in(data: Mapping[str, Any], status: int | None, kind: str = "") -> GenaiError | None:
-    """Return the error in an object; None if there is none.
-
-    Args:
-        data: The object.
-        status: HTTP status; None for a success.
-        kind: Type of exception; empty if only the object may have it.
-    """
+    """The error in an object; see `ErrorIn`. `kind` is the type of exception, empty if only the
+    object may have it."""
     error = data.get("error")
     message = error.get("message") if isinstance(error, dict) else None
     if not isinstance(message, str):

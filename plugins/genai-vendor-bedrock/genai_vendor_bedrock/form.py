@@ -82,12 +82,7 @@ def wire_image(image: Image) -> dict[str, Any]:
 
 
 def wire_document(file: File, name: str) -> dict[str, Any]:
-    """A file as a block of Converse.
-
-    Args:
-        file: The file.
-        name: Name that is unique in the conversation; see `document_names`.
-    """
+    """A file as a block. Its name must be unique in the conversation; see `document_names`."""
     kind = file.media_type.partition(";")[0].strip().lower()
     format = _DOCUMENTS.get(kind) or ("txt" if kind.startswith("text/") else None)
     if format is None and not kind:

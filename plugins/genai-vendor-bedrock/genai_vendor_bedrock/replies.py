@@ -47,15 +47,8 @@ from genai_vendor_bedrock.form import NAME
 
 
 def read_completion(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
-    """Read a complete reply.
-
-    Args:
-        data: The reply.
-        answer_tool: Tool whose arguments are the answer; empty if there is none.
-
-    Raises:
-        MalformedReply: The reply is invalid.
-    """
+    """Read a complete reply. `answer_tool` is the tool whose arguments are the answer; empty if
+    there is none. Raises `MalformedReply`."""
     message = object_in(object_in(data, "output"), "message")
     if not isinstance(message.get("content"), list):
         raise malformed("it has no message")
@@ -82,11 +75,7 @@ _Place = tuple[int, int]  # index of a block, and its sequence number
 
 
 class ConverseDecoder:
-    """Assembles a streamed reply block by block.
-
-    Args:
-        answer_tool: As for `read_completion`.
-    """
+    """Assembles a streamed reply block by block; `answer_tool` as for `read_completion`."""
 
     def __init__(self, answer_tool: str = "") -> None:
         self._answer_tool = answer_tool

@@ -69,13 +69,8 @@ class GeminiProvider(HttpProvider):
 
 
 def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, DialectEndpoint]:
-    """Return the endpoints of Gemini's dialects.
-
-    Args:
-        models: Path of the models.
-        ids: Pattern of the ids of models for chat.
-        nested: Whether embeddings and counts have the format of Vertex AI.
-    """
+    """The endpoints of Gemini's dialects below the path of the models. `ids` is the pattern of the
+    ids of models for chat; embeddings and counts are `nested` in the format of Vertex AI."""
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {
         GenerateContent.name: DialectEndpoint(

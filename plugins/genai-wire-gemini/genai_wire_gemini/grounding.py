@@ -17,13 +17,9 @@ METADATA = "groundingMetadata"
 
 
 def citations_in(candidate: Mapping[str, Any], texts: Sequence[str]) -> list[Citation]:
-    """The citations of an answer, with positions in all of its text. Those of pages that support no
-    passage are of the whole text.
-
-    Args:
-        candidate: The candidate.
-        texts: The texts of its parts so far, empty for other parts.
-    """
+    """The citations of a candidate, with positions in all of its text. Those of pages that support
+    no passage are of the whole text. `texts` has the texts of its parts so far, empty for other
+    parts."""
     metadata = details_in(candidate, METADATA)
     pages = [details_in(each, "web") for each in _objects(metadata.get("groundingChunks"))]
     whole = "".join(texts)
@@ -77,12 +73,8 @@ def with_citations(parts: Sequence[Part], citations: Sequence[Citation]) -> list
 
 
 def metadata_of(message: Message, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The grounding metadata of an answer; empty without citations.
-
-    Args:
-        message: The answer.
-        parts: The parts that the client gets with it, without texts if these were streamed.
-    """
+    """The grounding metadata of an answer; empty without citations. `parts` are those that the
+    client gets with it, without texts if these were streamed."""
     pages: dict[tuple[str, str], int] = {}
     supports: dict[tuple[int, int, int], dict[str, Any]] = {}
     texts = [part for part in message.content if isinstance(part, Text) and part.text]

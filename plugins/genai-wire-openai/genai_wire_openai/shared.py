@@ -205,12 +205,8 @@ def responses_usage(usage: Usage) -> dict[str, Any]:
 
 
 def read_usage(data: Any, names: tuple[str, str] = ("prompt_tokens", "completion_tokens")) -> Usage:
-    """Token usage, if reported; invalid counts become 0.
-
-    Args:
-        data: The usage.
-        names: Its fields for the input and the output, each with further ones for the details.
-    """
+    """Token usage, if reported, with the names of its fields for the input and the output, each of
+    which has further ones for details. Invalid counts become 0."""
     if not isinstance(data, dict):
         return NO_USAGE
     into, out = names
@@ -242,15 +238,8 @@ def drop_unsent(
     capabilities: Collection[str],
 ) -> None:
     """Remove the unknown fields of objects that are not sent: a service would refuse the objects
-    without the fields that the host knows.
-
-    Args:
-        given: The request.
-        unknown: Its unknown fields, which are changed.
-        places: Names of objects that are only sent for models with a capability, after those of the
-            objects that they are in, by the capability.
-        capabilities: Capabilities of the model.
-    """
+    without the fields that the host knows. `places` has their names, after those of the objects
+    that they are in, by the capability of the models to which they are sent."""
     for capability, (*outer, name) in places.items():
         if capability in capabilities:
             continue

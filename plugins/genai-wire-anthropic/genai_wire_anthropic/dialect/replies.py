@@ -124,16 +124,8 @@ DIRECT = {"type": "direct"}
 
 
 def read_message(data: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Completion:
-    """Read a complete reply.
-
-    Args:
-        data: The reply.
-        own: Unknown fields of the events of a stream, by the names in `_OF_HOST`.
-
-    Raises:
-        GenerationError: It contains no answer.
-        MalformedReply: It is not valid.
-    """
+    """Read a complete reply. `own` has the unknown fields of the events of a stream, by the names
+    in `_OF_HOST`. Raises `GenerationError` without an answer, and `MalformedReply`."""
     if data.get("content") is None:
         raise GenerationError("the model gave no answer", reason="no content")
     content: list[Part] = []

@@ -164,13 +164,8 @@ def messages_in(
     body: JsonReader, has_dialect: Callable[[], bool]
 ) -> tuple[list[Message], set[str]]:
     """Read the system prompt and the messages, oldest first, and the cache lifetimes of marked
-    blocks. Raises `ValidationError`.
-
-    Args:
-        body: The request.
-        has_dialect: Whether the service has this format. Then it receives the blocks that only
-            such services write.
-    """
+    blocks. `has_dialect` is whether the service has this format: then it receives the blocks that
+    only such services write. Raises `ValidationError`."""
     given = body.objects("messages")
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))

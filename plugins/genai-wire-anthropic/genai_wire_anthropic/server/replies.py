@@ -178,10 +178,7 @@ PING = event("ping", {})
 
 class Stream:
     """Converts deltas to events of numbered blocks. Each block ends before the next begins.
-
-    Args:
-        shows_thoughts: Whether to include unsigned thoughts.
-    """
+    Unsigned thoughts are included if `shows_thoughts`."""
 
     def __init__(self, shows_thoughts: bool) -> None:
         self._shows_thoughts = shows_thoughts

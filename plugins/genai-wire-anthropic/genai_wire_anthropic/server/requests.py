@@ -194,13 +194,8 @@ _OPTIONAL = (_BUDGET, _DISPLAY, _EFFORT, "prompt_cache")
 
 
 def read(body: JsonReader, host: Host, betas: str = "") -> ChatRequest:
-    """Read a request. Raises `ValidationError`.
-
-    Args:
-        body: The request.
-        host: The host.
-        betas: The header `anthropic-beta`, which a service needs for further fields.
-    """
+    """Read a request. `betas` is the header `anthropic-beta`, which a service needs for further
+    fields. Raises `ValidationError`."""
     model = body.text("model")
     if not model:
         raise ValidationError("this field is required", path="$.model")

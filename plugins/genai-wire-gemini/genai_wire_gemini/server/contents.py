@@ -61,17 +61,9 @@ class _AddedCalls(Pairing):
 
 
 def messages_in(body: JsonReader, dialect: str, *, are_counted: bool = False) -> list[Message]:
-    """Read the system prompt, then the contents, oldest first.
-
-    Args:
-        body: The request.
-        dialect: Name of the dialect of the service; empty for a feature.
-        are_counted: Whether they may be a part of a conversation, with results of calls that are
-            not in it.
-
-    Raises:
-        ValidationError: They are invalid.
-    """
+    """Read the system prompt, then the contents, oldest first. `dialect` is that of the service,
+    empty for a feature. Contents that `are_counted` may be a part of a conversation, with results
+    of calls that are not in it. Raises `ValidationError`."""
     contents = body.objects("contents")
     if not contents:
         raise ValidationError("contents is not specified", path=body.at("contents"))

@@ -138,11 +138,8 @@ def _by_bare_name(value: Any) -> dict[str, Any] | None:
 
 
 def used_parameters(config: Any) -> frozenset[str] | None:
-    """The parameters of `generationConfig` that a model may not have.
-
-    Returns:
-        None if the answer is checked, or values have to be adapted to the model.
-    """
+    """The parameters of `generationConfig` that a model may not have; None if the answer is
+    checked, or values have to be adapted to the model."""
     fields = _by_bare_name(config)
     if fields is None:
         return None

@@ -82,14 +82,7 @@ from genai_wire_ollama.dialect.form import (
 
 
 class OllamaDecoder:
-    """Assembles a streamed reply.
-
-    Args:
-        messages: Messages of the call, whose ids of tool calls are taken.
-
-    Attributes:
-        has_begun: Whether an object of the reply was read.
-    """
+    """Assembles a streamed reply. Ids of tool calls in the messages of the call are taken."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._ids = {each.id for message in messages for each in message.tool_calls}

@@ -77,16 +77,8 @@ _NOT_IN_CHUNKS = frozenset({"obfuscation", "service_tier"})
 
 
 def read_completion(body: bytes, answers: int = 1) -> Completion:
-    """Read a complete reply.
-
-    Args:
-        body: The reply.
-        answers: Number of answers requested; all but the first are in `extra`.
-
-    Raises:
-        MalformedReply: It is not valid.
-        GenerationError: It contains no answer.
-    """
+    """Read a complete reply. Of several answers requested, all but the first are in `extra`. Raises
+    `MalformedReply`, and `GenerationError` without an answer."""
     data = read_object(body, "choices")
     choice, others = _choices_in(data, answers)
     if choice is None:
@@ -131,15 +123,9 @@ def _unknown(
 
 
 class ChatDecoder:
-    """Assembles a streamed reply.
-
-    Args:
-        answers: Number of answers requested; all but the first are in `extra` of chunks.
-        logprobs: Whether log probabilities were requested; they are in `extra` of chunks, too.
-
-    Attributes:
-        ended: Whether the answer has ended: some services send a finish reason, but no `[DONE]`.
-    """
+    """Assembles a streamed reply. Of several answers requested, all but the first are in `extra` of
+    chunks, and so are log probabilities, if requested. It has `ended` with a finish reason, too:
+    some services send no `[DONE]`."""
 
     def __init__(self, answers: int = 1, *, logprobs: bool = False) -> None:
         from genai_wire_openai.dialect.chat_chunks import read_text_chunk  # slow to import

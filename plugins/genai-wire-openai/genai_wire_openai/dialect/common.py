@@ -81,13 +81,8 @@ class Fitted:
 
 
 def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
-    """Convert a schema to the form of the service.
-
-    Args:
-        schema: The schema.
-        strict: Whether to have it enforced, if it is in the subset.
-        object_root: Whether the outermost value must be an object.
-    """
+    """A schema in the form of the service: enforced if it is `strict` and in the subset, and with
+    an object as the outermost value if `object_root`."""
     inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
     wrapped = inside is not None
     schema = inside or schema
@@ -142,12 +137,8 @@ def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
 
 
 def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Convert a schema to the strict subset, in which objects are closed. Values of the result are
-    valid for the original schema.
-
-    Returns:
-        The schema; None if it cannot be converted.
-    """
+    """A schema in the strict subset, in which objects are closed; None if it cannot be converted.
+    Values of the result are valid for the original schema."""
     plain = {key: value for key, value in schema.items() if key != "$schema"}
     if plain.get("type") != "object" or "anyOf" in plain:
         return None
@@ -240,11 +231,7 @@ def unwrapped(completion: Completion) -> Completion:
 
 
 class _Decoder(StreamDecoder[Completion], Protocol):
-    """A decoder that can report the end of the answer.
-
-    Attributes:
-        ended: Whether the answer has ended, even if the end marker is missing.
-    """
+    """A decoder that knows whether the answer has ended, even if the end marker is missing."""
 
     @property
     def ended(self) -> bool: ...
@@ -398,12 +385,8 @@ def add_tools(
 
 
 def fit_tool(tool: ToolSchema, strict: bool) -> Fitted:
-    """Convert the parameters of a tool to the form of the service.
-
-    Args:
-        tool: The tool. An object without properties needs an empty `properties`.
-        strict: Whether to have them enforced, unless the tool says it.
-    """
+    """The parameters of a tool in the form of the service, enforced if `strict`, unless the tool
+    says it. An object without properties needs an empty `properties`."""
     given = tool.parameters
     # the strict form of an object of any properties would allow none
     is_open = given and "properties" not in given and given.get("additionalProperties", True)

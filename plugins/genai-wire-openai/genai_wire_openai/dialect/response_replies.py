@@ -89,13 +89,8 @@ _ANNOTATION = "response.output_text.annotation.added"
 
 
 def read_response(data: Mapping[str, Any]) -> Completion:
-    """Read a complete response.
-
-    Raises:
-        GenerationError: It contains no answer.
-        MalformedReply: It is not valid.
-        GenaiError: The error of a failed response.
-    """
+    """Read a complete response. Raises `GenerationError` without an answer, `MalformedReply`, and
+    the error of a failed response."""
     status = string_in(data, "status").lower() or "completed"
     if status == "failed":
         raise _failure(data)
@@ -324,13 +319,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
 
 def add_fields(joined: dict[str, Any], begin: int, fields: Mapping[str, Any]) -> None:
     """Add the fields of a text to those of joined texts. Later ones replace earlier ones, except
-    annotations.
-
-    Args:
-        joined: The fields of the texts so far.
-        begin: Length of the texts so far, by which the places of annotations are moved.
-        fields: The fields of the text.
-    """
+    annotations, whose places are moved by the length of the texts so far, `begin`."""
     before, further = joined.get("annotations"), fields.get("annotations")
     joined.update(fields)
     if isinstance(further, list):

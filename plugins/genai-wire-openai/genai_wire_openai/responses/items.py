@@ -221,16 +221,8 @@ def _read_file(part: Fields) -> Item:
 
 
 def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
-    """Return the data of a data URL and its media type.
-
-    Args:
-        url: The data URL.
-        path: Path of the field, for errors.
-        bare: Whether plain base64 is accepted; its media type is empty.
-
-    Raises:
-        ValidationError: The data is invalid.
-    """
+    """The data of a data URL and its media type. If `bare`, plain base64 is accepted, whose media
+    type is empty. Raises `ValidationError`."""
     head = _INLINE.match(url)
     if head is None and (not bare or url.startswith("data:")):
         raise ValidationError("must be an http(s) URL or base64 data", path=path)
@@ -337,11 +329,8 @@ def summary_request(asked: ChatRequest) -> ChatRequest:
 
 
 def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]:
-    """Return the items that replace a conversation.
-
-    Raises:
-        UnexpectedFinish: The summary is not complete; the client keeps the conversation.
-    """
+    """The items that replace a conversation. Raises `UnexpectedFinish` if the summary is not
+    complete; the client keeps the conversation."""
     if summary.finish != "stop" or not summary.text.strip():
         raise UnexpectedFinish(
             f"the summary is not complete: {summary.reason}",

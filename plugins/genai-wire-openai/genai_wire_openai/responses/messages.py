@@ -374,15 +374,9 @@ def joined(
     new_id: MakeItemId,
     client_tools: Mapping[str, ClientTool],
 ) -> tuple[list[Item], list[Item]]:
-    """Return the items of an answer in order, and those not yet streamed.
-
-    Args:
-        message: The answer.
-        streamed: Streamed items. Their text is final; data known only at the end, for example
-            opaque data, is added.
-        new_id: Returns a new item id.
-        client_tools: The client's tools, by their names for the model.
-    """
+    """The items of an answer in order, and those not yet streamed. The text of streamed items is
+    final; data known only at the end, for example opaque data, is added. `client_tools` are by
+    their names for the model."""
     left = list(streamed)
     ordered: list[Item] = []
     late: list[Item] = []

@@ -43,14 +43,9 @@ _NEUTRAL = frozenset({"encrypted_reasoning", "image_detail", "object_root", "str
 def passed(
     request: RouteRequest, host: Host, unseal: Unseal, writer: ReplyWriter
 ) -> RouteResponse | None:
-    """The reply of a service that has the same format; None if there is none.
-
-    Args:
-        request: The request.
-        host: The host.
-        unseal: Reads reasoning that this host has sealed.
-        writer: Writes the answer of a service that did not stream as requested.
-    """
+    """The reply of a service that has the same format; None if there is none. `unseal` reads
+    reasoning that this host has sealed, and `writer` writes the answer of a service that did not
+    stream as requested."""
     fields = fields_to_pass(host, request)
     if fields is None or EXTRA_BODY in fields or value_of(fields, "store") is not False:
         return None

@@ -55,12 +55,8 @@ _HEX = 24  # bytes
 
 
 class ResponseHead:
-    """The response to a request.
-
-    Attributes:
-        id: Id of the response. The ids of its items end in the same characters and a number, so
-            that an item can be found by its id alone.
-    """
+    """The response to a request. The ids of its items end in the same characters as its `id` and a
+    number, so that an item can be found by its id alone."""
 
     def __init__(self, request: ResponsesRequest, created: int) -> None:
         self.request = request
@@ -192,14 +188,9 @@ _log = logging.getLogger(__name__)
 
 
 class Events:
-    """Events of one response.
-
-    Args:
-        reply: The response.
-        show: Converts an item for the client.
-        finish: Returns the response object of a completion and its items, and stores it.
-        hold: Whether items are completed only at the end.
-    """
+    """Events of one response. `show` converts an item for the client, and `finish` returns the
+    response object of a completion and its items, and stores it. If `hold`, items are completed
+    only at the end."""
 
     def __init__(
         self,

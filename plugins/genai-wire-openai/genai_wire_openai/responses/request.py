@@ -117,18 +117,9 @@ def read_request(
     find_previous: FindPrevious = _nothing_before,
     capabilities_of: Callable[[], Collection[str]] = frozenset,
 ) -> ResponsesRequest:
-    """Read a request.
-
-    Args:
-        given: The request.
-        unseal: Reads sealed reasoning.
-        find_previous: Returns the previous items. Their tools are offered as well.
-        capabilities_of: Returns the capabilities of the model; called for unknown fields.
-
-    Raises:
-        ValidationError: The request is invalid.
-        PreviousNotFound: The id of the previous response is malformed.
-    """
+    """Read a request. The tools of previous items are offered as well. `capabilities_of` returns
+    the capabilities of the model; it is called for unknown fields. Raises `ValidationError`, and
+    `PreviousNotFound` if the id of the previous response is malformed."""
     _refuse(given)
     items = read_items(given, "input", unseal)
     previous, conversation = _read_ids(given)

@@ -104,12 +104,8 @@ def function_name(name: str, namespace: str = "") -> str:
 
 
 def call_of(item: Item, read: Callable[..., ToolCall]) -> ToolCall | None:
-    """The call in an item; None if it is not a call.
-
-    Args:
-        item: The item.
-        read: Reads a call from its id, its name, its arguments as JSON, and `extra`.
-    """
+    """The call in an item; None if it is not a call. `read` reads a call from its id, its name, its
+    arguments as JSON, and `extra`."""
     kind = item["type"]
     name = function_name(item.get("name", _SEARCH), item.get("namespace", ""))
     extra = extra_of(NAME, item.get(EXTRA, {}))
@@ -143,16 +139,8 @@ class Tools:
 
 def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[Item] = ()) -> Tools:
     """Read the tools and the tool choice. Of several definitions of a tool, that of the request
-    counts, or else the last one in the items.
-
-    Args:
-        request: The request.
-        input: The items of the request, which may have further tools.
-        previous: The items of previous requests. Their tools have already been checked.
-
-    Raises:
-        ValidationError: A tool is invalid, or the chosen tool does not exist.
-    """
+    counts, or else the last one in the items: those of the request, and those of `previous`
+    requests, which have already been checked. Raises `ValidationError`."""
     path = request.at("tools")
     of_service: dict[str, VendorTool] = {}
     read = read_tool_list(request, "tools", of_service)
@@ -215,16 +203,8 @@ def names_in(item: Item) -> list[str]:
 def read_tool_list(
     given: Fields, name: str, of_service: dict[str, VendorTool] | None = None
 ) -> list[tuple[RepeatedTool, str]]:
-    """Read a list of tools.
-
-    Args:
-        given: The object with the list.
-        name: Name of the field.
-        of_service: Collects the tools that the service runs, one of each type; None to ignore them.
-
-    Returns:
-        Each tool with its path, except those that are ignored.
-    """
+    """Read a list of tools, and return each with its path. `of_service` collects the tools that the
+    service runs, one of each type; they are ignored if it is None."""
     found = []
     for tool in given.objects(name):
         kind = tool.needed("type")

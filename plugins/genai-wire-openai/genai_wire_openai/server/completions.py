@@ -180,12 +180,8 @@ class _TextWriter:
     def whole(
         self, completions: Sequence[Completion], before: Sequence[str] = ("",)
     ) -> dict[str, Any]:
-        """The answers to the prompts, in order.
-
-        Args:
-            completions: The answers; one with choices of the service has those to all prompts.
-            before: Text in front of each answer.
-        """
+        """The answers to the prompts, in order, each with a text before it. An answer with choices
+        of the service has those to all prompts."""
         choices = self._choices(completions[0].extra) or [
             self._choice(text + each.text, number, api_finish_reason(each, FINISH_REASONS))
             for number, (text, each) in enumerate(zip(before, completions, strict=True))

@@ -44,11 +44,7 @@ class Upload:
 
 
 def read_upload(request: RouteRequest) -> Upload:
-    """Return the file of a multipart form.
-
-    Raises:
-        ValidationError: The body is not such a form, or has no file.
-    """
+    """The file of a multipart form. Raises `ValidationError` if there is none."""
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValidationError("send the file as multipart/form-data", path="$.file")
@@ -227,15 +223,8 @@ class Files:
             return usual
 
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:
-        """Check that files exist.
-
-        Args:
-            user: The user of the server.
-            ids: Ids of files, with their paths in the request.
-
-        Raises:
-            ValidationError: A file does not exist.
-        """
+        """Check that files exist. `ids` has their ids with their paths in the request. Raises
+        `ValidationError`."""
         for id, path in ids.items():
             try:
                 self.get(user, id)

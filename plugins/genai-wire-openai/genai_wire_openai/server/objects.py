@@ -118,11 +118,7 @@ class ObjectStore:
         return int(self._host.clock.now().timestamp())
 
     def add(self, value: Object) -> Object:
-        """Add an object.
-
-        Raises:
-            Conflict: An object of this id exists.
-        """
+        """Add an object. Raises `Conflict` if one of this id exists."""
         self._documents.put(value["id"], value, expect=0)
         return value
 
@@ -138,11 +134,7 @@ class ObjectStore:
         self._documents.put(value["id"], value)
 
     def get(self, id: str) -> Object:
-        """Return an object.
-
-        Raises:
-            Missing: The user has no such object.
-        """
+        """Return an object. Raises `Missing`."""
         try:
             found = self._documents.get(id).value
         except NotFound:
@@ -159,11 +151,7 @@ class ObjectStore:
             return None
 
     def change(self, id: str, make: Callable[[Object], tuple[Object | None, T]]) -> T:
-        """Change an object, as `Documents.change` does.
-
-        Raises:
-            Missing: The user has no such object.
-        """
+        """Change an object, as `Documents.change` does. Raises `Missing`."""
 
         def make_of_existing(found: Object) -> tuple[Object | None, T]:
             if found.get("_deleted"):
@@ -190,15 +178,9 @@ class ObjectStore:
         return self.change(id, make)
 
     def withdraw(self, id: str, check: Callable[[Object], None]) -> None:
-        """Mark an object as deleted: no request finds it, and only `delete` remains.
-
-        Args:
-            id: Id of the object. It may be marked: its deletion was interrupted.
-            check: Raises an error if the object cannot be deleted.
-
-        Raises:
-            Missing: The user has no such object.
-        """
+        """Mark an object as deleted: no request finds it, and only `delete` remains. It may be
+        marked: its deletion was interrupted. `check` raises an error if the object cannot be
+        deleted. Raises `Missing`."""
 
         def make(found: Object) -> tuple[Object, None]:
             if not found.get("_deleted"):
@@ -208,16 +190,8 @@ class ObjectStore:
         self._change(id, make)
 
     def delete(self, id: str, *, keep_place: bool = False) -> None:
-        """Delete an object.
-
-        Args:
-            id: Id of the object.
-            keep_place: Whether a list can continue after it, for a day: for objects that clients
-                list and delete.
-
-        Raises:
-            Missing: The user has no such object.
-        """
+        """Delete an object. If `keep_place`, a list can continue after it, for a day: for objects
+        that clients list and delete. Raises `Missing`."""
         documents = self._documents
         if keep_place:
             with suppress(NotFound):
@@ -230,12 +204,8 @@ class ObjectStore:
         self._places.clear()
 
     def all(self, where: Object | None = None, *, page_size: int = _PAGE_SIZE) -> Iterator[Object]:
-        """Yield the objects, oldest first.
-
-        Args:
-            where: Values that fields of the objects must have.
-            page_size: Maximum number of objects that one query reads (default 100).
-        """
+        """Yield the objects, oldest first. `where` has values that their fields must have, and one
+        query reads `page_size` objects."""
         after: str | None = None
         while True:
             found = self._documents.list(

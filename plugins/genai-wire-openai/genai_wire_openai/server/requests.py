@@ -156,15 +156,9 @@ _ROLES = ("assistant", "developer", "function", "system", "tool", "user")
 
 
 def messages_in(body: JsonReader, has_names: Callable[[], bool]) -> list[Message]:
-    """Read the messages, oldest first. Consecutive tool results become one message.
-
-    Args:
-        body: The request.
-        has_names: Whether the service receives the names of speakers; asked if there are any.
-
-    Raises:
-        ValidationError: A message is invalid.
-    """
+    """Read the messages, oldest first. Consecutive tool results become one message. `has_names` is
+    whether the service receives the names of speakers; it is asked if there are any. Raises
+    `ValidationError`."""
     given = body.objects("messages")
     if not given:
         raise ValidationError("must not be empty", path=body.at("messages"))
@@ -312,16 +306,7 @@ def web_search_in(
     body: JsonReader, tools: Sequence[ToolSchema], dialect: Callable[[], str]
 ) -> list[VendorTool]:
     """Read the web search. Services of this format receive the field, and those of responses a
-    tool; for others, the host may have a tool.
-
-    Args:
-        body: The request.
-        tools: The tools of the client.
-        dialect: Returns the dialect of the service.
-
-    Raises:
-        ValidationError: The options are invalid.
-    """
+    tool; for others, the host may have a tool. Raises `ValidationError`."""
     given = body.peek(_OPTIONS)
     if given is None or dialect() == CHAT:
         return []
