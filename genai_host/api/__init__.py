@@ -188,6 +188,7 @@ from genai_host.api.reply_values import (
     is_blank as is_blank,
     list_in as list_in,
     malformed as malformed,
+    merge_consecutive as merge_consecutive,
     object_in as object_in,
     objects_in as objects_in,
     picture_in_words as picture_in_words,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, groupby
 from re import Pattern
 from typing import Any
 
@@ -11,6 +12,7 @@ from attrs import evolve
 
 from genai_host.api.calls import ChatCall
 from genai_host.api.error_replies import ErrorIn, one_line, raise_error_in
+from genai_host.api.extra import joined_extra
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import (
     Citation,
@@ -259,6 +261,19 @@ def system_as_user(call: ChatCall, dialect: str) -> ChatCall:
         return call
     texts = [part for part in system_parts(call.messages, dialect) if part.text.strip()]
     return evolve(call, messages=[Message("user", texts)]) if texts else call
+
+
+def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]:
+    """Merge consecutive messages of the same role, for example the results of parallel calls."""
+    found: list[Message] = []
+    for role, group in groupby(messages, key=lambda message: message.role):
+        alike = list(group)
+        if role in roles and len(alike) > 1:
+            parts = chain.from_iterable(message.content for message in alike)
+            found.append(Message(role, parts, extra=joined_extra(*alike)))
+        else:
+            found += alike
+    return found
 
 
 def with_tool_names(call: ChatCall) -> ChatCall:

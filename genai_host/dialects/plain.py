@@ -24,9 +24,10 @@ from genai_host.api import (
     ProviderRequest,
     StreamEvent,
     must_be_vectors,
+    read_object,
 )
 from genai_host.api.codec import default_codec
-from genai_host.api.json_text import read_json, write_long_json
+from genai_host.api.json_text import write_long_json
 from genai_host.api.models import STANDARD
 from genai_host.errors import IncompleteReply, MalformedReply, ValidationError
 
@@ -51,7 +52,7 @@ class Plain(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        completion: Completion = _structure(_loads(reply.body), Completion)
+        completion: Completion = _structure(read_object(reply.body), Completion)
         return completion
 
     def decoder(self, call: ChatCall) -> _PlainDecoder:
@@ -71,7 +72,7 @@ class _PlainDecoder:
         return self._end is not None
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
-        data = _loads(event.data)
+        data = read_object(event.data)
         if "end" in data:
             self._end = _structure(data["end"], Completion)
             return ()
@@ -104,19 +105,9 @@ class PlainEmbed(Dialect[EmbedCall, Embeddings]):
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
-        found: Embeddings = _structure(_loads(reply.body), Embeddings)
+        found: Embeddings = _structure(read_object(reply.body), Embeddings)
         must_be_vectors(found.vectors, len(call.texts))
         return found
-
-
-def _loads(data: bytes) -> dict[str, Any]:
-    try:
-        value = read_json(data)
-    except ValueError as error:
-        raise MalformedReply(f"the reply is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise MalformedReply(f"the reply is a {type(value).__name__}, not an object")
-    return value
 
 
 def _structure(data: Any, form: Any) -> Any:

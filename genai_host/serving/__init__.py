@@ -12,6 +12,7 @@
 
 from types import ModuleType as _Module
 
+from genai_host.api import merge_consecutive as merge_consecutive
 from genai_host.calls.passthrough import PassedRequest as PassedRequest
 from genai_host.conversations.recorder import warn_unrecorded as warn_unrecorded
 from genai_host.prompts.attachments import part_of as part_of
@@ -23,7 +24,6 @@ from genai_host.serving.client_tools import (
     Pairing as Pairing,
     check_schema as check_schema,
     each_once as each_once,
-    merge_consecutive as merge_consecutive,
     offered_tool as offered_tool,
     one_of as one_of,
     result_and_files as result_and_files,

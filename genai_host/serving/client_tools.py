@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, count, groupby
+from itertools import count
 from typing import Any
 
 from attrs import evolve
 
 from genai_host.api import (
     File,
-    Message,
     Part,
     SchemaValidator,
     Text,
@@ -24,7 +23,6 @@ from genai_host.api import (
     ToolSchema,
     VendorTool,
 )
-from genai_host.api.extra import joined_extra
 from genai_host.api.json_reader import JsonReader, is_deep
 from genai_host.api.json_text import ValueBudget
 from genai_host.errors import ValidationError
@@ -250,16 +248,3 @@ class Pairing:
         while ids and ids[0] not in self._waiting:
             ids.popleft()
         return ids[0] if ids else None
-
-
-def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]:
-    """Merge consecutive messages of the same role, for example the results of parallel calls."""
-    found: list[Message] = []
-    for role, group in groupby(messages, key=lambda message: message.role):
-        alike = list(group)
-        if role in roles and len(alike) > 1:
-            parts = chain.from_iterable(message.content for message in alike)
-            found.append(Message(role, parts, extra=joined_extra(*alike)))
-        else:
-            found += alike
-    return found

@@ -19,7 +19,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_reader import MOST_LEVELS, JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
-from genai_host.serving.client_tools import Pairing, each_once, merge_consecutive, offered_tool
+from genai_host.serving import Pairing, each_once, merge_consecutive, offered_tool
 
 
 @contextmanager

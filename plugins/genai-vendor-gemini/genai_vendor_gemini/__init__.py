@@ -162,7 +162,7 @@ def _open(settings: GeminiSettings, services: Services) -> Provider:
 
 
 def _open_vertex(settings: VertexSettings, services: Services) -> Provider:
-    from genai_vendor_gemini.vertex import VertexProvider
+    from genai_vendor_gemini.gemini import VertexProvider
 
     return VertexProvider(settings, services)
 

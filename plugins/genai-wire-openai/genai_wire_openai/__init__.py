@@ -18,8 +18,7 @@ from typing import Any
 from genai_host.api import Dialect, HttpApi, HttpRoute, hookimpl
 
 _HANDLERS = "genai_wire_openai.server.handlers"
-_COMPLETIONS = "genai_wire_openai.server.completions"
-_TRANSCRIPTIONS = "genai_wire_openai.server.transcriptions"
+_OPERATIONS = "genai_wire_openai.server.operations"
 _RESPONSES = "genai_wire_openai.responses.api:ResponsesApi"
 _FILES = "genai_wire_openai.server.files:Files"
 _UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
@@ -87,14 +86,14 @@ _DEPLOYMENT = "/openai/deployments/{model:path}"  # names may contain slashes
 _CONVERSATION = "/v1/conversations/{conversation}"
 _ROUTES = (
     _large("/v1/chat/completions", f"{_HANDLERS}:complete"),
-    _large("/v1/completions", f"{_COMPLETIONS}:complete"),
-    _large("/v1/embeddings", f"{_HANDLERS}:embed"),
-    HttpRoute("POST", "/v1/moderations", f"{_HANDLERS}:moderate"),
-    _large("/v1/audio/transcriptions", f"{_TRANSCRIPTIONS}:transcribe", _RECORDING),
+    _large("/v1/completions", f"{_OPERATIONS}:complete"),
+    _large("/v1/embeddings", f"{_OPERATIONS}:embed"),
+    HttpRoute("POST", "/v1/moderations", f"{_OPERATIONS}:moderate"),
+    _large("/v1/audio/transcriptions", f"{_OPERATIONS}:transcribe", _RECORDING),
     _large(f"{_DEPLOYMENT}/chat/completions", f"{_HANDLERS}:complete"),
-    _large(f"{_DEPLOYMENT}/completions", f"{_COMPLETIONS}:complete"),
-    _large(f"{_DEPLOYMENT}/embeddings", f"{_HANDLERS}:embed"),
-    _large(f"{_DEPLOYMENT}/audio/transcriptions", f"{_TRANSCRIPTIONS}:transcribe", _RECORDING),
+    _large(f"{_DEPLOYMENT}/completions", f"{_OPERATIONS}:complete"),
+    _large(f"{_DEPLOYMENT}/embeddings", f"{_OPERATIONS}:embed"),
+    _large(f"{_DEPLOYMENT}/audio/transcriptions", f"{_OPERATIONS}:transcribe", _RECORDING),
     _large("/v1/responses", f"{_RESPONSES}.create"),
     _large("/v1/responses/input_tokens", f"{_RESPONSES}.count"),
     _large("/v1/responses/compact", f"{_RESPONSES}.compact"),

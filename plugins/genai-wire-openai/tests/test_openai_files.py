@@ -10,8 +10,7 @@ import genai_wire_openai
 import pytest
 import requests
 from attrs import evolve
-from genai_wire_openai.server.files import Files, read_upload
-from genai_wire_openai.server.forms import _options_in
+from genai_wire_openai.server.files import Files, _options_in, read_upload
 from genai_wire_openai.server.objects import ObjectStore
 from hypothesis import given, strategies as st
 from requests import Request

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from attrs import evolve
@@ -38,7 +38,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     VendorPart,
-    joined_extra,
+    merge_consecutive,
     parameter,
     standard_parameters,
     with_extra,
@@ -159,15 +159,7 @@ def _with_joined_results(call: ChatCall) -> ChatCall:
     roles = [message.role for message in call.messages]
     if roles.count("tool") < 2 or ("tool", "tool") not in pairwise(roles):
         return call
-    messages: list[Message] = []
-    for role, alike in groupby(call.messages, key=lambda message: message.role):
-        if role == "tool":
-            together = list(alike)
-            parts = [part for message in together for part in message.content]
-            messages.append(Message(role, parts, extra=joined_extra(*together)))
-        else:
-            messages += alike
-    return evolve(call, messages=messages)
+    return evolve(call, messages=merge_consecutive(call.messages, "tool"))
 
 
 _AUDIO = {

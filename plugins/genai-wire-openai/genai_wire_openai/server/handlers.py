@@ -1,15 +1,12 @@
-"""Handlers of chat completions, embeddings, moderations and models.
+"""Handlers of chat completions and models.
 
-Source: OpenAI API reference, "Create chat completion", "Create embeddings", "Create moderation",
-"List models"; Azure OpenAI REST API reference, for paths with the name of a deployment.
+Source: OpenAI API reference, "Create chat completion", "List models"; Azure OpenAI REST API
+reference, for paths with the name of a deployment.
 """
 
 from __future__ import annotations
 
-import base64
-import os
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -18,7 +15,6 @@ from genai_host.api import (
     EXTRA_BODY,
     EncodedJson,
     JsonReader,
-    ModerationResult,
     RouteRequest,
     RouteResponse,
     StreamEvent,
@@ -54,7 +50,6 @@ from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_ev
 from genai_wire_openai.server.requests import (
     chosen,
     messages_in,
-    texts_or_tokens,
     tools_in,
     web_search_in,
 )
@@ -298,124 +293,6 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
 
 _PLACES = {"schema": ("response_format",), "stream": ("stream_options",)}
 """Objects that are only sent for models with a capability."""
-
-
-_MOST = 2048  # maximum number of texts per request
-_IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
-
-
-def embed(request: RouteRequest, host: Host) -> RouteResponse:
-    """Answer with one vector per text."""
-    body = body_of(of_deployment(request))
-    model = body.required_text("model")
-    texts = _texts(body)
-    form = body.choice("encoding_format", ("float", "base64"), "float")
-    size = body.whole("dimensions")
-    body.text("user")
-    body.drop_others()
-    vectors = host.embed(
-        texts,
-        model=model,
-        parameters={} if size is None else {"dimensions": size},
-        limits=request.limits,
-        owner=request.user,
-    )
-    write = _as_base64 if form == "base64" else list
-    return json_response(
-        {
-            "object": "list",
-            "data": [
-                {"object": "embedding", "index": number, "embedding": write(vector)}
-                for number, vector in enumerate(vectors.vectors)
-            ],
-            "model": model,
-            "usage": {
-                "prompt_tokens": vectors.usage.input_tokens,
-                "total_tokens": vectors.usage.total,
-            },
-        }
-    )
-
-
-def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
-    """The texts to embed."""
-    texts = texts_or_tokens(body, "input")
-    if not 0 < len(texts) <= _MOST:
-        raise ValidationError(
-            f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
-        )
-    if not all(texts):
-        raise ValidationError("texts must not be empty", path=body.at("input"))
-    return texts
-
-
-def _as_base64(vector: Sequence[float]) -> Any:
-    """32-bit floats, little-endian."""
-    numbers = array("f", vector)
-    if _IS_BIG_ENDIAN:
-        numbers.byteswap()
-    return base64.b64encode(numbers.tobytes()).decode()
-
-
-_CATEGORIES = (
-    "hate", "hate/threatening", "harassment", "harassment/threatening", "illicit",
-    "illicit/violent", "self-harm", "self-harm/intent", "self-harm/instructions", "sexual",
-    "sexual/minors", "violence", "violence/graphic",
-)  # fmt: skip
-"""Categories of the format. Others reported by a service are added."""
-
-_LIKELY = 0.5
-_MOST_MODERATIONS = 32  # maximum number of texts per request; each is a call
-
-
-def moderate(request: RouteRequest, host: Host) -> RouteResponse:
-    """Answer with a moderation of each text, in order."""
-    body = body_of(request)
-    model = body.text("model") or None
-    texts = _texts_to_moderate(body)
-    body.drop_others()
-    limits, user = request.limits, request.user
-    verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
-    return json_response(
-        {
-            "id": f"modr-{os.urandom(12).hex()}",
-            "model": model or verdicts[0].model,
-            "results": [_result(verdict) for verdict in verdicts],
-        }
-    )
-
-
-def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
-    given = body.raw("input")
-    if isinstance(given, str):
-        return [given]
-    values = body.values("input")
-    if not 0 < len(values) <= _MOST_MODERATIONS:
-        raise ValidationError(
-            f"the number of texts must be from 1 to {_MOST_MODERATIONS}", path=body.at("input")
-        )
-    if all(isinstance(each, str) for each in values):
-        return values
-    parts = body.objects("input")
-    for part in parts:
-        if part.text("type") != "text":
-            raise ValidationError("only text can be moderated", path=part.at("type"))
-    return ["\n".join(part.text("text") for part in parts)]  # parts are moderated together
-
-
-def _result(verdict: ModerationResult) -> dict[str, Any]:
-    scores = {**dict.fromkeys(_CATEGORIES, 0.0), **verdict.categories}
-    surest = max(scores.values())
-    broken = {
-        name: verdict.flagged and score > 0 and (score >= _LIKELY or score == surest)
-        for name, score in scores.items()
-    }
-    return {
-        "flagged": verdict.flagged,
-        "categories": broken,
-        "category_scores": scores,
-        "category_applied_input_types": {name: ["text"] for name in scores},
-    }
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:

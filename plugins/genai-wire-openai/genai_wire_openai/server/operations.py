@@ -1,16 +1,21 @@
-"""Handler of completions, in which the prompt is a text instead of messages.
+"""Handlers of text completions, transcriptions, embeddings and moderations.
 
-If a provider of the model has text completions, the prompt is sent there, since an answer continues
-the text itself. Otherwise a chat model answers it as a message of the user, in the template of its
-chat. Which of them answers depends on the model alone, not on the fields of a request, so that the
-answers to a program are comparable. The exception is a suffix, which needs text completions.
+In a completion, the prompt is a text instead of messages. If a provider of the model has text
+completions, the prompt is sent there, since an answer continues the text itself. Otherwise a chat
+model answers it as a message of the user, in the template of its chat. Which of them answers
+depends on the model alone, not on the fields of a request, so that the answers to a program are
+comparable. The exception is a suffix, which needs text completions.
 
-Source: OpenAI API reference, "Create completion" (legacy).
+Source: OpenAI API reference, "Create completion" (legacy), "Create transcription", "Create
+embeddings", "Create moderation".
 """
 
 from __future__ import annotations
 
+import base64
+import mimetypes
 import os
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,8 +24,10 @@ from genai_host import Host
 from genai_host.api import (
     EXTRA_BODY,
     Completion,
+    File,
     JsonReader,
     Message,
+    ModerationResult,
     RouteRequest,
     RouteResponse,
     Usage,
@@ -36,11 +43,14 @@ from genai_host.serving import (
     CompletionStream,
     answer,
     api_finish_reason,
+    capabilities,
     complete_texts,
     streamed,
     text_completions,
     whole,
 )
+from genai_wire_openai.dialect.operations import TEXT_FORMATS
+from genai_wire_openai.server.files import read_upload
 from genai_wire_openai.server.handlers import NEUTRAL, carry, of_deployment, parameters_in
 from genai_wire_openai.server.replies import FINISH_REASONS, error_event
 from genai_wire_openai.server.requests import texts_or_tokens
@@ -222,3 +232,178 @@ class _TextWriter:
 
     def _choice(self, text: str, number: int = 0, finish: str | None = None) -> dict[str, Any]:
         return {"text": text, "index": number, "logprobs": None, "finish_reason": finish}
+
+
+_KINDS = {"vtt": "text/vtt; charset=utf-8"}
+_PLAIN = "text/plain; charset=utf-8"
+
+
+def transcribe(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer with the text of a recording, in the format of `response_format`."""
+    upload = read_upload(request)
+    fields = {name: values for name, values in upload.lists.items() if values != [""]}
+    named = fields.pop("model", [""])[-1]
+    model = request.parameters.get("model", named)
+    if not model:
+        raise ValidationError("model is missing", path="$.model")
+    if not upload.data:
+        raise ValidationError("the file is empty", path="$.file")
+    if fields.pop("stream", ["false"])[-1].lower() not in ("false", "0"):
+        raise ValidationError("transcriptions are not streamed here", path="$.stream")
+    parameters = _parameters(fields, capabilities(host, model, "transcribe").parameters)
+    found = host.transcribe(
+        File(upload.data, mimetypes.guess_type(upload.name)[0] or "", upload.name),
+        model=model,
+        parameters=parameters,
+        limits=request.limits,
+        owner=request.user,
+    )
+    form = parameters.get("response_format", "json")
+    if form in TEXT_FORMATS:
+        headers = {"content-type": _KINDS.get(form, _PLAIN)}
+        return RouteResponse(found.text.encode(), headers=headers)
+    return json_response(found.extra or {"text": found.text})
+
+
+def _parameters(fields: Mapping[str, Sequence[str]], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the model, and other fields if its service has further ones."""
+    found: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for field, values in fields.items():
+        name = field.removesuffix("[]")
+        is_list = name != field or known.get(name, {}).get("type") == "array"
+        value: Any = list(values) if is_list else values[-1]
+        if name not in known:
+            if EXTRA_BODY not in known:
+                raise ValidationError(f"{name} is not supported here", path=f"$.{name:.40}")
+            others[name] = value
+        elif known[name].get("type") == "number":
+            found[name] = _number(name, value)
+        else:
+            found[name] = value
+    return {**found, EXTRA_BODY: others} if others else found
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValidationError("must be a number", path=f"$.{name}") from error
+
+
+_MOST = 2048  # maximum number of texts per request
+_IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
+
+
+def embed(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer with one vector per text."""
+    body = body_of(of_deployment(request))
+    model = body.required_text("model")
+    texts = _texts(body)
+    form = body.choice("encoding_format", ("float", "base64"), "float")
+    size = body.whole("dimensions")
+    body.text("user")
+    body.drop_others()
+    vectors = host.embed(
+        texts,
+        model=model,
+        parameters={} if size is None else {"dimensions": size},
+        limits=request.limits,
+        owner=request.user,
+    )
+    write = _as_base64 if form == "base64" else list
+    return json_response(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": number, "embedding": write(vector)}
+                for number, vector in enumerate(vectors.vectors)
+            ],
+            "model": model,
+            "usage": {
+                "prompt_tokens": vectors.usage.input_tokens,
+                "total_tokens": vectors.usage.total,
+            },
+        }
+    )
+
+
+def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
+    """The texts to embed."""
+    texts = texts_or_tokens(body, "input")
+    if not 0 < len(texts) <= _MOST:
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
+        )
+    if not all(texts):
+        raise ValidationError("texts must not be empty", path=body.at("input"))
+    return texts
+
+
+def _as_base64(vector: Sequence[float]) -> Any:
+    """32-bit floats, little-endian."""
+    numbers = array("f", vector)
+    if _IS_BIG_ENDIAN:
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+_CATEGORIES = (
+    "hate", "hate/threatening", "harassment", "harassment/threatening", "illicit",
+    "illicit/violent", "self-harm", "self-harm/intent", "self-harm/instructions", "sexual",
+    "sexual/minors", "violence", "violence/graphic",
+)  # fmt: skip
+"""Categories of the format. Others reported by a service are added."""
+
+_LIKELY = 0.5
+_MOST_MODERATIONS = 32  # maximum number of texts per request; each is a call
+
+
+def moderate(request: RouteRequest, host: Host) -> RouteResponse:
+    """Answer with a moderation of each text, in order."""
+    body = body_of(request)
+    model = body.text("model") or None
+    texts = _texts_to_moderate(body)
+    body.drop_others()
+    limits, user = request.limits, request.user
+    verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
+    return json_response(
+        {
+            "id": f"modr-{os.urandom(12).hex()}",
+            "model": model or verdicts[0].model,
+            "results": [_result(verdict) for verdict in verdicts],
+        }
+    )
+
+
+def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
+    given = body.raw("input")
+    if isinstance(given, str):
+        return [given]
+    values = body.values("input")
+    if not 0 < len(values) <= _MOST_MODERATIONS:
+        raise ValidationError(
+            f"the number of texts must be from 1 to {_MOST_MODERATIONS}", path=body.at("input")
+        )
+    if all(isinstance(each, str) for each in values):
+        return values
+    parts = body.objects("input")
+    for part in parts:
+        if part.text("type") != "text":
+            raise ValidationError("only text can be moderated", path=part.at("type"))
+    return ["\n".join(part.text("text") for part in parts)]  # parts are moderated together
+
+
+def _result(verdict: ModerationResult) -> dict[str, Any]:
+    scores = {**dict.fromkeys(_CATEGORIES, 0.0), **verdict.categories}
+    surest = max(scores.values())
+    broken = {
+        name: verdict.flagged and score > 0 and (score >= _LIKELY or score == surest)
+        for name, score in scores.items()
+    }
+    return {
+        "flagged": verdict.flagged,
+        "categories": broken,
+        "category_scores": scores,
+        "category_applied_input_types": {name: ["text"] for name in scores},
+    }
