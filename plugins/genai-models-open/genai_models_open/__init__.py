@@ -41,6 +41,11 @@ def _chat(
     )
 
 
+def _sizes(family: str, capabilities: set[str], window: int, *sizes: str) -> Iterable[Model]:
+    """Models that differ only in size."""
+    return [_chat(f"{family}-{size}", capabilities, window) for size in sizes]
+
+
 def _embed(name: str, window: int, *aliases: str) -> Model:
     return Model(name, dialects=_EMBED, aliases=aliases, window=window, operation="embed")
 
@@ -52,34 +57,18 @@ CHAT: Sequence[Model] = (
     _chat("smollm2-1.7b", _TOOLS, 8 * _K, defaults=_SMALL),
     _chat("smollm3-3b", _THINKS_TOOLS, 64 * _K, "smollm3"),
     # Llama (Meta)
-    _chat("llama-3.1-8b", _TOOLS, 128 * _K),
-    _chat("llama-3.1-70b", _TOOLS, 128 * _K),
-    _chat("llama-3.1-405b", _TOOLS, 128 * _K),
-    _chat("llama-3.2-1b", _TOOLS, 128 * _K),
-    _chat("llama-3.2-3b", _TOOLS, 128 * _K),
-    _chat("llama-3.2-11b-vision", _SEES, 128 * _K),
-    _chat("llama-3.2-90b-vision", _SEES, 128 * _K),
+    *_sizes("llama-3.1", _TOOLS, 128 * _K, "8b", "70b", "405b"),
+    *_sizes("llama-3.2", _TOOLS, 128 * _K, "1b", "3b"),
+    *_sizes("llama-3.2", _SEES, 128 * _K, "11b-vision", "90b-vision"),
     _chat("llama-3.3-70b", _TOOLS, 128 * _K),
     _chat("llama-4-scout", _SEES_TOOLS, 10_240 * _K),
     _chat("llama-4-maverick", _SEES_TOOLS, 1_024 * _K),
     # Qwen (Alibaba)
-    _chat("qwen2.5-0.5b", _TOOLS, 32 * _K),
-    _chat("qwen2.5-1.5b", _TOOLS, 32 * _K),
-    _chat("qwen2.5-3b", _TOOLS, 32 * _K),
-    _chat("qwen2.5-7b", _TOOLS, 128 * _K),
-    _chat("qwen2.5-14b", _TOOLS, 128 * _K),
-    _chat("qwen2.5-32b", _TOOLS, 128 * _K),
-    _chat("qwen2.5-72b", _TOOLS, 128 * _K),
-    _chat("qwen2.5-coder-7b", _TEXT, 128 * _K),
-    _chat("qwen2.5-coder-32b", _TEXT, 128 * _K),
-    _chat("qwen3-0.6b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-1.7b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-4b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-8b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-14b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-32b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-30b-a3b", _THINKS_TOOLS, 32 * _K),
-    _chat("qwen3-235b-a22b", _THINKS_TOOLS, 32 * _K),
+    *_sizes("qwen2.5", _TOOLS, 32 * _K, "0.5b", "1.5b", "3b"),
+    *_sizes("qwen2.5", _TOOLS, 128 * _K, "7b", "14b", "32b", "72b"),
+    *_sizes("qwen2.5-coder", _TEXT, 128 * _K, "7b", "32b"),
+    *_sizes("qwen3", _THINKS_TOOLS, 32 * _K, "0.6b", "1.7b", "4b", "8b", "14b", "32b"),
+    *_sizes("qwen3", _THINKS_TOOLS, 32 * _K, "30b-a3b", "235b-a22b"),
     # Mistral
     _chat("mistral-7b", _TOOLS, 32 * _K),
     _chat("mistral-nemo-12b", _TOOLS, 128 * _K, "mistral-nemo"),
@@ -88,29 +77,19 @@ CHAT: Sequence[Model] = (
     _chat("mixtral-8x7b", _TEXT, 32 * _K),
     _chat("mixtral-8x22b", _TOOLS, 64 * _K),
     # Gemma (Google)
-    _chat("gemma-2-2b", _TEXT, 8 * _K),
-    _chat("gemma-2-9b", _TEXT, 8 * _K),
-    _chat("gemma-2-27b", _TEXT, 8 * _K),
+    *_sizes("gemma-2", _TEXT, 8 * _K, "2b", "9b", "27b"),
     _chat("gemma-3-1b", _TEXT, 32 * _K),
-    _chat("gemma-3-4b", _SEES, 128 * _K),
-    _chat("gemma-3-12b", _SEES, 128 * _K),
-    _chat("gemma-3-27b", _SEES, 128 * _K),
+    *_sizes("gemma-3", _SEES, 128 * _K, "4b", "12b", "27b"),
     # Phi (Microsoft)
     _chat("phi-4", _TEXT, 16 * _K),
     _chat("phi-4-mini", _TOOLS, 128 * _K),
     # DeepSeek
     _chat("deepseek-v3", _TOOLS, 128 * _K),
     _chat("deepseek-r1", {"schema", "reasoning"}, 128 * _K),
-    # gpt-oss (OpenAI)
-    _chat("gpt-oss-20b", _THINKS_TOOLS, 128 * _K),
-    _chat("gpt-oss-120b", _THINKS_TOOLS, 128 * _K),
-    # Granite (IBM)
-    _chat("granite-3.3-2b", _TOOLS, 128 * _K),
-    _chat("granite-3.3-8b", _TOOLS, 128 * _K),
-    # OLMo (Ai2)
-    _chat("olmo-2-7b", _TEXT, 4 * _K),
-    _chat("olmo-2-13b", _TEXT, 4 * _K),
-    _chat("olmo-2-32b", _TEXT, 4 * _K),
+    # gpt-oss (OpenAI), Granite (IBM), OLMo (Ai2)
+    *_sizes("gpt-oss", _THINKS_TOOLS, 128 * _K, "20b", "120b"),
+    *_sizes("granite-3.3", _TOOLS, 128 * _K, "2b", "8b"),
+    *_sizes("olmo-2", _TEXT, 4 * _K, "7b", "13b", "32b"),
 )
 
 EMBED: Sequence[Model] = (
@@ -124,9 +103,6 @@ EMBED: Sequence[Model] = (
     _embed("qwen3-embedding-4b", 32 * _K),
     _embed("qwen3-embedding-8b", 32 * _K),
 )
-
-
-__all__ = ["CHAT", "EMBED"]
 
 
 @hookimpl

@@ -12,9 +12,9 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
@@ -65,29 +65,20 @@ _FORMATS = frozenset(
 )
 
 
-@frozen
-class Fitted:
-    """A schema in the form of the service.
-
-    Attributes:
-        schema: The schema.
-        strict: Whether the service enforces it.
-        wrapped: Whether the value is wrapped in an object.
-    """
+class Fitted(NamedTuple):
+    """A schema in the form of the service, and whether the service enforces it."""
 
     schema: Mapping[str, Any]
     strict: bool
-    wrapped: bool = False
 
 
 def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
     """A schema in the form of the service: enforced if it is `strict` and in the subset, and with
     an object as the outermost value if `object_root`."""
-    inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
-    wrapped = inside is not None
-    schema = inside or schema
+    if object_root and schema.get("type") != "object":
+        schema = _in_object(schema) or schema
     narrowed = strict_form(schema) if strict else None
-    return Fitted(narrowed or schema, narrowed is not None, wrapped)
+    return Fitted(narrowed or schema, narrowed is not None)
 
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -105,8 +96,7 @@ def answer_format(call: ChatCall, variant: Mapping[str, Any]) -> dict[str, Any]:
     title = schema.get("title")
     name = title if isinstance(title, str) and _NAME.fullmatch(title) else _UNNAMED
     fitted = fit(schema, variant["strict"] or call.strict, variant["object_root"])
-    form = {"name": name, "schema": fitted.schema, "strict": fitted.strict}
-    return {"type": "json_schema", **form}
+    return {"type": "json_schema", "name": name, **fitted._asdict()}
 
 
 def named_schema(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -185,33 +185,22 @@ class Seals:
 Show = Callable[[Item], Item]
 
 
+Finish = Callable[[Completion, list[Item]], dict[str, Any]]
+
+
 @frozen
 class _Writer:
-    """Writes the answer to a request; see `Events`."""
+    """Writes the answer to a request, which is read when it is needed; see `Events`."""
 
-    reply: ResponseHead
-    show: Show
-    finish: Callable[[Completion, list[Item]], dict[str, Any]]
+    read: Callable[[], tuple[ChatRequest, ResponseHead, Show, Finish]]
 
     def whole(self, completion: Completion) -> dict[str, Any]:
-        return self.finish(completion, self.reply.items(completion))
+        _, reply, _, finish = self.read()
+        return finish(completion, reply.joined(completion, ())[0])
 
     def events(self, answering: CompletionStream) -> Iterator[bytes]:
-        hold = self.reply.request.encrypted
-        return Events(self.reply, self.show, self.finish, hold=hold).write(answering)
-
-
-@frozen
-class _LateWriter:
-    """A writer for a request that is read only if it is needed."""
-
-    make: Callable[[], _Writer]
-
-    def whole(self, completion: Completion) -> dict[str, Any]:
-        return self.make().whole(completion)
-
-    def events(self, answering: CompletionStream) -> Iterator[bytes]:
-        return self.make().events(answering)
+        _, reply, show, finish = self.read()
+        return Events(reply, show, finish, hold=reply.request.encrypted).write(answering)
 
 
 class ResponsesApi:
@@ -225,11 +214,11 @@ class ResponsesApi:
         self._context = PreviousItems(self._kept, self._conversations)
 
     def create(self, request: RouteRequest) -> RouteResponse:
-        late = _LateWriter(lambda: self._reader(request)[0])
-        reply = passed(request, self._host, self._unseal(request), late)
+        writer = _Writer(cache(lambda: self._asked(request)))
+        reply = passed(request, self._host, self._unseal(request), writer)
         if reply is not None:
             return reply
-        writer, asked = self._reader(request)
+        asked, *_ = writer.read()
         if not asked.stream:
             return json_response(writer.whole(whole(self._host, asked, request)))
         return streamed(answer(self._host, asked, request), writer.events)
@@ -332,12 +321,12 @@ class ResponsesApi:
         new_items = self._context.input(request.user, wanted.input, before, reply.new_tail)
         return wanted, reply, new_items, [*before, *new_items]
 
-    def _reader(self, request: RouteRequest) -> tuple[_Writer, ChatRequest]:
-        """The writer of the reply to a request, and the request, read."""
+    def _asked(self, request: RouteRequest) -> tuple[ChatRequest, ResponseHead, Show, Finish]:
+        """The request, read, and what writes the reply."""
         wanted, reply, new_items, context = self._read(request)
         show = self._show(request.user, wanted.encrypted)
         finish = partial(self._finish, request.user, reply, new_items, show)
-        return _Writer(reply, show, finish), asked_of(self._host, wanted, context)
+        return asked_of(self._host, wanted, context), reply, show, finish
 
     def _finish(
         self,

@@ -73,10 +73,6 @@ class ResponseHead:
         self._count += 1
         return item_tail(self._tail, self._count)
 
-    def items(self, completion: Completion) -> list[Item]:
-        """Return the items of an answer that is not streamed."""
-        return self.joined(completion, ())[0]
-
     def joined(
         self, completion: Completion, streamed: Sequence[Item]
     ) -> tuple[list[Item], list[Item]]:

@@ -18,11 +18,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from attrs import frozen
-
 from genai_host.api import JsonReader, RouteRequest, RouteResponse, json_response
 from genai_host.errors import NotFound, ValidationError
 from genai_wire_openai.server.objects import Missing, Object, ObjectStore, new_id, shown
+
+if TYPE_CHECKING:
+    from genai_host.api import DocumentCollection, HostServices
 
 _MOST_FIELDS = 100
 _LONGEST_FIELD = 64 * 1024
@@ -34,7 +35,7 @@ _FILE_NAME = re.compile(
 _LATIN = b"iso-8859-1"
 
 
-class Form:
+class Upload:
     """A multipart form with one file, called `file`.
 
     Args:
@@ -42,11 +43,12 @@ class Form:
         body: The form.
 
     Attributes:
-        lists: The texts of each field.
-        file: Name and content of the file; None if there is none.
+        lists: All texts of each field.
+        name: Name of the file, without directories.
+        data: Content of the file.
 
     Raises:
-        ValidationError: The body is not a valid form, or it exceeds a limit.
+        ValidationError: The body is not a valid form, has no file, or exceeds a limit.
     """
 
     def __init__(self, kind: str, body: bytes) -> None:
@@ -55,7 +57,7 @@ class Form:
 
         logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it logs each fault
         self.lists: dict[str, list[str]] = {}
-        self.file: tuple[str, bytes] | None = None
+        self._files: list[tuple[str, bytes]] = []
         self._header, self._value = bytearray(), bytearray()
         self._headers: dict[bytes, bytes] = {}
         self._name = ""
@@ -81,6 +83,15 @@ class Form:
             parser.finalize()
         except FormParserError as error:
             raise ValidationError(f"invalid form: {error}", path="$") from error
+        if not self._files:
+            raise ValidationError("file is missing", path="$.file")
+        name, self.data = self._files[0]
+        self.name = name.replace("\\", "/").rpartition("/")[2] or "file"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The last text of each field."""
+        return {name: values[-1] for name, values in self.lists.items()}
 
     def _add_header(self, data: bytes, start: int, end: int) -> None:
         self._header += data[start:end]
@@ -124,11 +135,11 @@ class Form:
         content = bytes(self._content)
         self._content.clear()
         if self._file_name is not None:
-            if self._name != "file" or self.file is not None:
+            if self._name != "file" or self._files:
                 raise ValidationError(
                     "the form must have exactly one file, called file", path=f"$.{self._name:.40}"
                 )
-            self.file = self._file_name, content
+            self._files.append((self._file_name, content))
             return
         count = sum(map(len, self.lists.values()))
         if count == _MOST_FIELDS or len(content) > _LONGEST_FIELD:
@@ -158,44 +169,12 @@ def _text(data: bytes | bytearray) -> str:
     return data.decode("utf-8", "replace")
 
 
-if TYPE_CHECKING:
-    from genai_host.api import DocumentCollection, HostServices
-
-
-@frozen
-class Upload:
-    """An uploaded file.
-
-    Attributes:
-        fields: The texts of the form by name; the last one of each name.
-        lists: All texts of each name.
-        name: Name of the file, without directories.
-        data: Content of the file.
-    """
-
-    lists: dict[str, list[str]]
-    name: str
-    data: bytes
-
-    @property
-    def fields(self) -> dict[str, str]:
-        return {name: values[-1] for name, values in self.lists.items()}
-
-
 def read_upload(request: RouteRequest) -> Upload:
     """The file of a multipart form. Raises `ValidationError` if there is none."""
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ValidationError("send the file as multipart/form-data", path="$.file")
-    form = Form(kind, request.body)
-    if form.file is None:
-        raise ValidationError("file is missing", path="$.file")
-    name, data = form.file
-    return Upload(form.lists, _plain(name), data)
-
-
-def _plain(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2] or "file"
+    return Upload(kind, request.body)
 
 
 _SHORTEST_LIFE, _LONGEST_LIFE = 3600, 30 * 24 * 3600  # seconds
