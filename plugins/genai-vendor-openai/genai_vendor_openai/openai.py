@@ -13,6 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import asdict
+from genai_wire_openai.dialect.chat import OpenAIChat
+from genai_wire_openai.dialect.operations import OpenAIEmbed
+from genai_wire_openai.dialect.responses import OpenAIResponses
 
 from genai_host.api import (
     CancelToken,
@@ -25,7 +28,7 @@ from genai_host.api import (
     parameter,
 )
 from genai_host.errors import ConfigurationError
-from genai_vendor_openai import CompatibleSettings, DialectName, OpenAISettings
+from genai_vendor_openai import CompatibleSettings, OpenAISettings
 
 
 def _numbers(**described: str) -> dict[str, Any]:
@@ -147,17 +150,7 @@ _ELSEWHERE: Mapping[str, DialectEndpoint] = {
 }
 
 
-_VARIANTS: Mapping[DialectName, tuple[str, ...]] = {
-    "openai-chat": (
-        "max_tokens", "system_role", "stream_usage", "strict", "object_root", "json_object",
-        "image_detail", "reasoning",
-    ),
-    "openai-responses": (
-        "system_role", "encrypted_reasoning", "strict", "object_root", "json_object",
-        "image_detail",
-    ),
-    "openai-embed": ("purpose", "encoding"),
-}  # fmt: skip
+_VARIANTS = {each.name: each.variant for each in (OpenAIChat, OpenAIResponses, OpenAIEmbed)}
 """The variants of each dialect."""
 
 

@@ -42,16 +42,8 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     )
     from genai_wire_openai.dialect.responses import OpenAICount, OpenAIResponses
 
-    return [
-        OpenAIChat(),
-        OpenAICompletions(),
-        OpenAIResponses(),
-        OpenAIEmbed(),
-        OpenAIModerate(),
-        OpenAITranscribe(),
-        OpenAIChatCount(),
-        OpenAICount(),
-    ]
+    yield from (OpenAIChat(), OpenAIResponses(), OpenAIChatCount(), OpenAICount())
+    yield from (OpenAICompletions(), OpenAIEmbed(), OpenAIModerate(), OpenAITranscribe())
 
 
 @hookimpl

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from attrs import define, evolve, field
@@ -58,32 +57,35 @@ _INPUT = "$.input"
 def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[Message]:
     """Return the messages of items. Raises `ValidationError` if a result has no call, or a call has
     no result."""
-    role_parts: list[tuple[Role, Part]] = []
-    extras: dict[int, Mapping[str, Any]] = {}  # of messages, by their first part
-    ends: list[int] = []  # each is the end of a separate message
+    found: list[tuple[Role, list[Part], Mapping[str, Any] | None]] = []
+    continues = False  # the last of them
     pending: dict[str, str] = {}
     files: list[File] = []
     calls = CallReader()
     for item in items:
         if files and item["type"] not in _OUTPUTS:
-            role_parts += [("user", file) for file in files]
-            ends.append(len(role_parts))
+            found.append(("user", [*files], None))
+            continues = False
             files.clear()
-        if EXTRA in item and item["type"] == "message" and item["role"] != "assistant":
-            extras[len(role_parts)] = {DIALECT: item[EXTRA]}
+        is_of_model = item.get("role", "user") == "assistant"
         for role, part in _parts(item, files, calls):
             if isinstance(part, ToolCall):
                 pending[part.id] = part.name
             elif isinstance(part, ToolResult):
                 part = _named(part, pending)
-            role_parts.append((role, part))
-        if item.get("role", "user") != "assistant" and item["type"] in ("message", "compaction"):
-            ends.append(len(role_parts))
-    role_parts += [("user", file) for file in files]
+            if not continues or found[-1][0] != role:
+                is_whole = item["type"] == "message" and not is_of_model
+                found.append((role, [], _extra(item) if is_whole else None))
+                continues = True
+            found[-1][1].append(part)
+        if not is_of_model and item["type"] in ("message", "compaction"):
+            continues = False
+    if files:
+        found.append(("user", [*files], None))
     for id in pending:
         raise ValidationError(f"function call {id!r} has no output", path=_INPUT)
-    messages = [] if instructions is None else [Message("system", instructions)]
-    return messages + _joined(role_parts, ends, extras)
+    messages = [Message(role, parts, extra=extra) for role, parts, extra in found]
+    return messages if instructions is None else [Message("system", instructions), *messages]
 
 
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
@@ -91,29 +93,6 @@ def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
     if result.id not in pending:
         raise ValidationError(f"no function call with id {result.id!r} for the output", path=_INPUT)
     return evolve(result, name=pending.pop(result.id))
-
-
-def _joined(
-    role_parts: list[tuple[Role, Part]], ends: list[int], extras: Mapping[int, Mapping[str, Any]]
-) -> list[Message]:
-    messages: list[Message] = []
-    marks = set(ends)
-    at = 0
-    for (_, role), parts in groupby(_numbered(role_parts, marks), key=lambda each: each[:2]):
-        content = [part for _, _, part in parts]
-        messages.append(Message(role, content, extra=extras.get(at)))
-        at += len(content)
-    return messages
-
-
-def _numbered(
-    role_parts: Iterable[tuple[Role, Part]], marks: Set[int]
-) -> Iterator[tuple[int, Role, Part]]:
-    """The parts, with the numbers of their messages."""
-    number = 0
-    for at, (role, part) in enumerate(role_parts):
-        number += at in marks
-        yield number, role, part
 
 
 def _parts(item: Item, files: list[File], calls: CallReader) -> Iterator[tuple[Role, Part]]:

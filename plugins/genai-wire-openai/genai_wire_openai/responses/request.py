@@ -77,7 +77,6 @@ class ResponsesRequest:
         model: Name of the model; None for the default.
         input: Items; references are not resolved.
         previous_items: Items of previous requests.
-        previous: Id of the previous response.
         conversation: Id of the conversation.
         schema: JSON Schema of the answer; None for text.
         parameters: Model parameters, by the host's names.
@@ -91,7 +90,6 @@ class ResponsesRequest:
     input: Sequence[Item]
     previous_items: Sequence[Item]
     instructions: str | None
-    previous: str | None
     conversation: str | None
     tools: Tools
     schema: Mapping[str, Any] | None
@@ -179,7 +177,6 @@ def read_request(
         input=items,
         previous_items=previous_items,
         instructions=instructions,
-        previous=previous,
         conversation=conversation,
         tools=tools,
         schema=schema,
