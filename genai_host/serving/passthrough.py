@@ -27,11 +27,7 @@ from genai_host.api.http_routes import reported
 from genai_host.calls.passthrough import PassedCompletion, PassedCount, PassedDelta, PassedRequest
 from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
-from genai_host.serving.completion import (
-    COMMENT,
-    CompletionStream,
-    streamed,
-)
+from genai_host.serving.completion import COMMENT, CompletionStream, streamed
 from genai_host.serving.models import FEATURE, capabilities, suspends_for
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

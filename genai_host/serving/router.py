@@ -17,13 +17,7 @@ from urllib.parse import unquote
 
 from attrs import evolve
 
-from genai_host.api import (
-    CancelToken,
-    HttpProblem,
-    HttpRoute,
-    RouteRequest,
-    RouteResponse,
-)
+from genai_host.api import CancelToken, HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.dropped import MOST_DROPPED, DroppedFields, shortened
 from genai_host.errors import GenaiError
 from genai_host.host import Host

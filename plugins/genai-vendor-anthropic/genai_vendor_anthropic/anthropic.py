@@ -10,13 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from genai_host.api import (
-    CancelToken,
-    DialectEndpoint,
-    HttpProvider,
-    ListedModel,
-    Services,
-)
+from genai_host.api import CancelToken, DialectEndpoint, HttpProvider, ListedModel, Services
 from genai_host.errors import MalformedReply
 from genai_vendor_anthropic import AnthropicSettings
 

@@ -178,10 +178,7 @@ def _answers_by_tool(call: ChatCall, variant: Mapping[str, Any]) -> bool:
 
 def _text_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     text = write_json(schema).decode()
-    return {
-        "type": "json_schema",
-        "structure": {"jsonSchema": {"name": _ANSWER, "schema": text}},
-    }
+    return {"type": "json_schema", "structure": {"jsonSchema": {"name": _ANSWER, "schema": text}}}
 
 
 def _others(tools: list[ToolSchema], known: Any) -> list[ToolSchema]:

@@ -17,14 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from zlib import crc32
 
-from genai_host.api import (
-    StreamEvent,
-    StreamParser,
-    malformed,
-    read_object,
-    string_in,
-    write_json,
-)
+from genai_host.api import StreamEvent, StreamParser, malformed, read_object, string_in, write_json
 from genai_host.errors import MalformedReply
 from genai_vendor_bedrock.failures import error_of_kind
 

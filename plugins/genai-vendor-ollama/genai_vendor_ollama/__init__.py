@@ -74,9 +74,7 @@ _QWEN3: Mapping[str, Any] = {
 }
 _PREFIXES: Mapping[str, Mapping[str, Any]] = {
     "nomic-embed-text-v1.5": {"query": "search_query: ", "document": "search_document: "},
-    "mxbai-embed-large-v1": {
-        "query": "Represent this sentence for searching relevant passages: ",
-    },
+    "mxbai-embed-large-v1": {"query": "Represent this sentence for searching relevant passages: "},
     "qwen3-embedding-0.6b": _QWEN3,
     "qwen3-embedding-4b": _QWEN3,
     "qwen3-embedding-8b": _QWEN3,

@@ -33,11 +33,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable
 from genai_vendor_ollama import OllamaSettings
 
-_CAPABILITIES: Mapping[str, str] = {
-    "tools": "tools",
-    "vision": "images",
-    "thinking": "reasoning",
-}
+_CAPABILITIES: Mapping[str, str] = {"tools": "tools", "vision": "images", "thinking": "reasoning"}
 _DIALECTS: Mapping[str, tuple[str, ...]] = {
     "completion": ("ollama-chat",),
     "embedding": ("ollama-embed",),

@@ -109,10 +109,7 @@ class OpenAIProvider(HttpProvider):
     call_limits = PATIENT
 
     def __init__(self, settings: OpenAISettings, services: Services) -> None:
-        named = {
-            "OpenAI-Organization": settings.organization,
-            "OpenAI-Project": settings.project,
-        }
+        named = {"OpenAI-Organization": settings.organization, "OpenAI-Project": settings.project}
         headers = {name: value for name, value in named.items() if value}
         super().__init__(services, settings.base_url, headers, key=settings.api_key)
         self.serves = _OWN if _is_own(self.base_url) else _ELSEWHERE

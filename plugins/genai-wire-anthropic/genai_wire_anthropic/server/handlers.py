@@ -15,14 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host import Host
-from genai_host.api import (
-    Operation,
-    RouteRequest,
-    RouteResponse,
-    body_of,
-    json_response,
-    number_in,
-)
+from genai_host.api import Operation, RouteRequest, RouteResponse, body_of, json_response, number_in
 from genai_host.errors import NotFound, ValidationError
 from genai_host.serving import (
     PassingFormat,

@@ -340,10 +340,7 @@ class _Reading:
             self._add(VendorPart(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
 
     def _add_text(
-        self,
-        kind: type[Text] | type[Reasoning],
-        text: str,
-        extra: Mapping[str, Any] | None = None,
+        self, kind: type[Text] | type[Reasoning], text: str, extra: Mapping[str, Any] | None = None
     ) -> None:
         if not text:
             return

@@ -51,13 +51,7 @@ from genai_host.serving import (
 from genai_wire_gemini.dialect.replies import NAME
 from genai_wire_gemini.server.contents import messages_in, text_of
 from genai_wire_gemini.server.replies import ContentWriter, error_event
-from genai_wire_gemini.server.requests import (
-    chosen,
-    configured,
-    safety,
-    tools_in,
-    used_parameters,
-)
+from genai_wire_gemini.server.requests import chosen, configured, safety, tools_in, used_parameters
 
 _PREFIX = "models/"
 _MOST = 100

@@ -25,11 +25,7 @@ from genai_host.api import (
     standard_parameters,
     unsupported,
 )
-from genai_host.errors import (
-    AuthenticationFailed,
-    ContextOverflow,
-    GenaiError,
-)
+from genai_host.errors import AuthenticationFailed, ContextOverflow, GenaiError
 
 OPTIONS: Mapping[str, Any] = {
     **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop", "seed"),

@@ -134,10 +134,7 @@ def show(request: RouteRequest, host: Host) -> RouteResponse:
     model = served_model(host, name)
     if model.operation not in _OPERATIONS:
         raise NotFound(f"{model.name} is not available through this API")
-    info: dict[str, Any] = {
-        "general.architecture": _ARCHITECTURE,
-        "general.basename": model.name,
-    }
+    info: dict[str, Any] = {"general.architecture": _ARCHITECTURE, "general.basename": model.name}
     if model.window is not None:
         info[f"{_ARCHITECTURE}.context_length"] = model.window
     return json_response(

@@ -162,10 +162,7 @@ def _others(completion: Completion) -> _Wire:
         for part in completion.message.content
         if isinstance(part, Image) and part.data
     ]
-    return {
-        **({"tool_calls": calls} if calls else {}),
-        **({"images": images} if images else {}),
-    }
+    return {**({"tool_calls": calls} if calls else {}), **({"images": images} if images else {})}
 
 
 def _call(number: int, call: ToolCall) -> _Wire:

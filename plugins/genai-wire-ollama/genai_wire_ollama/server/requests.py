@@ -147,12 +147,7 @@ _NUMBERS: Mapping[str, Any] = {
     "tfs_z": 1,
 }
 """Sampling options, with the value at which each has no effect."""
-_WHOLE_NUMBERS: Mapping[str, Any] = {
-    "top_k": 0,
-    "seed": None,
-    "repeat_last_n": 0,
-    "mirostat": 0,
-}
+_WHOLE_NUMBERS: Mapping[str, Any] = {"top_k": 0, "seed": None, "repeat_last_n": 0, "mirostat": 0}
 OF_THE_MACHINE = frozenset(
     {
         "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap",

@@ -293,9 +293,7 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
 def _unsupported(part: Part, where: str) -> UnsupportedPart:
     what = f"a {part.type} with a URL" if getattr(part, "url", "") else f"type {part.type}"
     return UnsupportedPart(
-        f"openai-chat does not support a part of {what} {where}",
-        part=part.type,
-        dialect=NAME,
+        f"openai-chat does not support a part of {what} {where}", part=part.type, dialect=NAME
     )
 
 

@@ -42,13 +42,7 @@ from genai_host.api import (
     with_server_setting,
     write_json,
 )
-from genai_host.errors import (
-    BadRequest,
-    GenaiError,
-    ProviderError,
-    RateLimited,
-    UnsupportedPart,
-)
+from genai_host.errors import BadRequest, GenaiError, ProviderError, RateLimited, UnsupportedPart
 from genai_wire_openai.shared import MARKED, is_refusal
 
 _VALUE = "whole_answer"  # unused by other schemas

@@ -54,12 +54,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError, IncompleteReply, MalformedReply, UnsupportedPart
 from genai_wire_openai.dialect.chat import OpenAIChat
-from genai_wire_openai.dialect.common import (
-    WithErrors,
-    error_in,
-    read_event_object,
-    read_object,
-)
+from genai_wire_openai.dialect.common import WithErrors, error_in, read_event_object, read_object
 from genai_wire_openai.shared import read_usage
 
 _NO_PATH = (404, 405)

@@ -193,8 +193,7 @@ def _read_part(part: Fields) -> Item:
         return _text_part(kind, part.needed("text"))
     if "file_id" in part:
         raise UnsupportedParameter(
-            "the Files API is not supported: send the content or its URL",
-            path=part.at("file_id"),
+            "the Files API is not supported: send the content or its URL", path=part.at("file_id")
         )
     return _read_image(part) if kind == "input_image" else _read_file(part)
 
@@ -333,9 +332,7 @@ def compacted(items: Iterable[Item], summary: Completion, id: str) -> list[Item]
     complete; the client keeps the conversation."""
     if summary.finish != "stop" or not summary.text.strip():
         raise UnexpectedFinish(
-            f"the summary is not complete: {summary.reason}",
-            reason=summary.reason,
-            **summary.place,
+            f"the summary is not complete: {summary.reason}", reason=summary.reason, **summary.place
         )
     kept = [item for item in items if item["type"] == "message" and item["role"] != "assistant"]
     opaque = [{"dialect": _KIND, "data": summary.text}]

@@ -346,11 +346,7 @@ class PreviousItems:
         return [item for turn in reversed(turns) for item in turn]
 
     def input(
-        self,
-        user: str,
-        items: Sequence[Item],
-        before: Iterable[Item],
-        new_tail: Callable[[], str],
+        self, user: str, items: Sequence[Item], before: Iterable[Item], new_tail: Callable[[], str]
     ) -> list[Item]:
         """Return the items of a request, with ids and with references replaced by their items.
         Stored reasoning has its opaque data again, which clients seldom send back. Raises

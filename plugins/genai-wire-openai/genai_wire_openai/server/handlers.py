@@ -47,12 +47,7 @@ from genai_host.serving import (
 )
 from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
-from genai_wire_openai.server.requests import (
-    chosen,
-    messages_in,
-    tools_in,
-    web_search_in,
-)
+from genai_wire_openai.server.requests import chosen, messages_in, tools_in, web_search_in
 from genai_wire_openai.shared import custom_names_in, drop_unsent
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -113,11 +108,7 @@ def complete(request: RouteRequest, host: Host) -> RouteResponse:
     )
     del body  # its values take memory while the service answers
     writer = CompletionWriter(
-        model,
-        host.clock.now(),
-        with_usage=with_usage,
-        with_functions=with_functions,
-        custom=custom,
+        model, host.clock.now(), with_usage=with_usage, with_functions=with_functions, custom=custom
     )
     if is_streamed:
         return streamed(answer(host, asked, request), writer.events)

@@ -152,10 +152,7 @@ def _by_chat(
     parameters = parameters_in(body, host, model)
     calls = [
         ChatRequest(
-            model=model,
-            messages=[Message("user", text)],
-            parameters=parameters,
-            stream=is_streamed,
+            model=model, messages=[Message("user", text)], parameters=parameters, stream=is_streamed
         )
         for text in texts
     ]
