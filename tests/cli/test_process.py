@@ -30,7 +30,7 @@ _DECLARING = """
     genai_feature_agent.reactions genai_feature_chat.chat genai_feature_chat.chat_model
     genai_otel.telemetry genai_tools_data.plain_tools genai_tools_data.reactions
     genai_vendor_bedrock.converse genai_vendor_bedrock.failures genai_vendor_bedrock.form
-    genai_vendor_mock.provider genai_vendor_mock.script
+    genai_vendor_mock.provider
 """
 """Modules of plugins that a call of the model `mock` imports: declarations, and the mock itself."""
 _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there

@@ -15,7 +15,7 @@ from genai_mcp.server.calls import Calls, close_within_grace
 from genai_mcp.server.http import McpEndpoint
 from genai_mcp.server.messages import ApprovalRequest, Steps, failed
 from genai_mcp.server.offer import Offer
-from genai_vendor_mock.script import ScriptedReply
+from genai_vendor_mock import ScriptedReply
 
 from genai_host import Host, api
 from genai_host_testing import InlinePlugin, ManualClock

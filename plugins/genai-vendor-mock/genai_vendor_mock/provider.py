@@ -32,7 +32,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, ServiceUnavailable
-from genai_vendor_mock.script import Script, ScriptedReply, Settings, codec
+from genai_vendor_mock import Script, ScriptedReply, Settings, codec
 
 _REMEMBERED = 100
 _SIZE = 16

@@ -8,8 +8,7 @@ from typing import Any, get_args
 from unittest.mock import ANY
 
 import pytest
-from genai_vendor_mock import ScriptedReply
-from genai_vendor_mock.script import Fault
+from genai_vendor_mock import Fault, ScriptedReply
 
 from genai_host import Answer, Config, TurnLimits, errors
 from genai_host_testing import ManualClock

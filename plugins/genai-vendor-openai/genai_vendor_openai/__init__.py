@@ -273,7 +273,7 @@ def _open(settings: OpenAISettings, services: Services) -> Provider:
 
 
 def _open_azure(settings: AzureSettings, services: Services) -> Provider:
-    from genai_vendor_openai.azure import AzureProvider
+    from genai_vendor_openai.openai import AzureProvider
 
     return AzureProvider(settings, services)
 

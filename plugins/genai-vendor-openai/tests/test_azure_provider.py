@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_vendor_openai
 import pytest
-from genai_vendor_openai.azure import AzureProvider
+from genai_vendor_openai.openai import AzureProvider
 
 from genai_host import Config, Host
 from genai_host.errors import (
