@@ -185,6 +185,7 @@ from genai_host.api.reply_values import (
     fitting_id as fitting_id,
     id_in as id_in,
     index_in as index_in,
+    interrupted as interrupted,
     is_blank as is_blank,
     list_in as list_in,
     malformed as malformed,

@@ -26,7 +26,7 @@ from genai_host.api.messages import (
     count,
 )
 from genai_host.api.provider_requests import StreamEvent
-from genai_host.errors import MalformedReply, ServiceUnavailable, UnsupportedPart
+from genai_host.errors import IncompleteReply, MalformedReply, ServiceUnavailable, UnsupportedPart
 
 
 def read_object(data: bytes) -> dict[str, Any]:
@@ -226,6 +226,11 @@ def citation_of(
 def malformed(why: str) -> MalformedReply:
     """The error for an invalid reply."""
     return MalformedReply(f"the reply is malformed: {why}")
+
+
+def interrupted(text: str) -> IncompleteReply:
+    """The error for a reply without its end, with the text so far."""
+    return IncompleteReply("the reply was interrupted before its end", text=text)
 
 
 def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:

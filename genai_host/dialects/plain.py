@@ -23,13 +23,14 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     StreamEvent,
+    interrupted,
     must_be_vectors,
     read_object,
 )
 from genai_host.api.codec import default_codec
 from genai_host.api.json_text import write_long_json
 from genai_host.api.models import STANDARD
-from genai_host.errors import IncompleteReply, MalformedReply, ValidationError
+from genai_host.errors import MalformedReply, ValidationError
 
 
 class Plain(Dialect[ChatCall, Completion]):
@@ -83,7 +84,7 @@ class _PlainDecoder:
     def finish(self) -> Completion:
         if self._end is None:
             text = "".join(self._text)
-            raise IncompleteReply("the reply was interrupted before its end", text=text)
+            raise interrupted(text)
         return self._end
 
 

@@ -31,6 +31,7 @@ from genai_host.api import (
     details_in,
     finish_word,
     id_in,
+    interrupted,
     list_in,
     malformed,
     object_in,
@@ -41,7 +42,6 @@ from genai_host.api import (
     weightier,
     write_json,
 )
-from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.failures import error_in
 from genai_vendor_bedrock.form import NAME
 
@@ -115,7 +115,7 @@ class ConverseDecoder:
         blocks = [self._blocks[place] for place in sorted(self._blocks)]
         if self._stop is None:
             text = "".join(each.answer_text(self._answer_tool) for each in blocks)
-            raise IncompleteReply("the reply was interrupted before its end", text=text)
+            raise interrupted(text)
         content = [whole for each in blocks if (whole := each.whole())]
         whole = {
             "output": {"message": {"content": content}},

@@ -35,6 +35,7 @@ from genai_host.api import (
     finish_word,
     id_in,
     index_in,
+    interrupted,
     list_in,
     malformed,
     message_in,
@@ -51,12 +52,12 @@ from genai_host.api import (
     weightier,
     with_server_setting,
 )
-from genai_host.errors import GenaiError, GenerationError, IncompleteReply
+from genai_host.errors import GenaiError, GenerationError
 
 NAME = "anthropic-messages"
 
 _NO_STATUS = 500
-_STATUS_OF_TYPE: Mapping[str, int] = {
+STATUS_OF_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -99,7 +100,7 @@ def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError 
         return None
     message = message_in(error)
     kind = str(error.get("type"))
-    status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)
+    status = status or STATUS_OF_TYPE.get(kind, _NO_STATUS)
     return with_server_setting(service_error(status, message, kind))
 
 
@@ -217,7 +218,7 @@ class MessageDecoder:
     def finish(self) -> Completion:
         if not self.done and not self._finish:
             texts = (self._grown(place, "text") for place in sorted(self._blocks))
-            raise IncompleteReply("the reply was interrupted before its end", text="".join(texts))
+            raise interrupted("".join(texts))
         if not self._message and not self._blocks:
             raise GenerationError("the model gave no answer", reason="no content")
         blocks = [self._whole(place) for place in sorted(self._blocks)]

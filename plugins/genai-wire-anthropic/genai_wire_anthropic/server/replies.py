@@ -34,20 +34,11 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, api_finish_reason, status_of, with_retry_after
-from genai_wire_anthropic.dialect.replies import DIRECT, NAME, WEB_PAGE
+from genai_wire_anthropic.dialect.replies import DIRECT, NAME, STATUS_OF_TYPE, WEB_PAGE
 from genai_wire_anthropic.dialect.tools import wire_call
 
 _OVERLOADED = 529
-_TYPES: Mapping[int, str] = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    409: "conflict_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    504: "timeout_error",
-    _OVERLOADED: "overloaded_error",
-}
+_TYPES = {status: kind for kind, status in STATUS_OF_TYPE.items()}
 
 NO_THREADS = HttpProblem(
     400,

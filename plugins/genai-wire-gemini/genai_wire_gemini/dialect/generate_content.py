@@ -282,23 +282,17 @@ class EmbedContent(WithErrors, Dialect[EmbedCall, Embeddings]):
 
 _CONTENT = b'{"role":"%b","parts":[%b]}'
 _MEDIA_TYPES: Mapping[str, str] = {
-    "csv": "text/csv",
-    "gif": "image/gif",
-    "heic": "image/heic",
-    "heif": "image/heif",
-    "html": "text/html",
-    "jpeg": "image/jpeg",
+    **{name: f"image/{name}" for name in ("gif", "heic", "heif", "jpeg", "png", "webp")},
+    **{name: f"text/{name}" for name in ("csv", "html")},
     "jpg": "image/jpeg",
     "md": "text/markdown",
     "mov": "video/quicktime",
     "mp3": "audio/mpeg",
     "mp4": "video/mp4",
     "pdf": "application/pdf",
-    "png": "image/png",
     "txt": "text/plain",
     "wav": "audio/wav",
     "webm": "video/webm",
-    "webp": "image/webp",
 }
 """MIME types by file extension for content referenced by address: Vertex AI requires one."""
 

@@ -44,6 +44,7 @@ from genai_host.api import (
     extra_of,
     finish_word,
     id_in,
+    interrupted,
     malformed,
     message_in,
     object_in,
@@ -59,7 +60,7 @@ from genai_host.api import (
     weightier,
     write_json,
 )
-from genai_host.errors import AuthenticationFailed, GenaiError, IncompleteReply, UnexpectedFinish
+from genai_host.errors import AuthenticationFailed, GenaiError, UnexpectedFinish
 from genai_wire_gemini.grounding import METADATA, citations_in, with_citations
 
 ANSWER = ("candidates", "embeddings", "promptFeedback", "totalTokens", "usageMetadata")
@@ -67,7 +68,7 @@ ANSWER = ("candidates", "embeddings", "promptFeedback", "totalTokens", "usageMet
 
 _NO_STATUS = 500
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # sent with status 400
-_STATUS_OF_NAME: Mapping[str, int] = {
+STATUS_OF_NAME: dict[str, int] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
     "OUT_OF_RANGE": 400,
@@ -124,7 +125,7 @@ def _status_of(error: Mapping[str, Any]) -> int:
     code, name = error.get("code"), error.get("status")
     if type(code) is int and 400 <= code < 600:
         return code
-    return _STATUS_OF_NAME.get(name, _NO_STATUS) if isinstance(name, str) else _NO_STATUS
+    return STATUS_OF_NAME.get(name, _NO_STATUS) if isinstance(name, str) else _NO_STATUS
 
 
 def _retry_after(details: list[dict[str, Any]]) -> float | None:
@@ -176,7 +177,7 @@ def read_completion(call: ChatCall, body: bytes) -> Completion:
         for data in read_objects(body):
             reading.add(data)
         if not reading.finish:
-            raise IncompleteReply("the reply was interrupted before its end", text=reading.text)
+            raise interrupted(reading.text)
     else:
         reading.add(read_object(body))
     if not reading.answered:
@@ -203,9 +204,7 @@ class ReplyDecoder:
 
     def finish(self) -> Completion:
         if not self._is_marked and not self._reading.finish:
-            raise IncompleteReply(
-                "the reply was interrupted before its end", text=self._reading.text
-            )
+            raise interrupted(self._reading.text)
         return self._reading.completion()
 
 

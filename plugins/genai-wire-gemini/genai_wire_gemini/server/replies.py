@@ -39,23 +39,14 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_host.serving import CompletionStream, status_of, with_retry_after
-from genai_wire_gemini.dialect.replies import NAME, SIGNATURE
+from genai_wire_gemini.dialect.replies import NAME, SIGNATURE, STATUS_OF_NAME
 from genai_wire_gemini.grounding import metadata_of
 
-_STATUS_NAMES: Mapping[int, str] = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
+_STATUS_NAMES = {
+    **{status: name for name, status in reversed(STATUS_OF_NAME.items())},  # the first of each
     405: "UNIMPLEMENTED",
-    409: "ABORTED",
-    413: "INVALID_ARGUMENT",
     422: "FAILED_PRECONDITION",
-    429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL",
     502: "UNAVAILABLE",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
 }
 
 

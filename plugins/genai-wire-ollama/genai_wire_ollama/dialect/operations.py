@@ -47,6 +47,7 @@ from genai_host.api import (
     extra_of,
     finish_word,
     id_in,
+    interrupted,
     list_in,
     malformed,
     merged_extra,
@@ -67,7 +68,7 @@ from genai_host.api import (
     with_tool_names,
     write_long_json,
 )
-from genai_host.errors import IncompleteReply, InvalidParameter, UnsupportedPart
+from genai_host.errors import InvalidParameter, UnsupportedPart
 from genai_wire_ollama.dialect.form import (
     BESIDE,
     OPTIONS,
@@ -128,7 +129,7 @@ class OllamaDecoder:
     def finish(self) -> Completion:
         text = "".join(self._text)
         if not self.done and not self._finish:
-            raise IncompleteReply("the reply was interrupted before its end", text=text)
+            raise interrupted(text)
         content: list[Part] = []
         if self._reasoning:
             content.append(Reasoning("".join(self._reasoning)))

@@ -35,6 +35,7 @@ from genai_host.api import (
     extra_of,
     finish_word,
     index_in,
+    interrupted,
     list_in,
     malformed,
     object_in,
@@ -43,7 +44,7 @@ from genai_host.api import (
     weightier,
     write_json,
 )
-from genai_host.errors import GenerationError, IncompleteReply
+from genai_host.errors import GenerationError
 from genai_wire_openai.dialect.chat_content import NAME, read_content
 from genai_wire_openai.dialect.common import error_in, read_event_object, read_object
 from genai_wire_openai.shared import (
@@ -245,10 +246,7 @@ class ChatDecoder:
 
     def finish(self) -> Completion:
         if not self.ended:
-            raise IncompleteReply(
-                "the reply was interrupted before its end",
-                text="".join((*self._text, *self._refusal)),
-            )
+            raise interrupted("".join((*self._text, *self._refusal)))
         if not self._is_answered:
             raise _no_answer()
         return _completion(

@@ -40,6 +40,7 @@ from genai_host.api import (
     error_of_reply,
     finish_word,
     index_in,
+    interrupted,
     malformed,
     must_be_vectors,
     objects_in,
@@ -52,7 +53,7 @@ from genai_host.api import (
     text_in,
     weightier,
 )
-from genai_host.errors import GenaiError, IncompleteReply, MalformedReply, UnsupportedPart
+from genai_host.errors import GenaiError, MalformedReply, UnsupportedPart
 from genai_wire_openai.dialect.chat import OpenAIChat
 from genai_wire_openai.dialect.common import WithErrors, error_in, read_event_object, read_object
 from genai_wire_openai.shared import read_usage
@@ -175,7 +176,7 @@ class CompletionsDecoder:
         text = "".join(self._text)
         # some services send no end marker
         if not self.done and (self._open or not self._has_begun):
-            raise IncompleteReply("the reply was interrupted before its end", text=text)
+            raise interrupted(text)
         if not self._has_begun:
             raise malformed("it has no choices")
         return _completion(text, self._finish, usage=self._usage)

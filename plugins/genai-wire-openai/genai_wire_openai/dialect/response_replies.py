@@ -28,6 +28,7 @@ from genai_host.api import (
     extra_of,
     finish_word,
     id_in,
+    interrupted,
     list_in,
     malformed,
     object_in,
@@ -37,7 +38,7 @@ from genai_host.api import (
     string_in,
     unknown_fields,
 )
-from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
+from genai_host.errors import GenaiError, GenerationError, ServiceUnavailable
 from genai_wire_openai.dialect.common import error_in, read_event_object
 from genai_wire_openai.shared import (
     MARKED,
@@ -185,7 +186,7 @@ class ResponseDecoder:
     def finish(self) -> Completion:
         if self._end is None:
             pieces = (piece for pieces in self._texts.values() for piece in pieces)
-            raise IncompleteReply("the reply was interrupted before its end", text="".join(pieces))
+            raise interrupted("".join(pieces))
         return self._end
 
     def _place(self, data: Mapping[str, Any]) -> int:
