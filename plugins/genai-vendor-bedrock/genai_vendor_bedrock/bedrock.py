@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from genai_host.api import (
     CancelToken,
@@ -51,6 +51,7 @@ _FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE"
 _WAYS = ("aws_access_key_id", "credential_process", "login_session", "role_arn", "sso_")
 
 
+@define
 class Aws:
     """Region and credentials of AWS.
 
@@ -61,22 +62,14 @@ class Aws:
         machine_role: Whether to query the metadata service of this machine.
     """
 
-    def __init__(
-        self,
-        region: str = "",
-        profile: str = "",
-        keys: tuple[Secret, Secret, Secret | None] | None = None,
-        *,
-        machine_role: bool = False,
-    ) -> None:
-        self._region = region
-        self._profile = profile
-        self._keys = None if profile else keys
-        self._machine_role = machine_role
-        self._lock = threading.RLock()
-        self._session: Any = None
-        self._credentials: Any = None
-        self._secrets: tuple[bytes, ...] = ()
+    _region: str
+    _profile: str
+    _keys: tuple[Secret, Secret, Secret | None] | None
+    _machine_role: bool
+    _lock: threading.RLock = field(init=False, factory=threading.RLock)
+    _session: Any = field(init=False, default=None)
+    _credentials: Any = field(init=False, default=None)
+    _secrets: tuple[bytes, ...] = field(init=False, default=())
 
     def missing(self) -> str | None:
         """Why there is no region, checked from files and the environment only."""
@@ -227,11 +220,9 @@ class BedrockProvider(_Signed):
     def __init__(self, settings: BedrockSettings, services: Services) -> None:
         access, secret = settings.access_key_id, settings.secret_access_key
         keys = (access, secret, settings.session_token) if access and secret else None
+        profile = settings.profile.strip()
         aws = Aws(
-            settings.region.strip(),
-            settings.profile.strip(),
-            keys,
-            machine_role=settings.machine_role,
+            settings.region.strip(), profile, None if profile else keys, settings.machine_role
         )
         super().__init__(services, settings.endpoint, settings.bearer_token, aws)
         self.serves = _serves(settings.betas)

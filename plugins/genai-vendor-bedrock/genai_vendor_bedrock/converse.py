@@ -120,14 +120,16 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
             tools = [ToolSchema(_ANSWER, "gives the answer", call.schema or {})]
             choice = _ANSWER
         elif schema is not None and variant["schema"] == "format":
-            output["textFormat"] = _text_format(schema)
+            form = {"name": _ANSWER, "schema": write_json(schema).decode()}
+            output["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": form}}
         elif call.schema is not None:
             system.append({"text": asked_in_words(call.schema)})
         if not tools or choice == "none":
-            before = tools_before(call)
-            tools = [*call.tools, *_others(before, call.tools)] if before else []
-            if before:
+            if before := tools_before(call):
                 system.append({"text": _NO_TOOLS})
+                names = {tool.name for tool in call.tools}
+                before = [*call.tools, *(tool for tool in before if tool.name not in names)]
+            tools = before
         own_fields = dict(given.get("additional_fields", {}))
         _put_effort(given.get("reasoning_effort"), variant["effort"], output, own_fields)
         mark = _cache_point(given.get("prompt_cache"))
@@ -174,16 +176,6 @@ def _answers_by_tool(call: ChatCall, variant: Mapping[str, Any]) -> bool:
     """Whether the answer is a tool call; impossible together with other tools."""
     is_object = call.schema is not None and call.schema.get("type") == "object"
     return is_object and not call.tools and variant["schema"] == "tool"
-
-
-def _text_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    text = write_json(schema).decode()
-    return {"type": "json_schema", "structure": {"jsonSchema": {"name": _ANSWER, "schema": text}}}
-
-
-def _others(tools: list[ToolSchema], known: Any) -> list[ToolSchema]:
-    names = {tool.name for tool in known}
-    return [tool for tool in tools if tool.name not in names]
 
 
 def _put_effort(

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from attrs import field, frozen
+
 from genai_host.api import (
     Citation,
     Completion,
@@ -307,6 +309,7 @@ _MORE_EXACT: Mapping[str, FinishReason] = {
 _Wire = dict[str, Any]
 
 
+@frozen
 class MessageWriter:
     """Writer of one answer.
 
@@ -317,11 +320,10 @@ class MessageWriter:
         stop: The stop sequence, if exactly one was given.
     """
 
-    def __init__(self, model: str, *, shows_thoughts: bool, stop: str | None = None) -> None:
-        self._id = f"msg_{os.urandom(12).hex()}"
-        self._model = model
-        self._shows_thoughts = shows_thoughts
-        self._stop = stop
+    _model: str
+    _shows_thoughts: bool = field(kw_only=True)
+    _stop: str | None = field(default=None, kw_only=True)
+    _id: str = field(init=False, factory=lambda: f"msg_{os.urandom(12).hex()}")
 
     def whole(self, completion: Completion) -> _Wire:
         content = completion.message.content

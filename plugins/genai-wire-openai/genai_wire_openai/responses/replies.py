@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from attrs import define, field
+
 from genai_host.api import (
     Completion,
     Delta,
@@ -183,30 +185,24 @@ _CALLS = {
 _log = logging.getLogger(__name__)
 
 
+@define
 class Events:
     """Events of one response. `show` converts an item for the client, and `finish` returns the
     response object of a completion and its items, and stores it. If `hold`, items are completed
     only at the end."""
 
-    def __init__(
-        self,
-        reply: ResponseHead,
-        show: Callable[[Item], Item],
-        finish: Callable[[Completion, list[Item]], dict[str, Any]],
-        *,
-        hold: bool,
-    ) -> None:
-        self._reply = reply
-        self._show = show
-        self._finish = finish
-        self._hold = hold
-        self._number = 0
-        self._items: list[Item] = []
-        self._indexes: dict[str, int] = {}
-        self._texts: list[str] = []  # of the open item
-        self._begin_of_text = self._size_of_text = 0  # in all texts
-        self._open: Item | None = None
-        self._done: set[str] = set()
+    _reply: ResponseHead
+    _show: Callable[[Item], Item]
+    _finish: Callable[[Completion, list[Item]], dict[str, Any]]
+    _hold: bool = field(kw_only=True)
+    _number: int = field(init=False, default=0)
+    _items: list[Item] = field(init=False, factory=list)
+    _indexes: dict[str, int] = field(init=False, factory=dict)
+    _texts: list[str] = field(init=False, factory=list)  # of the open item
+    _begin_of_text: int = field(init=False, default=0)  # in all texts
+    _size_of_text: int = field(init=False, default=0)
+    _open: Item | None = field(init=False, default=None)
+    _done: set[str] = field(init=False, factory=set)
 
     def write(self, answering: CompletionStream) -> Iterator[bytes]:
         yield self._event("response.created", response=self._reply.unfinished())

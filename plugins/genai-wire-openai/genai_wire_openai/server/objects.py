@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from attrs import field, frozen
+
 from genai_host.api import Document, number_in
 from genai_host.errors import Conflict, NotFound, ValidationError
 
@@ -80,6 +82,7 @@ def shown(value: Object) -> dict[str, Any]:
     return {name: each for name, each in value.items() if not name.startswith("_")}
 
 
+@frozen
 class ObjectStore:
     """The objects of one kind of a user, or those that belong to another object.
 
@@ -91,19 +94,15 @@ class ObjectStore:
         plugin: Name of the plugin that stores them.
     """
 
-    def __init__(
-        self,
-        host: HostServices,
-        user: str,
-        kind: str,
-        within: str = "",
-        *,
-        plugin: str = "assistants",
-    ) -> None:
-        self._host = host
-        self._user = user
-        self._kind = kind
-        self._collection = f"{plugin}/{kind}" + (f"/{within}" if within else "")
+    _host: HostServices
+    _user: str
+    _kind: str
+    _within: str = ""
+    _plugin: str = field(default="assistants", kw_only=True)
+
+    @property
+    def _collection(self) -> str:
+        return f"{self._plugin}/{self._kind}" + (f"/{self._within}" if self._within else "")
 
     @property
     def _documents(self) -> DocumentCollection:

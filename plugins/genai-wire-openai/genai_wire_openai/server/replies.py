@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
 from typing import Any
 
+from attrs import field, frozen
+
 from genai_host.api import (
     Completion,
     FinishReason,
@@ -86,6 +88,7 @@ FINISH_REASONS: Mapping[FinishReason, str] = {
 _Wire = dict[str, Any]
 
 
+@frozen
 class CompletionWriter:
     """Writer of one answer.
 
@@ -98,21 +101,12 @@ class CompletionWriter:
         custom: Names of the client's custom tools.
     """
 
-    def __init__(
-        self,
-        model: str,
-        now: datetime,
-        *,
-        with_usage: bool,
-        with_functions: bool = False,
-        custom: Set[str] = frozenset(),
-    ) -> None:
-        self._id = f"chatcmpl-{os.urandom(12).hex()}"
-        self._created = int(now.timestamp())
-        self._model = model
-        self._with_usage = with_usage
-        self._with_functions = with_functions
-        self._custom = custom
+    _model: str
+    _now: datetime
+    _with_usage: bool = field(kw_only=True)
+    _with_functions: bool = field(default=False, kw_only=True)
+    _custom: Set[str] = field(default=frozenset(), kw_only=True)
+    _id: str = field(init=False, factory=lambda: f"chatcmpl-{os.urandom(12).hex()}")
 
     def whole(self, completion: Completion) -> _Wire:
         parts = completion.message.content
@@ -247,7 +241,7 @@ class CompletionWriter:
         return {
             "id": self._id,
             "object": kind,
-            "created": self._created,
+            "created": int(self._now.timestamp()),
             "model": self._model,
             "system_fingerprint": "",  # some clients require the field
         }
