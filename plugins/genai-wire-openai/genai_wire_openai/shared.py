@@ -224,9 +224,9 @@ def unknown_within(data: Mapping[str, Any], written: Mapping[str, Any]) -> dict[
     """The fields of an object of a service, and of the objects in it, that the host's own form of
     it does not have."""
     unknown = unknown_fields(data, written.keys())
-    for name, inner in written.items():
-        further = unknown_within(details_in(data, name), inner) if isinstance(inner, dict) else {}
-        if further:
+    for name, inner in data.items():
+        known = written.get(name) if type(inner) is dict else None
+        if type(known) is dict and (further := unknown_fields(inner, known.keys())):
             unknown[name] = further
     return unknown
 
