@@ -55,23 +55,16 @@ class TestItem01:
         assert len(first.session_id) == 36
         assert first.session_id != second.session_id
 
-    @pytest.mark.parametrize(
-        ("wrong", "path"),
-        [
-            ({"message": " \n"}, "$.message"),
-            ({"message": None}, "$.message"),
-            ({"message": 7}, "$.message"),
-            ({"session_id": "x"}, "$.session_id"),
-            ({"session_id": 7}, "$.session_id"),
-            ({"session_id": ""}, "$.session_id"),
-            ({"session_id": "{" + SESSION + "}"}, "$.session_id"),
-            ({"history": [{"role": "robot", "content": "x"}]}, "$.history[0].role"),
-            ({"history": "x"}, "$.history"),
-            ({"context": []}, "$.context"),
-            ({"context": {"a": float("nan")}}, "$.context"),
-            ({"approvals": {"1": "yes"}}, "$.approvals"),
-        ],
-    )
+    @pytest.mark.parametrize(("wrong", "path"), [
+        ({"message": " \n"}, "$.message"), ({"message": None}, "$.message"),
+        ({"message": 7}, "$.message"), ({"session_id": "x"}, "$.session_id"),
+        ({"session_id": 7}, "$.session_id"), ({"session_id": ""}, "$.session_id"),
+        ({"session_id": "{" + SESSION + "}"}, "$.session_id"),
+        ({"history": [{"role": "robot", "content": "x"}]}, "$.history[0].role"),
+        ({"history": "x"}, "$.history"), ({"context": []}, "$.context"),
+        ({"context": {"a": float("nan")}}, "$.context"),
+        ({"approvals": {"1": "yes"}}, "$.approvals"),
+    ])  # fmt: skip
     def test_item_01_what_is_no_request_calls_no_model(
         self, make_host: MakeHost, wrong: Mapping[str, Any], path: str
     ) -> None:
@@ -131,9 +124,7 @@ class TestItem03:
 
 class TestItem04:
     @pytest.mark.parametrize("times", [None, 1, 3])
-    def test_item_04_calls_of_the_model_limited(
-        self, make_host: MakeHost, times: int | None
-    ) -> None:
+    def test_item_04_calls_of_the_model_limited(self, make_host: MakeHost, times: Any) -> None:
         model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
         tool = Counting("look", "found")
         settings = {} if times is None else {"round_trips": times}
@@ -172,14 +163,11 @@ class TestItem05:
 
 
 class TestItem06:
-    @pytest.mark.parametrize(
-        ("name", "arguments", "expected"),
-        [
-            ("fail", {}, "fail failed: ValueError: as it is"),
-            ("strict", {"number": "x"}, "invalid arguments for strict: expected"),
-            ("none", {}, "unknown tool 'none'"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "arguments", "expected"), [
+        ("fail", {}, "fail failed: ValueError: as it is"),
+        ("strict", {"number": "x"}, "invalid arguments for strict: expected"),
+        ("none", {}, "unknown tool 'none'"),
+    ])  # fmt: skip
     def test_item_06_what_goes_wrong_is_told_to_the_model(
         self, make_host: MakeHost, name: str, arguments: Any, expected: str
     ) -> None:
@@ -231,23 +219,18 @@ class TestItem07:
         assert reaction in reply.reactions
         assert reply.history[2]["content"] == "done"
 
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            {"type": "message"},
-            {"type": "message", "message": 7},
-            {"type": "message", "message": "x", "more": 1},
-            {"type": "redirect", "url": "javascript:alert(1)"},
-            {"type": "redirect", "url": "java\nscript:alert(1)"},
-            {"type": "redirect", "url": " javascript:alert(1)"},
-            {"type": "change-display-type", "display-type": "cake"},
-            {"type": "change-table-visualization-settings", "visible-columns": [1]},
-            {"type": "goto-question", "question_id": None},
-            {"type": "confirmation", "description": "x"},
-            {"type": "api-call", "method": "GET", "url": "data:x"},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("wrong", [
+        {"type": "message"}, {"type": "message", "message": 7},
+        {"type": "message", "message": "x", "more": 1},
+        {"type": "redirect", "url": "javascript:alert(1)"},
+        {"type": "redirect", "url": "java\nscript:alert(1)"},
+        {"type": "redirect", "url": " javascript:alert(1)"},
+        {"type": "change-display-type", "display-type": "cake"},
+        {"type": "change-table-visualization-settings", "visible-columns": [1]},
+        {"type": "goto-question", "question_id": None},
+        {"type": "confirmation", "description": "x"},
+        {"type": "api-call", "method": "GET", "url": "data:x"},
+    ], ids=str)  # fmt: skip
     def test_item_07_an_invalid_one_names_the_tool(self, make_host: MakeHost, wrong: Any) -> None:
         tool = Counting("look", ToolOutput("done", reactions=[wrong]))
         reply = asked(agent_host(make_host, in_turn(calls("look"), "I see"), tool))
@@ -285,17 +268,11 @@ class TestItem08:
             *({"type": "x", "by": name} for name in "bac"),
         ]
 
-    @pytest.mark.parametrize(
-        "output",
-        [
-            *(ToolOutput("gone", reactions=[each]) for each in REACTIONS[1:4]),
-            ToolOutput("gone", ends=True),
-        ],
-        ids=["redirect", "confirmation", "goto-question", "ends"],
-    )
-    def test_item_08_terminating_stops_the_loop(
-        self, make_host: MakeHost, output: ToolOutput
-    ) -> None:
+    @pytest.mark.parametrize("output", [
+        *(ToolOutput("gone", reactions=[each]) for each in REACTIONS[1:4]),
+        ToolOutput("gone", ends=True),
+    ], ids=["redirect", "confirmation", "goto-question", "ends"])  # fmt: skip
+    def test_item_08_terminating_stops_the_loop(self, make_host: MakeHost, output: Any) -> None:
         model = in_turn(calls("go", "look"), "not reached")
         go, look = Counting("go", output), Counting("look", "found")
         reply = asked(agent_host(make_host, model, go, look))

@@ -45,29 +45,25 @@ class TestItem01:
         }
 
     @pytest.mark.parametrize("path", [PATHS[0], f"{PATHS[0]}-streaming"])
-    @pytest.mark.parametrize(
-        ("body", "place"),
-        [
-            (b'{"message": " \\n"}', "$.message"),
-            (b"{}", "$.message"),
-            (b'{"message": "hi", "message": ""}', "$.message"),  # of two, the last
-            (b'{"message": "hi", "approvals": []}', "$.approvals"),
-            (b'{"message": "hi", "model": "fake"}', "$.model"),
-            (b'{"message": "hi", "model": ["quick"]}', "$.model"),
-            (b'{"message": "hi", "context": {"a": NaN}}', "$"),
-            (b'{"message": "hi", "context": {"a": 1e999}}', "$"),
-            (b'{"message": "hi", "context": {"a": %s}}' % (b"9" * 5000), "$"),
-            (b'{"message": "hi", "context": %s}' % (b"[" * 100_000), "$"),
-            (b'{"message": "hi", "context": {"a": %s}}' % (b"[" * 100 + b"]" * 100), "$.context"),
-            (b'{"message": "hi", "history": %s}' % (b"[" * 101 + b"]" * 101), "$.history"),
-            (b'["hi"]', "$"),
-            (b'"hi"', "$"),
-            (b"", "$"),
-            (b"message=hi", "$"),
-            (b'{"message": "\xff"}', "$"),
-        ],
-        ids=lambda value: repr(value[:50]) if isinstance(value, bytes) else "",
-    )
+    @pytest.mark.parametrize(("body", "place"), [
+        (b'{"message": " \\n"}', "$.message"),
+        (b"{}", "$.message"),
+        (b'{"message": "hi", "message": ""}', "$.message"),  # of two, the last
+        (b'{"message": "hi", "approvals": []}', "$.approvals"),
+        (b'{"message": "hi", "model": "fake"}', "$.model"),
+        (b'{"message": "hi", "model": ["quick"]}', "$.model"),
+        (b'{"message": "hi", "context": {"a": NaN}}', "$"),
+        (b'{"message": "hi", "context": {"a": 1e999}}', "$"),
+        (b'{"message": "hi", "context": {"a": %s}}' % (b"9" * 5000), "$"),
+        (b'{"message": "hi", "context": %s}' % (b"[" * 100_000), "$"),
+        (b'{"message": "hi", "context": {"a": %s}}' % (b"[" * 100 + b"]" * 100), "$.context"),
+        (b'{"message": "hi", "history": %s}' % (b"[" * 101 + b"]" * 101), "$.history"),
+        (b'["hi"]', "$"),
+        (b'"hi"', "$"),
+        (b"", "$"),
+        (b"message=hi", "$"),
+        (b'{"message": "\xff"}', "$"),
+    ], ids=lambda value: repr(value[:50]) if isinstance(value, bytes) else "")  # fmt: skip
     def test_item_01_what_is_no_request_calls_no_model(
         self, make_host: MakeHost, body: bytes, place: str, path: str
     ) -> None:
@@ -79,17 +75,13 @@ class TestItem01:
         assert (error["code"], error["path"]) == ("invalid_data", place)
         assert model.calls == 0
 
-    @pytest.mark.parametrize(
-        ("history", "place"),
-        [
-            ([{"role": "user", "content": ""}] * 2_500, "$.history"),
-            ([USER] * 1001, "$.history"),
-            ([USER, {"role": "user", "content": "x" * 1_000_000}], "$.history[1]"),
-            ([{"role": "user", "content": "x" * 90_000}] * 12, "$.history[11]"),
-            ([{**USER, "parts": [{"type": "text", "text": "x" * 1_000_000}]}], "$.history[0]"),
-        ],
-        ids=["blank", "many", "long", "long together", "parts"],
-    )
+    @pytest.mark.parametrize(("history", "place"), [
+        ([{"role": "user", "content": ""}] * 2_500, "$.history"),
+        ([USER] * 1001, "$.history"),
+        ([USER, {"role": "user", "content": "x" * 1_000_000}], "$.history[1]"),
+        ([{"role": "user", "content": "x" * 90_000}] * 12, "$.history[11]"),
+        ([{**USER, "parts": [{"type": "text", "text": "x" * 1_000_000}]}], "$.history[0]"),
+    ], ids=["blank", "many", "long", "long together", "parts"])  # fmt: skip
     def test_item_01_endless_history(self, make_host: MakeHost, history: Any, place: str) -> None:
         model = in_turn("hello")
         with RouteServer(http_host(make_host, model)) as server:
@@ -224,11 +216,10 @@ class TestItem04:
         assert len(body["history"]) == 13
         assert body["session_id"] == SESSION
 
-    @pytest.mark.parametrize(
-        ("error", "status"),
-        [(ServiceUnavailable("as told"), 503), (RateLimited("as told"), 429)],
-        ids=["unavailable", "limited"],
-    )
+    @pytest.mark.parametrize(("error", "status"), [
+        (ServiceUnavailable("as told"), 503),
+        (RateLimited("as told"), 429),
+    ], ids=["unavailable", "limited"])  # fmt: skip
     def test_item_04_a_failure_of_the_service_has_its_status_and_the_history(
         self, make_host: MakeHost, error: GenaiError, status: int
     ) -> None:
@@ -305,13 +296,10 @@ _CALLS = st.fixed_dictionaries(
 _MESSAGES = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "tool"]) | _JSON},
     optional={
-        "content": st.text(max_size=5) | _JSON,
-        "tool-calls": st.lists(_CALLS, max_size=2) | _JSON,
-        "tool-call-id": _IDS,
-        "parts": _JSON,
-        "error": st.booleans() | _JSON,
+        "content": st.text(max_size=5) | _JSON, "tool-calls": st.lists(_CALLS, max_size=2) | _JSON,
+        "tool-call-id": _IDS, "parts": _JSON, "error": st.booleans() | _JSON,
     },
-)
+)  # fmt: skip
 _BODIES = st.fixed_dictionaries(
     {"message": st.text(max_size=5) | _JSON},
     optional={

@@ -95,16 +95,12 @@ class _Large(Exception):
 
 
 class TestRaising:
-    @pytest.mark.parametrize(
-        "error",
-        [
-            *(ValueError("as it is"), SystemExit(3), SystemExit(), KeyboardInterrupt()),
-            *(GeneratorExit(), StopIteration("x"), MemoryError(), RecursionError("too deep")),
-            *(_OfItsOwn("x"), _Mute(), _Deadly(), _Large(), TurnPaused("not its affair")),
-            *(Cancelled("not its affair"), LimitExceeded("not its affair", limit="steps")),
-        ],
-        ids=lambda error: type(error).__name__,
-    )
+    @pytest.mark.parametrize("error", [
+        *(ValueError("as it is"), SystemExit(3), SystemExit(), KeyboardInterrupt()),
+        *(GeneratorExit(), StopIteration("x"), MemoryError(), RecursionError("too deep")),
+        *(_OfItsOwn("x"), _Mute(), _Deadly(), _Large(), TurnPaused("not its affair")),
+        *(Cancelled("not its affair"), LimitExceeded("not its affair", limit="steps")),
+    ], ids=lambda error: type(error).__name__)  # fmt: skip
     def test_what_it_raises_is_told(self, make_host: MakeHost, error: BaseException) -> None:
         def run(*_: Any) -> Any:
             raise error
@@ -206,28 +202,24 @@ class _Texts(list[Any]):
 
 
 class TestGarbage:
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: 7,
-            lambda: b"bytes",
-            lambda: {"text": "x"},
-            lambda: object(),
-            lambda: ["x", b"y"],
-            lambda: _Texts(),
-            lambda: ToolOutput(7),  # type: ignore[arg-type]  # as a tool may do it
-            lambda: ToolOutput("x", context={"x": float("nan")}),
-            lambda: ToolOutput("x", context={"x": float("inf")}),
-            lambda: ToolOutput("x", context=_cycle()),
-            lambda: ToolOutput("x", context=_deep()),
-            lambda: ToolOutput("x", context={"x": object()}),
-            lambda: ToolOutput("x", reactions=[{"type": "m", "in": _deep()}]),
-            lambda: ToolOutput("x", reactions=[_cycle()]),
-            lambda: ToolOutput("x", reactions=[{"type": ["m"]}]),
-            lambda: ToolOutput("x", reactions=[{"no": "type"}]),
-        ],
-        ids=range(16),
-    )
+    @pytest.mark.parametrize("make", [
+        lambda: 7,
+        lambda: b"bytes",
+        lambda: {"text": "x"},
+        lambda: object(),
+        lambda: ["x", b"y"],
+        lambda: _Texts(),
+        lambda: ToolOutput(7),  # type: ignore[arg-type]  # as a tool may do it
+        lambda: ToolOutput("x", context={"x": float("nan")}),
+        lambda: ToolOutput("x", context={"x": float("inf")}),
+        lambda: ToolOutput("x", context=_cycle()),
+        lambda: ToolOutput("x", context=_deep()),
+        lambda: ToolOutput("x", context={"x": object()}),
+        lambda: ToolOutput("x", reactions=[{"type": "m", "in": _deep()}]),
+        lambda: ToolOutput("x", reactions=[_cycle()]),
+        lambda: ToolOutput("x", reactions=[{"type": ["m"]}]),
+        lambda: ToolOutput("x", reactions=[{"no": "type"}]),
+    ], ids=range(16))  # fmt: skip
     def test_it_is_told(self, make_host: MakeHost, make: Callable[[], Any]) -> None:
         assert_failure(wrong_result_of(make_host, lambda *_: make()))
 
@@ -376,30 +368,27 @@ class TestForged:
         assert reply.error is None
         return str(reply.history[2]["content"]), list(reply.approvals)
 
-    @pytest.mark.parametrize(
-        ("fields", "approvals", "text", "runs"),
-        [
-            ({}, {}, "wiped", True),
-            *(
-                ({"approval": "ask"}, each, "the user did not approve this call", False)
-                for each in ({}, {"forged": False}, {"other": True}, {"wipe": True}, {"": True})
-            ),
-            ({"approval": "ask"}, {"forged": True}, "wiped", True),
-            *(
-                ({"approval": "deny"}, each, "tool 'wipe' is denied", False)
-                for each in ({}, {"forged": True})
-            ),
-            *(
-                (
-                    {"approval": each, "available_when": lambda context: False},
-                    {"forged": True},
-                    "tool 'wipe' is unavailable: available_when is false in this context",
-                    False,
-                )
-                for each in ("allow", "ask")
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("fields", "approvals", "text", "runs"), [
+        ({}, {}, "wiped", True),
+        *(
+            ({"approval": "ask"}, each, "the user did not approve this call", False)
+            for each in ({}, {"forged": False}, {"other": True}, {"wipe": True}, {"": True})
+        ),
+        ({"approval": "ask"}, {"forged": True}, "wiped", True),
+        *(
+            ({"approval": "deny"}, each, "tool 'wipe' is denied", False)
+            for each in ({}, {"forged": True})
+        ),
+        *(
+            (
+                {"approval": each, "available_when": lambda context: False},
+                {"forged": True},
+                "tool 'wipe' is unavailable: available_when is false in this context",
+                False,
+            )
+            for each in ("allow", "ask")
+        ),
+    ])  # fmt: skip
     def test_a_call_of_a_tool_is_approved_of_like_any_other(
         self, make_host: MakeHost, fields: Any, approvals: Any, text: str, runs: bool
     ) -> None:

@@ -122,14 +122,11 @@ def chat(host: Host, **options: Any) -> Conversation:
 # 1: engines
 
 
-@pytest.mark.parametrize(
-    ("model", "variable"),
-    [
-        ("gpt-4.1@openai", "OPENAI_API_KEY"),
-        ("gemini-3.8-flash@gemini", "GEMINI_API_KEY"),
-        ("gpt-oss-120b-cloud@ollama", "OLLAMA_API_KEY"),
-    ],
-)
+@pytest.mark.parametrize(("model", "variable"), [
+    ("gpt-4.1@openai", "OPENAI_API_KEY"),
+    ("gemini-3.8-flash@gemini", "GEMINI_API_KEY"),
+    ("gpt-oss-120b-cloud@ollama", "OLLAMA_API_KEY"),
+])  # fmt: skip
 def test_item_01_a_missing_key_is_an_error_that_names_the_variable(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, model: str, variable: str
 ) -> None:
@@ -142,14 +139,11 @@ def test_item_01_a_missing_key_is_an_error_that_names_the_variable(
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(
-    ("model", "key", "address", "says"),
-    [
-        ("gpt-4.1@openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", openai_service.chat),
-        ("gemini/m-1", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", gemini_service.gemini),
-        ("ollama/m-1", "OLLAMA_API_KEY", "OLLAMA_HOST", ollama_service.chat),
-    ],
-)
+@pytest.mark.parametrize(("model", "key", "address", "says"), [
+    ("gpt-4.1@openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", openai_service.chat),
+    ("gemini/m-1", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", gemini_service.gemini),
+    ("ollama/m-1", "OLLAMA_API_KEY", "OLLAMA_HOST", ollama_service.chat),
+])  # fmt: skip
 def test_item_01_each_engine_reads_the_variables_that_its_users_have(
     make_host: MakeHost,
     service: FakeService,
@@ -174,16 +168,11 @@ def test_item_02_the_settings_are_those_of_the_profile(mocks: MakeHost) -> None:
     host = mocks(one=["fine"])
     defaults = {each.name: each.default for each in describe(host.feature("chat-model").settings)}
     assert defaults == {
-        "session_id": "",
-        "agent_id": "",
-        "system_prompt": "",
-        "temperature": None,
-        "max_tokens": 8192,
-        "keep_raw_engine_responses": False,
-        "raw_engine_responses": "raw_engine_responses",
-        "request_limit": 10,
+        "session_id": "", "agent_id": "", "system_prompt": "", "temperature": None,
+        "max_tokens": 8192, "keep_raw_engine_responses": False,
+        "raw_engine_responses": "raw_engine_responses", "request_limit": 10,
         "request_seconds": 60.0,
-    }
+    }  # fmt: skip
     chat(host).say("hi")
     (sent,) = requests_of(host, "one")
     assert sent["parameters"] == {"max_tokens": 8192}
@@ -342,18 +331,13 @@ def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> Non
 FAULT, ERRORS = ScriptedReply(fault="refused"), (ServiceUnavailable, OutputValidationError)
 
 
-@pytest.mark.parametrize(
-    ("replied", "support", "error"),
-    [
-        (FAULT, None, ServiceUnavailable),
-        (ScriptedReply("half an ans", finish="length"), None, UnexpectedFinish),
-        (ScriptedReply("half an ans", fault="filtered"), None, UnexpectedFinish),
-        (ScriptedReply(""), None, GenerationError),
-        ("Oslo.", FAULT, ERRORS),
-        ("Oslo.", ScriptedReply("no JSON"), ERRORS),
-        ("Oslo.", ScriptedReply(JSON[:-1]), ERRORS),
-    ],
-)
+@pytest.mark.parametrize(("replied", "support", "error"), [
+    (FAULT, None, ServiceUnavailable),
+    (ScriptedReply("half an ans", finish="length"), None, UnexpectedFinish),
+    (ScriptedReply("half an ans", fault="filtered"), None, UnexpectedFinish),
+    (ScriptedReply(""), None, GenerationError), ("Oslo.", FAULT, ERRORS),
+    ("Oslo.", ScriptedReply("no JSON"), ERRORS), ("Oslo.", ScriptedReply(JSON[:-1]), ERRORS),
+])  # fmt: skip
 def test_item_05_failures_undo_all(mocks: MakeHost, replied: Any, support: Any, error: Any) -> None:
     """Of the model, or of the support model."""
     host = mocks(one=[replied, "fine"], helper=[support or ""])

@@ -263,15 +263,11 @@ def test_item_07_what_the_service_sent_is_kept_byte_for_byte(
 
 
 KEYS: Mapping[str, str] = {
-    "openai": "OPENAI_API_KEY",
-    "azure-openai": "AZURE_OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
-    "gemini": "GEMINI_API_KEY",
-    "vertex": "CLOUDSDK_AUTH_ACCESS_TOKEN",
-    "ollama": "OLLAMA_API_KEY",
+    "openai": "OPENAI_API_KEY", "azure-openai": "AZURE_OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY", "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    "gemini": "GEMINI_API_KEY", "vertex": "CLOUDSDK_AUTH_ACCESS_TOKEN", "ollama": "OLLAMA_API_KEY",
     "mine": "MINE_API_KEY",
-}
+}  # fmt: skip
 CANARY = "canary-71c3"
 
 

@@ -269,18 +269,15 @@ def kill_batches(lives: Lives, kills: int) -> None:
     assert lives.mails()
 
 
-@pytest.mark.parametrize(
-    ("work", "kills"),
-    [
-        pytest.param(kill_turns, 3, id="turns"),
-        pytest.param(kill_jobs, 3, id="jobs"),
-        pytest.param(kill_batches, 3, id="batches"),
-        # on both engines 200 kills, of which those of turns end two processes
-        pytest.param(kill_turns, 40, id="turns-40", marks=pytest.mark.slow),
-        pytest.param(kill_jobs, 36, id="jobs-36", marks=pytest.mark.slow),
-        pytest.param(kill_batches, 24, id="batches-24", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("work", "kills"), [
+    pytest.param(kill_turns, 3, id="turns"),
+    pytest.param(kill_jobs, 3, id="jobs"),
+    pytest.param(kill_batches, 3, id="batches"),
+    # on both engines 200 kills, of which those of turns end two processes
+    pytest.param(kill_turns, 40, id="turns-40", marks=pytest.mark.slow),
+    pytest.param(kill_jobs, 36, id="jobs-36", marks=pytest.mark.slow),
+    pytest.param(kill_batches, 24, id="batches-24", marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.timeout(1800)
 def test_kills_lose_and_repeat_nothing(lives: Lives, work: Any, kills: int) -> None:
     work(lives, kills)

@@ -89,15 +89,9 @@ def leaves(value: Any) -> list[Any]:
 # 10: parameters
 
 VALUES: dict[str, Any] = {
-    "temperature": 0.125,
-    "top_p": 0.375,
-    "top_k": 37,
-    "max_tokens": 4321,
-    "stop": ["QUIET"],
-    "seed": 424242,
-    "presence_penalty": 0.625,
-    "frequency_penalty": -0.875,
-}
+    "temperature": 0.125, "top_p": 0.375, "top_k": 37, "max_tokens": 4321, "stop": ["QUIET"],
+    "seed": 424242, "presence_penalty": 0.625, "frequency_penalty": -0.875,
+}  # fmt: skip
 OWN = {
     "additional_fields": {"top_k": 3},
     "extra_body": {"only_there": [1]},

@@ -191,26 +191,23 @@ class TestRequests(ChatRequests):
             ({"thinking_display": "omitted"}, "budget", "thinking_display")]
     ]  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("turn", "thinks"),
-        [
-            ([assistant(CALL), DONE], False),
-            ([assistant(Reasoning("hm"), " ", CALL), DONE], False),
-            (
-                [assistant("so:", VendorPart(NAME, thinking("hm")), CALL), DONE, user("go on")],
-                False,
-            ),
-            ([assistant(VendorPart(NAME, thinking("hm")), CALL), DONE], True),
-            ([assistant(VendorPart(NAME, REDACTED), CALL), DONE, system("x"), user("go on")], True),
-            # without interleaved thinking, only the first of its messages has thoughts
-            (
-                [assistant(VendorPart(NAME, thinking("hm")), CALL), DONE, assistant(CALL), DONE],
-                True,
-            ),
-            ([assistant(CALL), DONE, assistant("done")], True),
-            ([assistant(CALL), DONE, assistant("done"), user("more")], True),
-        ],
-    )
+    @pytest.mark.parametrize(("turn", "thinks"), [
+        ([assistant(CALL), DONE], False),
+        ([assistant(Reasoning("hm"), " ", CALL), DONE], False),
+        (
+            [assistant("so:", VendorPart(NAME, thinking("hm")), CALL), DONE, user("go on")],
+            False,
+        ),
+        ([assistant(VendorPart(NAME, thinking("hm")), CALL), DONE], True),
+        ([assistant(VendorPart(NAME, REDACTED), CALL), DONE, system("x"), user("go on")], True),
+        # without interleaved thinking, only the first of its messages has thoughts
+        (
+            [assistant(VendorPart(NAME, thinking("hm")), CALL), DONE, assistant(CALL), DONE],
+            True,
+        ),
+        ([assistant(CALL), DONE, assistant("done")], True),
+        ([assistant(CALL), DONE, assistant("done"), user("more")], True),
+    ])  # fmt: skip
     def test_a_turn_without_thoughts_cannot_continue_with_a_budget(
         self, turn: Any, thinks: bool
     ) -> None:
@@ -243,16 +240,13 @@ class TestRequests(ChatRequests):
         body = self.body(system("a"), user("hi"), **cached)
         assert body["system"] == [text("a", cache_control=CACHED)]
 
-    @pytest.mark.parametrize(
-        ("marks", "lifetime", "cache", "is_added"),
-        [
-            (0, "1h", "request", True),
-            (3, "5m", "request", True),
-            (3, "1h", "request", False),  # a shorter lifetime may be before it
-            (4, "5m", "request", False),  # more than the service accepts
-            (1, "5m", "blocks", False),
-        ],
-    )
+    @pytest.mark.parametrize(("marks", "lifetime", "cache", "is_added"), [
+        (0, "1h", "request", True),
+        (3, "5m", "request", True),
+        (3, "1h", "request", False),  # a shorter lifetime may be before it
+        (4, "5m", "request", False),  # more than the service accepts
+        (1, "5m", "blocks", False),
+    ])  # fmt: skip
     def test_the_marks_of_a_client_have_priority(
         self, marks: int, lifetime: str, cache: str, is_added: bool
     ) -> None:

@@ -76,17 +76,12 @@ A = [START, begins(0, text("a")), ends(0)]
 WHOLE = message(text("a"))
 KINDS = [
     ("invalid_request_error", BadRequest, 400),
-    ("authentication_error", AuthenticationFailed, 401),
-    ("billing_error", BadRequest, 402),
-    ("permission_error", AuthenticationFailed, 403),
-    ("not_found_error", BadRequest, 404),
-    ("request_too_large", BadRequest, 413),
-    ("rate_limit_error", RateLimited, 429),
-    ("api_error", ServiceUnavailable, 500),
-    ("timeout_error", ServiceUnavailable, 504),
-    ("overloaded_error", ServiceUnavailable, 529),
-    ("error_of_tomorrow", ServiceUnavailable, 500),
-]
+    ("authentication_error", AuthenticationFailed, 401), ("billing_error", BadRequest, 402),
+    ("permission_error", AuthenticationFailed, 403), ("not_found_error", BadRequest, 404),
+    ("request_too_large", BadRequest, 413), ("rate_limit_error", RateLimited, 429),
+    ("api_error", ServiceUnavailable, 500), ("timeout_error", ServiceUnavailable, 504),
+    ("overloaded_error", ServiceUnavailable, 529), ("error_of_tomorrow", ServiceUnavailable, 500),
+]  # fmt: skip
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 objects = st.dictionaries(words, words | st.integers() | st.none(), max_size=3)

@@ -35,17 +35,16 @@ each_dialect = pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: diale
 
 
 @each_dialect
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'[{"error": {"message": "told you so", "details": []}}]',
-        b'{"error": {"message": "told you so"}}', b'{"error": "told you so"}',
-        b'{"detail": "told you so"}',
-        b'{"detail": [{"loc": ["body"], "msg": "told you so", "type": "value_error"}]}',
-        b'{"errors": [{"message": "told you so"}]}', b'{"message": "told you so"}',
-        b'{"msg": "told you so"}', b'data: {"error": {"message": "told you so"}}\n\n',
-        b"told you so", b"<html><title>told you so</title></html>"],
-)  # fmt: skip
+@pytest.mark.parametrize("body", [
+    b'[{"error": {"message": "told you so", "details": []}}]',
+    b'{"error": {"message": "told you so"}}', b'{"error": "told you so"}',
+    b'{"detail": "told you so"}',
+    b'{"detail": [{"loc": ["body"], "msg": "told you so", "type": "value_error"}]}',
+    b'{"errors": [{"message": "told you so"}]}', b'{"message": "told you so"}',
+    b'{"msg": "told you so"}',
+    b'data: {"error": {"message": "told you so"}}\n\n',
+    b"told you so", b"<html><title>told you so</title></html>",
+])  # fmt: skip
 def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body: bytes) -> None:
     for status in (400, 401, 404, 429, 500, 503):
         error = dialect.map_error(ProviderReply(body, status))
@@ -55,19 +54,14 @@ def test_what_the_service_said_is_in_the_error(dialect: Dialect[Any, Any], body:
 
 
 TOLD = [
-    {"error": "told you so"},
-    {"error": {"message": ["told you so"]}},
-    {"error": True, "message": "told you so"},
-    [{"error": {"message": "told you so"}}],
-    {"detail": "told you so"},
-    {"detail": [{"loc": ["body"], "msg": "told you so"}]},
-    {"errors": [{"message": "told you so"}]},
-    {"message": "told you so", "code": 500},
-    {"object": "error", "message": "told you so"},
-    {"type": "error", "message": "told you so"},
+    {"error": "told you so"}, {"error": {"message": ["told you so"]}},
+    {"error": True, "message": "told you so"}, [{"error": {"message": "told you so"}}],
+    {"detail": "told you so"}, {"detail": [{"loc": ["body"], "msg": "told you so"}]},
+    {"errors": [{"message": "told you so"}]}, {"message": "told you so", "code": 500},
+    {"object": "error", "message": "told you so"}, {"type": "error", "message": "told you so"},
     {"error_code": 3, "error_msg": "told you so"},
     {"base_resp": {"status_code": 1004, "status_msg": "told you so"}},
-]
+]  # fmt: skip
 """Errors that servers send with status 200."""
 
 CALLS: dict[str, Any] = {
@@ -120,17 +114,12 @@ def test_an_overflow_in_words_alone_is_one(dialect: Dialect[Any, Any], form: str
 
 
 @pytest.mark.parametrize("dialect", [OpenAIChat(), AnthropicMessages()])
-@pytest.mark.parametrize(
-    ("text", "option"),
-    [
-        ("This model's maximum context length is 4096 tokens.", "--max-model-len"),
-        ("request (9 tokens) exceeds the available context size (8 tokens)", "--ctx-size"),
-        ("Context size has been exceeded.", "--ctx-size"),
-    ],
-)
-def test_an_overflow_names_the_option_of_the_server(
-    dialect: Dialect[Any, Any], text: str, option: str
-) -> None:
+@pytest.mark.parametrize(("text", "option"), [
+    ("This model's maximum context length is 4096 tokens.", "--max-model-len"),
+    ("request (9 tokens) exceeds the available context size (8 tokens)", "--ctx-size"),
+    ("Context size has been exceeded.", "--ctx-size"),
+])  # fmt: skip
+def test_an_overflow_names_the_option_of_the_server(dialect: Any, text: str, option: str) -> None:
     body = b'{"error": {"message": "%s"}}' % text.encode()
     error = dialect.map_error(ProviderReply(body, 400))
     assert error is not None

@@ -96,18 +96,15 @@ def test_a_request_has_the_texts() -> None:
     assert body() == {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
 
 
-@pytest.mark.parametrize(
-    ("call", "fields"),
-    [
-        ({"texts": ["é"], "purpose": "query", "parameters": {"dimensions": 8},
-          "variant": {"purpose": "input_type"}},
-         {"input": ["é"], "dimensions": 8, "input_type": "query"}),
-        ({"purpose": "query"}, {"input_type": None}),
-        ({"variant": {"purpose": "input_type"}}, {"input_type": None}),
-        ({"variant": {"encoding": "base64"}}, {"encoding_format": "base64"}),
-        ({"variant": {"encoding": ""}}, {"encoding_format": None}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("call", "fields"), [
+    ({"texts": ["é"], "purpose": "query", "parameters": {"dimensions": 8},
+      "variant": {"purpose": "input_type"}},
+     {"input": ["é"], "dimensions": 8, "input_type": "query"}),
+    ({"purpose": "query"}, {"input_type": None}),
+    ({"variant": {"purpose": "input_type"}}, {"input_type": None}),
+    ({"variant": {"encoding": "base64"}}, {"encoding_format": "base64"}),
+    ({"variant": {"encoding": ""}}, {"encoding_format": None}),
+])  # fmt: skip
 def test_all_of_a_call_has_its_place(call: Any, fields: Any) -> None:
     sent = body(**call)
     assert {name: sent.get(name) for name in fields} == fields
@@ -138,9 +135,7 @@ ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
 
 
 @pytest.mark.parametrize(("error", "status", "kind", "message", "own"), ERRORS, ids=repr)
-def test_an_error_is_explained(
-    error: Any, status: int, kind: type[GenaiError], message: str, own: int
-) -> None:
+def test_an_error_is_explained(error: Any, status: int, kind: Any, message: str, own: int) -> None:
     data = json.dumps({"error": error}).encode()
     mapped = DIALECT.map_error(ProviderReply(data, status))
     assert type(mapped) is kind
@@ -152,33 +147,25 @@ def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
     assert DIALECT.map_error(ProviderReply(data, 400)) is None
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"object": "error", "message": "no", "type": "BadRequestError", "code": 400},
-        {"statusCode": 400, "message": "no"},
-        {"detail": "no"},
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("data", [
+    {"object": "error", "message": "no", "type": "BadRequestError", "code": 400},
+    {"statusCode": 400, "message": "no"},
+    {"detail": "no"},
+], ids=repr)  # fmt: skip
 def test_an_error_in_the_form_of_others_is_explained(data: Any) -> None:
     error = DIALECT.map_error(ProviderReply(json.dumps(data).encode(), 400))
     assert (type(error), str(error)) == (BadRequest, "no")
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "retryable"),
-    [
-        ({"code": "rate_limit_exceeded"}, RateLimited, True),
-        ({"code": "insufficient_quota"}, RateLimited, False),
-        ({"code": "server_error"}, ServiceUnavailable, True),
-        ({"code": "unheard_of"}, ServiceUnavailable, True),
-        ({"code": None, "type": "invalid_request_error"}, BadRequest, False),
-        ({"code": "invalid_prompt"}, BadRequest, False),
-        ({"code": "context_length_exceeded"}, ContextOverflow, False),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "kind", "retryable"), [
+    ({"code": "rate_limit_exceeded"}, RateLimited, True),
+    ({"code": "insufficient_quota"}, RateLimited, False),
+    ({"code": "server_error"}, ServiceUnavailable, True),
+    ({"code": "unheard_of"}, ServiceUnavailable, True),
+    ({"code": None, "type": "invalid_request_error"}, BadRequest, False),
+    ({"code": "invalid_prompt"}, BadRequest, False),
+    ({"code": "context_length_exceeded"}, ContextOverflow, False),
+], ids=repr)  # fmt: skip
 def test_an_error_that_comes_as_a_success_tells_by_its_code(
     error: Any, kind: type[GenaiError], retryable: bool
 ) -> None:

@@ -59,20 +59,13 @@ def test_a_reply_is_read() -> None:
     assert read({"results": [{"flagged": False}]}) == ModerationResult(False)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {},
-        {"results": []},
-        {"results": [{}, {}]},
-        {"results": [{"flagged": "yes"}]},
-        {"results": [{"flagged": True, "category_scores": {"x": 2}}]},
-        {"results": [{"flagged": True, "category_scores": {"x": True}}]},
-        {"results": [{"flagged": True, "category_scores": [1]}]},
-        [],
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("reply", [
+    {}, {"results": []}, {"results": [{}, {}]}, {"results": [{"flagged": "yes"}]},
+    {"results": [{"flagged": True, "category_scores": {"x": 2}}]},
+    {"results": [{"flagged": True, "category_scores": {"x": True}}]},
+    {"results": [{"flagged": True, "category_scores": [1]}]},
+    [],
+], ids=str)  # fmt: skip
 def test_what_is_no_verdict_is_malformed(reply: Any) -> None:
     with pytest.raises(MalformedReply):
         read(reply)

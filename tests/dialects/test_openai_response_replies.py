@@ -285,15 +285,12 @@ class TestReplies(ChatReplies):
         check()
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ({"code": "server_error", "message": "no"}, ServiceUnavailable),
-        ({"code": "rate_limit_exceeded", "message": "no"}, RateLimited),
-        ({"code": "invalid_prompt", "message": "no"}, BadRequest),
-        (None, ServiceUnavailable),
-    ],
-)
+@pytest.mark.parametrize(("error", "kind"), [
+    ({"code": "server_error", "message": "no"}, ServiceUnavailable),
+    ({"code": "rate_limit_exceeded", "message": "no"}, RateLimited),
+    ({"code": "invalid_prompt", "message": "no"}, BadRequest),
+    (None, ServiceUnavailable),
+])  # fmt: skip
 def test_a_response_that_failed_raises_what_it_tells_of(error: Any, kind: Any) -> None:
     failed = response(status="failed", error=error)
     del failed["output"]

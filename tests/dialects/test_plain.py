@@ -44,14 +44,11 @@ objects = st.dictionaries(
 texts = st.builds(Text, st.text())
 images = st.builds(Image, st.binary(min_size=1), st.text())
 parts: st.SearchStrategy[Part] = st.one_of(
-    texts,
-    images,
-    st.builds(File, url=st.text(min_size=1), name=st.text()),
+    texts, images, st.builds(File, url=st.text(min_size=1), name=st.text()),
     st.builds(ToolCall, st.text(), st.text(), objects, st.text()),
     st.builds(ToolResult, st.text(), content=st.lists(texts | images, max_size=2)),
-    st.builds(Reasoning, st.text()),
-    st.builds(VendorPart, st.text(), objects),
-)
+    st.builds(Reasoning, st.text()), st.builds(VendorPart, st.text(), objects),
+)  # fmt: skip
 messages = st.builds(Message, st.sampled_from(ROLES), st.lists(parts, max_size=3))
 completions = st.builds(
     Completion, st.builds(Message, st.just("assistant"), st.lists(parts, max_size=3)),

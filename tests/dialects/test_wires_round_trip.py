@@ -210,13 +210,10 @@ def sides(
             "openai": InstanceConfig("openai", settings={"base_url": f"{server.url}/v1"}),
         }
         asking = make_host(
-            models=MODELS,
-            openai=genai_vendor_openai,
-            anthropic=genai_vendor_anthropic,
-            gemini=genai_vendor_gemini,
-            ollama=genai_vendor_ollama,
+            models=MODELS, openai=genai_vendor_openai, anthropic=genai_vendor_anthropic,
+            gemini=genai_vendor_gemini, ollama=genai_vendor_ollama,
             config=Config(providers=instances),
-        )
+        )  # fmt: skip
         yield Sides(WIRES[request.param], in_pieces, asking, fake)
         asking.close()
 

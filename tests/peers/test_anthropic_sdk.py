@@ -26,14 +26,11 @@ _HI = [{"role": "user", "content": "hi"}]
 _PDF = base64.b64encode(b"%PDF-1.7").decode()
 _PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 WIRE_LOOK: Mapping[str, Any] = {
-    "name": "look",
-    "description": "looks",
+    "name": "look", "description": "looks",
     "input_schema": {
-        "type": "object",
-        "properties": {"at": {"type": "string"}},
-        "required": ["at"],
+        "type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"],
     },
-}
+}  # fmt: skip
 _ASKED = {"messages": _HI, "tools": [WIRE_LOOK]}
 _ODD = 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'
 
@@ -154,12 +151,9 @@ def _client(url: str) -> Any:
 
 def _vertex_client(url: str) -> Any:
     return anthropic.AnthropicVertex(
-        project_id="mine",
-        region="europe-west4",
-        access_token=GOOGLE_KEY,
-        base_url=f"{url}/v1",
+        project_id="mine", region="europe-west4", access_token=GOOGLE_KEY, base_url=f"{url}/v1",
         max_retries=0,
-    )
+    )  # fmt: skip
 
 
 @frozen
@@ -259,11 +253,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
         prompt, form = PARSED
         hi: Any = [{"role": "user", "content": "hi"}]
         request: Any = {
-            "model": way.id,
-            "max_tokens": 16_000,
-            "messages": hi,
-            "output_format": form,
-        }
+            "model": way.id, "max_tokens": 16_000, "messages": hi, "output_format": form,
+        }  # fmt: skip
         yield (
             f"{name}: a class",
             way.case(prompt, partial(_parse, request), claude('{"name": "Oslo", "people": null}')),
@@ -271,10 +262,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield (
             f"{name}: tools",
             way.case(
-                using_tools(False, True),
-                partial(_use_tools, id=way.id),
-                ASKING,
-                claude("fine"),
+                using_tools(False, True), partial(_use_tools, id=way.id), ASKING, claude("fine"),
                 fields={
                     Difference("messages[].content[].caller.type", ABSENT, "direct"): (
                         "who called a tool: nobody but the model can, as nothing else is offered"
@@ -282,7 +270,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
                     Difference("messages[].content[].citations", ABSENT, None): "it says nothing",
                 },
             ),
-        )
+        )  # fmt: skip
     model = {"type": "model", "display_name": "A", "created_at": "2026-01-01T00:00:00Z",
              "lifecycle": "active"}  # fmt: skip
     pages = [

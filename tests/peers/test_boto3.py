@@ -206,13 +206,10 @@ def _control(url: str) -> Any:
 
 _ONE_TRY = Config(retries={"total_max_attempts": 1})
 _PLACE = {
-    "AWS_REGION": "us-east-1",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{url}",
-    "AWS_ENDPOINT_URL_BEDROCK": "{url}",
-    "AWS_CONFIG_FILE": "/dev/null",
-    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-}
+    "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{url}", "AWS_ENDPOINT_URL_BEDROCK": "{url}",
+    "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}  # fmt: skip
 _BY_KEY = {**_PLACE, "AWS_BEARER_TOKEN_BEDROCK": KEY}
 _BY_SIGNATURE = {
     **_PLACE,

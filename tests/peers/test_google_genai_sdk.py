@@ -206,13 +206,10 @@ def _says(at: str, name: str) -> dict[str, Case]:
     def make_case(streamed: bool) -> Case:
         method = "generate_content_stream" if streamed else "generate_content"
         return Case(
-            PLACES[at],
-            f"{ID}@{at}",
-            prompt,
+            PLACES[at], f"{ID}@{at}", prompt,
             lambda client: getattr(client.models, method)(model=ID, **request),
-            [gemini('{"word": "an answer"}', streamed=streamed)],
-            streamed=streamed,
-        )
+            [gemini('{"word": "an answer"}', streamed=streamed)], streamed=streamed,
+        )  # fmt: skip
 
     return both_ways(f"{at}: {name}", make_case)
 
@@ -236,15 +233,12 @@ def _cases() -> Iterator[tuple[str, Case]]:
                 yield (
                     f"{at}: {model}, {dimensions}",
                     Case(
-                        place,
-                        f"{model}@{at}",
-                        Embed(["a", "é"], role="main", purpose="query"),
-                        _embeds(model, dimensions),
-                        [embeddings([1.0, 2.0], [3.0, 4.0])],
+                        place, f"{model}@{at}", Embed(["a", "é"], role="main", purpose="query"),
+                        _embeds(model, dimensions), [embeddings([1.0, 2.0], [3.0, 4.0])],
                         operation="embed",
                         parameters={"dimensions": dimensions} if dimensions else {},
                     ),
-                )
+                )  # fmt: skip
     model_ = {"name": "models/a", "supportedGenerationMethods": ["generateContent"]}
     pages = [
         json_reply({"models": [model_], "nextPageToken": "a+b"}),

@@ -70,15 +70,12 @@ def answer_of(host: Host, model: str, streamed: bool, feature: str = "chat", **m
     return last.answer
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "nova-pro",
-        "claude-sonnet-4-6@bedrock",
-        "claude-sonnet-4-6@bedrock+bedrock-converse",
-        "bedrock/arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.meta.llama3-3-70b-v1:0",
-    ],
-)
+@pytest.mark.parametrize("model", [
+    "nova-pro",
+    "claude-sonnet-4-6@bedrock",
+    "claude-sonnet-4-6@bedrock+bedrock-converse",
+    "bedrock/arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.meta.llama3-3-70b-v1:0",
+])  # fmt: skip
 @each_way
 def test_it_answers(host: Host, behind: FakeService, model: str, streamed: bool) -> None:
     behind.replies = [chat(GREETING)]

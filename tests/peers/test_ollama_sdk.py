@@ -59,13 +59,9 @@ def _says(name: str, prompt: Prompt, /, **sdk: Any) -> dict[str, Case]:
     def make_case(streamed: bool) -> Case:
         request = {"model": "m:1", **sdk, **({"stream": True} if streamed else {})}
         return Case(
-            HERE,
-            "ollama/m:1",
-            prompt,
-            lambda client: client.chat(**request),
-            [chat('{"name": "Oslo", "people": null}', streamed=streamed)],
-            streamed=streamed,
-        )
+            HERE, "ollama/m:1", prompt, lambda client: client.chat(**request),
+            [chat('{"name": "Oslo", "people": null}', streamed=streamed)], streamed=streamed,
+        )  # fmt: skip
 
     return both_ways(name, make_case)
 
@@ -126,15 +122,10 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield (
             f"embeds {parameters}",
             Case(
-                HERE,
-                "ollama/m:1",
-                Embed(texts, role="main"),
-                partial(_embed, texts, parameters),
-                [embeddings([1.0, 2.0], [3.0, 4.0])],
-                operation="embed",
-                parameters=parameters,
+                HERE, "ollama/m:1", Embed(texts, role="main"), partial(_embed, texts, parameters),
+                [embeddings([1.0, 2.0], [3.0, 4.0])], operation="embed", parameters=parameters,
             ),
-        )
+        )  # fmt: skip
     models = json_reply({"models": [{"name": "m:1", "model": "m:1"}]})
     yield "models", Case(HERE, "ollama", None, lambda client: client.list(), [models])
 

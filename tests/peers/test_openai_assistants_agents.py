@@ -20,28 +20,17 @@ from genai_host_testing.services.assistants import AssistantsService, Calls, Run
 from genai_host_testing.services.responses import ResponsesService
 
 DEFINITION = OpenAIAssistantDefinition(
-    "m",
-    name="n",
-    description="d",
-    instructions="i",
-    code_interpreter_file_ids=["file_1"],
-    enable_json_response=True,
-    metadata={"a": "b"},
-    temperature=0,
-    top_p=0.5,
+    "m", name="n", description="d", instructions="i", code_interpreter_file_ids=["file_1"],
+    enable_json_response=True, metadata={"a": "b"}, temperature=0, top_p=0.5,
     vector_store_id="vs_1",
     execution_options=OpenAIAssistantExecutionOptions(truncation_message_count=3),
-)
+)  # fmt: skip
 OPTIONS = OpenAIAssistantInvocationOptions(
-    model_name="other",
-    enable_json_response=False,
-    max_completion_tokens=300,
-    parallel_tool_calls_enabled=False,
-    temperature=1,
-    metadata={"c": "d"},
+    model_name="other", enable_json_response=False, max_completion_tokens=300,
+    parallel_tool_calls_enabled=False, temperature=1, metadata={"c": "d"},
     additional_instructions="more",
     additional_messages=[Message("user", ["look", Image(url="https://x/y.png")])],
-)
+)  # fmt: skip
 THREAD = OpenAIThreadCreationOptions(["file_2"], [Message("assistant", "hm")], "vs_2", {"e": "f"})
 
 

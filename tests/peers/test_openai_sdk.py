@@ -204,15 +204,10 @@ def _cases() -> Iterator[tuple[str, Case]]:
             yield (
                 f"{id} embeds, {place.environment.keys()}, {parameters}",
                 Case(
-                    place,
-                    model,
-                    Embed(texts, role="main"),
-                    partial(_embed, request),
-                    [embeddings([1.0, 2.0], [3.0, 4.0])],
-                    operation="embed",
-                    parameters=parameters,
+                    place, model, Embed(texts, role="main"), partial(_embed, request),
+                    [embeddings([1.0, 2.0], [3.0, 4.0])], operation="embed", parameters=parameters,
                 ),
-            )
+            )  # fmt: skip
     input_items: Any = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hi"},

@@ -121,49 +121,34 @@ def _settings(files: Path, database: Path) -> dict[str, object]:
     """Those of its example, with one engine that looks into a table."""
     share = files / "usr" / "share" / "python3-searx"
     return {
-        "general": {"debug": False, "instance_name": "searx", "contact_url": False},
-        "brand": {},
+        "general": {"debug": False, "instance_name": "searx", "contact_url": False}, "brand": {},
         "search": {"safe_search": 0, "autocomplete": ""},
         "server": {
-            "bind_address": "127.0.0.1",
-            "port": 0,
-            "secret_key": "test",
-            "base_url": False,
-            "image_proxy": False,
-            "http_protocol_version": "1.0",
-            "method": "GET",
+            "bind_address": "127.0.0.1", "port": 0, "secret_key": "test", "base_url": False,
+            "image_proxy": False, "http_protocol_version": "1.0", "method": "GET",
             "default_http_headers": {},
         },
         "ui": {
-            "static_path": str(share / "static"),
-            "templates_path": str(share / "templates"),
-            "default_theme": "oscar",
-            "default_locale": "",
+            "static_path": str(share / "static"), "templates_path": str(share / "templates"),
+            "default_theme": "oscar", "default_locale": "",
             "theme_args": {"oscar_style": "logicodev"},
         },
         "outgoing": {
-            "request_timeout": 10.0,
-            "useragent_suffix": "",
-            "pool_connections": 10,
+            "request_timeout": 10.0, "useragent_suffix": "", "pool_connections": 10,
             "pool_maxsize": 10,
         },
         "engines": [
             {
-                "name": "pages",
-                "engine": "sqlite",
-                "shortcut": "pg",
-                "categories": "general",
+                "name": "pages", "engine": "sqlite", "shortcut": "pg", "categories": "general",
                 "database": str(database),
                 "query_str": "SELECT title, url, content FROM pages"
                 " WHERE pages MATCH :query ORDER BY rank",
-                "limit": 10,
-                "result_template": "default.html",
-            }
+                "limit": 10, "result_template": "default.html",
+            },
         ],
-        "locales": {"en": "English"},
-        "doi_resolvers": {"none": "https://doi.example/"},
+        "locales": {"en": "English"}, "doi_resolvers": {"none": "https://doi.example/"},
         "default_doi_resolver": "none",
-    }
+    }  # fmt: skip
 
 
 pytestmark = pytest.mark.peers

@@ -117,13 +117,9 @@ def test_events_as_they_come(side: Side) -> None:
     with side.client.messages.create(**ASK, stream=True) as stream:
         kinds = [event.type for event in stream]
     assert kinds == [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
+        "message_start", "content_block_start", "content_block_delta", "content_block_stop",
+        "message_delta", "message_stop",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("streamed", [False, True])

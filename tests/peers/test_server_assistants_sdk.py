@@ -108,20 +108,13 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     file, store, api = side.file(), side.store(), Raw(side, http_client)
     side.stores.files.create_and_poll(side.file(), vector_store_id=store, poll_interval_ms=POLL)
     settings = {
-        "name": "Ada",
-        "description": "knows",
-        "instructions": "be brief",
-        "metadata": {"a": "b"},
-        "temperature": 1,
-        "top_p": 1,
-        "tools": [CLOCK, SEARCH, CODE],
+        "name": "Ada", "description": "knows", "instructions": "be brief", "metadata": {"a": "b"},
+        "temperature": 1, "top_p": 1, "tools": [CLOCK, SEARCH, CODE],
         "tool_resources": {
-            "code_interpreter": {"file_ids": [file]},
-            "file_search": {"vector_store_ids": [store]},
+            "code_interpreter": {"file_ids": [file]}, "file_search": {"vector_store_ids": [store]},
         },
-        "response_format": {"type": "json_object"},
-        "reasoning_effort": "low",
-    }
+        "response_format": {"type": "json_object"}, "reasoning_effort": "low",
+    }  # fmt: skip
     assistant = api.post("/assistants", {"model": "fake", **settings})["id"]
     # the model takes no effort
     api.post(f"/assistants/{assistant}", {"response_format": "auto", "reasoning_effort": None})
@@ -180,24 +173,17 @@ def test_item_11_every_route(side: Side, http_client: CheckedClient) -> None:
     assert http_client.routes == own_routes()
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
-    [
-        ("GET", "/assistants/asst_1", None, 404),
-        ("GET", "/threads/thread_1", None, 404),
-        ("POST", "/threads/thread_1/runs", {"assistant_id": "asst_1"}, 404),
-        ("POST", "/threads/runs", {"assistant_id": "asst_1", "stream": True}, 404),
-        ("GET", "/vector_stores/vs_1", None, 404),
-        ("GET", "/files/file-1/content", None, 404),
-        ("GET", "/threads", None, 405),
-        ("POST", "/assistants", {}, 400),
-        ("POST", "/assistants", [], 400),
-        ("POST", "/assistants", {"model": "fake", "colour": "red"}, 400),
-        ("POST", "/files", {"file": "a"}, 400),
-        ("GET", "/assistants?limit=1000", None, 400),
-        ("POST", "/vector_stores", {"expires_after": {"days": 1000}}, 400),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "body", "status"), [
+    ("GET", "/assistants/asst_1", None, 404), ("GET", "/threads/thread_1", None, 404),
+    ("POST", "/threads/thread_1/runs", {"assistant_id": "asst_1"}, 404),
+    ("POST", "/threads/runs", {"assistant_id": "asst_1", "stream": True}, 404),
+    ("GET", "/vector_stores/vs_1", None, 404), ("GET", "/files/file-1/content", None, 404),
+    ("GET", "/threads", None, 405), ("POST", "/assistants", {}, 400),
+    ("POST", "/assistants", [], 400),
+    ("POST", "/assistants", {"model": "fake", "colour": "red"}, 400),
+    ("POST", "/files", {"file": "a"}, 400), ("GET", "/assistants?limit=1000", None, 400),
+    ("POST", "/vector_stores", {"expires_after": {"days": 1000}}, 400),
+])  # fmt: skip
 def test_item_11_errors(
     side: Side, http_client: CheckedClient, method: str, path: str, body: Any, status: int
 ) -> None:

@@ -69,13 +69,9 @@ class TestLlm:
         import llm
 
         lines = [
-            "- model_id: mine",
-            "  model_name: fake",
-            f"  api_base: {side.url}/v1",
-            "  supports_schema: true",
-            "  supports_tools: true",
-            "  vision: true",
-        ]
+            "- model_id: mine", "  model_name: fake", f"  api_base: {side.url}/v1",
+            "  supports_schema: true", "  supports_tools: true", "  vision: true",
+        ]  # fmt: skip
         (tmp_path / "extra-openai-models.yaml").write_text("\n".join(lines))
         return llm.get_model("mine")
 

@@ -60,14 +60,10 @@ def test_generate(side: Side) -> None:
     side.fake.answer = lambda prompt: Completion(message, usage=usage)
     picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
     reply = side.client.models.generate_content(
-        model="fake",
-        contents=["look", picture],
+        model="fake", contents=["look", picture],
         config=types.GenerateContentConfig(
-            system_instruction="be kind",
-            temperature=0.5,
-            max_output_tokens=9,
-            stop_sequences=["X"],
-            thinking_config=types.ThinkingConfig(include_thoughts=True),
+            system_instruction="be kind", temperature=0.5, max_output_tokens=9,
+            stop_sequences=["X"], thinking_config=types.ThinkingConfig(include_thoughts=True),
             safety_settings=[
                 types.SafetySetting(
                     category=types.HarmCategory.HARM_CATEGORY_HARASSMENT,
@@ -75,7 +71,7 @@ def test_generate(side: Side) -> None:
                 )
             ],
         ),
-    )
+    )  # fmt: skip
     assert reply.text == "hello"
     assert reply.parts is not None
     assert [part.thought for part in reply.parts] == [True, None]
@@ -228,12 +224,8 @@ def test_chats(side: Side) -> None:
     assert "".join(piece.text or "" for piece in chat.send_message_stream("and")) == "3 and"
     assert chat.send_message("now").text == "5 now"
     assert [message.role for message in side.fake.prompts[-1].messages] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+        "user", "assistant", "user", "assistant", "user",
+    ]  # fmt: skip
 
 
 def test_tokens(side: Side) -> None:

@@ -45,12 +45,9 @@ def test_chat(side: Side) -> None:
     message = Message("assistant", [Reasoning("hm"), Text("hello")])
     side.fake.answer = lambda prompt: Completion(message, "length", Usage(3, 5))
     reply = side.client.chat(
-        "fake",
-        [{"role": "system", "content": "be kind"}, {**HI, "images": [PICTURE]}],
-        options={"temperature": 0, "num_predict": 9, "num_ctx": 99},
-        think=True,
-        keep_alive="5m",
-    )
+        "fake", [{"role": "system", "content": "be kind"}, {**HI, "images": [PICTURE]}],
+        options={"temperature": 0, "num_predict": 9, "num_ctx": 99}, think=True, keep_alive="5m",
+    )  # fmt: skip
     assert (reply.message.content, reply.message.thinking) == ("hello", "hm")
     assert (reply.done, reply.done_reason) == (True, "length")
     assert (reply.prompt_eval_count, reply.eval_count) == (3, 5)

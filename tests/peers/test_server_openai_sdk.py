@@ -274,14 +274,11 @@ def test_models(side: Side) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    ("fault", "kind", "code"),
-    [
-        (RateLimited("slowly", retry_after=7), openai.RateLimitError, "rate_limit_exceeded"),
-        (ContextOverflow("too long"), openai.BadRequestError, "context_length_exceeded"),
-        (ServiceUnavailable("down"), openai.InternalServerError, "unavailable"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "kind", "code"), [
+    (RateLimited("slowly", retry_after=7), openai.RateLimitError, "rate_limit_exceeded"),
+    (ContextOverflow("too long"), openai.BadRequestError, "context_length_exceeded"),
+    (ServiceUnavailable("down"), openai.InternalServerError, "unavailable"),
+])  # fmt: skip
 def test_faults(side: Side, fault: Any, kind: Any, code: str, stream: bool) -> None:
     side.fake.faults[0] = fault
     with pytest.raises(kind, match=str(fault)) as caught:
@@ -433,12 +430,9 @@ def test_transcriptions(make_host: MakeHost) -> None:
         assert create(model=MODEL, file=file).text == "hello"
         words = ["word", "segment"]
         transcription = create(
-            model=MODEL,
-            file=file,
-            response_format="verbose_json",
-            timestamp_granularities=words,
+            model=MODEL, file=file, response_format="verbose_json", timestamp_granularities=words,
             temperature=0.5,
-        )
+        )  # fmt: skip
         assert (transcription.text, transcription.language) == ("hello", "english")
         assert create(model=MODEL, file=file, response_format="vtt") == "WEBVTT\n\nhello\n"
         sent = service.requests[1].body

@@ -70,17 +70,10 @@ EVERYTHING: dict[str, Any] = {
     "instructions": "be kind",
     "tools": [CLOCK, {"type": "function", "name": "look", "parameters": None, "strict": False}],
     "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "clock"}]},
-    "text": {"verbosity": "medium", "format": {"type": "text"}},
-    "reasoning": {"summary": "auto"},
-    "metadata": {"a": "b"},
-    "max_output_tokens": 50,
-    "max_tool_calls": 3,
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "user": "me",
-    "safety_identifier": "me",
-    "prompt_cache_key": "key",
-}
+    "text": {"verbosity": "medium", "format": {"type": "text"}}, "reasoning": {"summary": "auto"},
+    "metadata": {"a": "b"}, "max_output_tokens": 50, "max_tool_calls": 3, "temperature": 0.5,
+    "top_p": 0.5, "user": "me", "safety_identifier": "me", "prompt_cache_key": "key",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("more", [{}, {"include": ["reasoning.encrypted_content"]}])
@@ -245,13 +238,10 @@ def test_tokens_are_counted(side: Side) -> None:
     assert counted.input_tokens == 3
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        (RateLimited("slowly", retry_after=7), openai.RateLimitError),
-        (ServiceUnavailable("down"), openai.InternalServerError),
-    ],
-)
+@pytest.mark.parametrize(("fault", "kind"), [
+    (RateLimited("slowly", retry_after=7), openai.RateLimitError),
+    (ServiceUnavailable("down"), openai.InternalServerError),
+])  # fmt: skip
 @pytest.mark.parametrize("stream", [False, True])
 def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
     side.fake.faults[0] = fault

@@ -241,17 +241,13 @@ TEXTS = [name for name in TAKEN if not name.startswith("parts")]
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x" * SIZE,
-        "é" * (SIZE // 2),
-        "😀" * (SIZE // 4),
-        "x" * SIZE + "😀",  # Python holds four bytes for each character of it
-        r"\u20ac" * (SIZE // 6),
-    ],
-    ids=["ascii", "latin", "emoji", "one emoji", "escapes"],
-)
+@pytest.mark.parametrize("text", [
+    "x" * SIZE,
+    "é" * (SIZE // 2),
+    "😀" * (SIZE // 4),
+    "x" * SIZE + "😀",  # Python holds four bytes for each character of it
+    r"\u20ac" * (SIZE // 6),
+], ids=["ascii", "latin", "emoji", "one emoji", "escapes"])  # fmt: skip
 def test_a_text_takes_memory_by_its_size(routes: HttpRoutes, name: str, text: str) -> None:
     path, _, _, template = TAKEN[name]
     template = template.replace(",LIST", "")

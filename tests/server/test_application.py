@@ -120,35 +120,22 @@ def client() -> Iterator[requests.Session]:
 def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
     reply = client.post(f"{url}/shop/a%2Fb?x=1&y=&x=%C3%A9", json={"a": 1})
     assert reply.json() == {
-        "method": "POST",
-        "path": "/shop/a%2Fb",
-        "parameters": {"id": "a/b"},
-        "query": {"x": "é", "y": ""},
-        "body": '{"a": 1}',
-        "user": "",
-        "root": "",
+        "method": "POST", "path": "/shop/a%2Fb", "parameters": {"id": "a/b"},
+        "query": {"x": "é", "y": ""}, "body": '{"a": 1}', "user": "", "root": "",
         "request_id": reply.headers["x-request-id"],
-    }
+    }  # fmt: skip
     assert reply.headers["x-mine"] == "1"
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-security-policy"].startswith("default-src 'none'")
     assert "server" not in reply.headers
 
 
-@pytest.mark.parametrize(
-    ("sent_id", "is_used"),
-    [
-        ("", False),
-        ("0af7651916cd43dd8448eb211c80319c", True),
-        ("Root=1-67891233-abcdef012345678912345678", True),
-        ("a" * 128, True),
-        ("a" * 129, False),
-        ("two words", False),
-        ('"quoted"', False),
-        ("\xe9", False),
-        ("first, second", False),
-    ],
-)
+@pytest.mark.parametrize(("sent_id", "is_used"), [
+    ("", False), ("0af7651916cd43dd8448eb211c80319c", True),
+    ("Root=1-67891233-abcdef012345678912345678", True),
+    ("a" * 128, True), ("a" * 129, False), ("two words", False), ('"quoted"', False),
+    ("\xe9", False), ("first, second", False),
+])  # fmt: skip
 def test_request_ids(host: Host, client: requests.Session, sent_id: str, is_used: bool) -> None:
     answered: list[AccessLogEntry] = []
     with served(host, access_log=answered.append) as server:

@@ -86,15 +86,9 @@ async def exchange(
 def scope(path: str, **more: Any) -> dict[str, Any]:
     """The scope of a request, with nothing that the specification leaves out."""
     return {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "path": path,
-        "query_string": b"",
-        "headers": [(b"host", b"localhost")],
-        "client": ("127.0.0.1", 40000),
-        **more,
-    }
+        "type": "http", "http_version": "1.1", "method": "GET", "path": path, "query_string": b"",
+        "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 40000), **more,
+    }  # fmt: skip
 
 
 def get(app: Application, path: str, **more: Any) -> tuple[int, bytes]:
@@ -102,17 +96,13 @@ def get(app: Application, path: str, **more: Any) -> tuple[int, bytes]:
     return start["status"], b"".join(each["body"] for each in pieces)
 
 
-@pytest.mark.parametrize(
-    ("path", "raw_path", "name", "root"),
-    [
-        ("/echo/a b%", None, "a b%", ""),
-        ("/echo/a/b", b"/echo/a%2Fb", "a/b", ""),
-        ("/below/echo/x", None, "x", "/below"),
-        ("/below/echo/a/b", b"/below/echo/a%2Fb", "a/b", "/below"),
-        ("/é/b c/echo/x", b"/%C3%A9/b%20c/echo/x", "x", "/é/b c"),
-        ("/echo/x", b"/echo/x", "x", "/up"),
-    ],
-)
+@pytest.mark.parametrize(("path", "raw_path", "name", "root"), [
+    ("/echo/a b%", None, "a b%", ""), ("/echo/a/b", b"/echo/a%2Fb", "a/b", ""),
+    ("/below/echo/x", None, "x", "/below"),
+    ("/below/echo/a/b", b"/below/echo/a%2Fb", "a/b", "/below"),
+    ("/é/b c/echo/x", b"/%C3%A9/b%20c/echo/x", "x", "/é/b c"),
+    ("/echo/x", b"/echo/x", "x", "/up"),
+])  # fmt: skip
 def test_item_3_paths_below_a_mount(
     app: Application, path: str, raw_path: bytes | None, name: str, root: str
 ) -> None:

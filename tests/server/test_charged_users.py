@@ -36,17 +36,14 @@ HEADERS = {
 UI_MESSAGE = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/agent", {"message": "hi", "context": {}, "history": []}),
-        ("/api/agent-streaming", {"message": "hi", "context": {}, "history": []}),
-        ("/api/agent-chat", {"id": "1", "messages": [UI_MESSAGE]}),
-        ("/api/assistant", {"input_text": "hi", "settings": {"answer_with_search": False}}),
-        ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CHAT}),
-        ("/v1/vector_stores/{store}/search", {"query": "the sea"}),
-    ],
-)
+@pytest.mark.parametrize(("path", "body"), [
+    ("/api/agent", {"message": "hi", "context": {}, "history": []}),
+    ("/api/agent-streaming", {"message": "hi", "context": {}, "history": []}),
+    ("/api/agent-chat", {"id": "1", "messages": [UI_MESSAGE]}),
+    ("/api/assistant", {"input_text": "hi", "settings": {"answer_with_search": False}}),
+    ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CHAT}),
+    ("/v1/vector_stores/{store}/search", {"query": "the sea"}),
+])  # fmt: skip
 def test_a_call_is_charged_to_the_user_of_its_request(
     make_host: MakeHost, tmp_path: Path, path: str, body: Any
 ) -> None:
@@ -54,14 +51,9 @@ def test_a_call_is_charged_to_the_user_of_its_request(
     config = Config(models={"chat": "fake", "embed": "fake-embed"}, budgets=budgets)
     with Store(tmp_path / "store.db") as store:
         host = make_host(
-            config=config,
-            store=store,
-            fake=FakeModel(),
-            agent=genai_feature_agent,
-            research=genai_feature_research,
-            assistants=genai_feature_assistants,
-            mcp=genai_mcp,
-        )
+            config=config, store=store, fake=FakeModel(), agent=genai_feature_agent,
+            research=genai_feature_research, assistants=genai_feature_assistants, mcp=genai_mcp,
+        )  # fmt: skip
         with RouteServer(host, user="ann") as server:
             if "{store}" in path:
                 path = path.format(store=Api(server.url, FakeModel()).store_of(sea="the sea"))

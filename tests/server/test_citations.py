@@ -124,10 +124,7 @@ def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., byt
             provider_order=("gate",),
             server=ServerConfig(pass_through=False),
         )
-        host = make_host(
-            config=config,
-            **PLUGINS,
-        )
+        host = make_host(config=config, **PLUGINS)
         routes.append(HttpRoutes(host))
         (whole, stream), body, _ = CLIENTS[client]
         is_gemini = client == "gemini"

@@ -150,12 +150,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize(
         ("text", "given", "expected"),
-        [
-            (SAID, [], [OSLO]),
-            (SAID, [ROME], [ROME]),
-            (f"So: {SAID}", [], []),
-            ("", [], []),
-        ],
+        [(SAID, [], [OSLO]), (SAID, [ROME], [ROME]), (f"So: {SAID}", [], []), ("", [], [])],
         ids=["of the model", "of the feature", "of another text", "of no text"],
     )
     def test_a_feature_need_not_pass_them_on(

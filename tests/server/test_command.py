@@ -65,15 +65,10 @@ class TestCommand:
         code, out, _ = terminal("serve", *["--port", "80", "--root-path", "/host"], *LIMITS)
         assert (code, out) == (0, "listening on http://127.0.0.1:80\n")
         assert started[0].settings == ServerSettings(
-            port=80,
-            root_path="/host",
-            allowed_hosts=["a.example"],
-            cors_origins=["https://b.example"],
-            max_concurrency=3,
-            queue_size=4,
-            rate_limit=5,
+            port=80, root_path="/host", allowed_hosts=["a.example"],
+            cors_origins=["https://b.example"], max_concurrency=3, queue_size=4, rate_limit=5,
             graceful_timeout=2.5,
-        )
+        )  # fmt: skip
 
     def test_options_of_before(self, terminal: Terminal, started: list[Server]) -> None:
         old = ["--at-once", "3", "--waiting", "4", "--rate", "5", "--drain", "2.5", "--log"]
@@ -164,20 +159,17 @@ class TestTokens:
             with pytest.raises(ConfigurationError, match="nothing in"):
                 self.find(ServerConfig(**fields))
 
-    @pytest.mark.parametrize(
-        ("text", "what"),
-        [
-            ('[server]\ntoken = "sk-secret"', "server.token must not be in the file"),
-            ('[server.users.a]\ntoken = "sk-secret"', "server.users.a.token must not be"),
-            ("[server.users.a]", "server.users.a must have a token and no other key"),
-            ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and no other key"),
-            ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
-            ("[server]\nport = true", "server.port must be an integer"),
-            ('[server]\ngraceful_timeout = "long"', "server.graceful_timeout must be a number"),
-            ("[server]\nprot = 1", "unknown key 'server.prot'"),
-            ("server = 1", "server must be a table"),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "what"), [
+        ('[server]\ntoken = "sk-secret"', "server.token must not be in the file"),
+        ('[server.users.a]\ntoken = "sk-secret"', "server.users.a.token must not be"),
+        ("[server.users.a]", "server.users.a must have a token and no other key"),
+        ('[server.users.a]\ntoken = {env="A"}\nadmin = true', "and no other key"),
+        ('[server.users."A b"]\ntoken = {env="A"}', "is not a valid user name"),
+        ("[server]\nport = true", "server.port must be an integer"),
+        ('[server]\ngraceful_timeout = "long"', "server.graceful_timeout must be a number"),
+        ("[server]\nprot = 1", "unknown key 'server.prot'"),
+        ("server = 1", "server must be a table"),
+    ])  # fmt: skip
     def test_in_a_file_that_is_wrong(self, tmp_path: Path, text: str, what: str) -> None:
         file = tmp_path / "config.toml"
         file.write_text(text)
@@ -194,12 +186,9 @@ class TestTokens:
             '[server.users.ann]\ntoken = {file="/f"}\n'
         )
         assert read_config(file).server == ServerConfig(
-            port=1,
-            record_api_calls=True,
-            graceful_timeout=3.0,
-            token={"env": "A"},
+            port=1, record_api_calls=True, graceful_timeout=3.0, token={"env": "A"},
             users={"ann": {"file": "/f"}},
-        )
+        )  # fmt: skip
 
     def test_are_not_shown(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GENAI_HOST_SERVER_TOKEN", "sk-secret-of-the-server")

@@ -262,17 +262,11 @@ _AT_ONCE_CLOSED = struct.pack("ii", 1, 0)
 _FAULTS = ["busy", "cut", "reset", "garbage", "broken", "endless", "html", "empty"]
 _FAULTS += ["400", "401", "403", "404"]
 _DEEDS: dict[Callable[[Client], None], int] = {
-    Client.be_answered: 5,
-    Client.name_another_model: 5,
-    Client.be_streamed: 10,
-    Client.look_around: 5,
-    Client.meet_a_fault: 25,
-    Client.fail_again_and_again: 2,
-    Client.leave_before_the_answer: 12,
-    Client.leave_amid_the_answer: 12,
-    Client.leave_amid_the_request: 8,
-    Client.be_refused: 16,
-}
+    Client.be_answered: 5, Client.name_another_model: 5, Client.be_streamed: 10,
+    Client.look_around: 5, Client.meet_a_fault: 25, Client.fail_again_and_again: 2,
+    Client.leave_before_the_answer: 12, Client.leave_amid_the_answer: 12,
+    Client.leave_amid_the_request: 8, Client.be_refused: 16,
+}  # fmt: skip
 
 
 def _body(text: str, *, stream: bool = False, model: str = MODEL) -> bytes:

@@ -167,15 +167,12 @@ def test_who_is_not_let_in_reaches_no_route(here: Place, monkeypatch: pytest.Mon
     monkeypatch.setattr(HttpRoutes, "answer", recorded)
     good = {"authorization": "Bearer the-token-of-ann", **JSON}
     wrong: list[tuple[dict[str, Any], int]] = [
-        ({"host": "evil.example"}, 421),
-        ({"host": "127.0.0.1.evil.example"}, 421),
-        ({"origin": "https://evil.example"}, 403),
-        ({"origin": "null"}, 403),
+        ({"host": "evil.example"}, 421), ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403), ({"origin": "null"}, 403),
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, 403),
-        ({"authorization": None}, 401),
-        ({"authorization": "Bearer the-token-of-anne"}, 401),
+        ({"authorization": None}, 401), ({"authorization": "Bearer the-token-of-anne"}, 401),
         ({"content-type": "text/plain"}, 415),
-    ]
+    ]  # fmt: skip
     for route in own_routes():
         path = re.sub(r"{[a-z]+}", "x", route.path)
         writes = route.method not in ("GET", "DELETE")

@@ -139,9 +139,7 @@ ENDS = {
     ],
     ids=str,
 )
-def test_an_answer_by_a_schema_has_its_finish_reason(
-    here: Place, front: Front, finish: str
-) -> None:
+def test_an_answer_by_a_schema_has_its_finish_reason(here: Place, front: Any, finish: str) -> None:
     """Clients look at it before they parse the text, and SDKs repeat a call with status 502."""
     end = b'{"choices":[{"index":0,"delta":{},"finish_reason":"%b"}]}' % finish.encode()
     for stream in BOTH:

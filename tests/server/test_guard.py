@@ -70,27 +70,24 @@ def test_ip_hosts_are_accepted_on_wildcard_bind() -> None:
     assert refusal(anywhere, head(headers={"host": "a.example", **bearer})) == 200
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "http://localhost:8642"}, 200),
-        ({"origin": "https://localhost:8642"}, 200),  # a proxy ended TLS
-        ({"origin": "HTTPS://App.example"}, 200),
-        ({"origin": "http://app.example"}, 403),
-        ({"origin": "http://localhost:3000"}, 403),
-        ({"origin": "http://127.0.0.1:8642"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": "https://evil.example"}, 403),
-        ({"sec-fetch-site": "same-origin"}, 200),
-        ({"sec-fetch-site": "none"}, 200),
-        ({"sec-fetch-site": "cross-site"}, 403),
-        ({"sec-fetch-site": "same-site"}, 403),
-        ({"sec-fetch-site": "cross-site", "origin": "https://app.example"}, 200),
-        ({"sec-fetch-site": "cross-site", "origin": "http://localhost:8642"}, 403),
-        ({**NAVIGATES, "sec-fetch-dest": "document"}, 200),
-        ({**NAVIGATES, "sec-fetch-dest": "iframe"}, 403),
-    ],
-)
+@pytest.mark.parametrize(("headers", "status"), [
+    ({"origin": "http://localhost:8642"}, 200),
+    ({"origin": "https://localhost:8642"}, 200),  # a proxy ended TLS
+    ({"origin": "HTTPS://App.example"}, 200),
+    ({"origin": "http://app.example"}, 403),
+    ({"origin": "http://localhost:3000"}, 403),
+    ({"origin": "http://127.0.0.1:8642"}, 403),
+    ({"origin": "null"}, 403),
+    ({"origin": "https://evil.example"}, 403),
+    ({"sec-fetch-site": "same-origin"}, 200),
+    ({"sec-fetch-site": "none"}, 200),
+    ({"sec-fetch-site": "cross-site"}, 403),
+    ({"sec-fetch-site": "same-site"}, 403),
+    ({"sec-fetch-site": "cross-site", "origin": "https://app.example"}, 200),
+    ({"sec-fetch-site": "cross-site", "origin": "http://localhost:8642"}, 403),
+    ({**NAVIGATES, "sec-fetch-dest": "document"}, 200),
+    ({**NAVIGATES, "sec-fetch-dest": "iframe"}, 403),
+])  # fmt: skip
 def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
     settings = ServerSettings(cors_origins=["https://app.example"])
     assert refusal(settings, head(headers=headers)) == status
@@ -101,33 +98,28 @@ def test_over_tls_a_page_of_http_is_another_origin() -> None:
     assert refusal(ServerSettings(), request_head) == 403
 
 
-@pytest.mark.parametrize(
-    ("allowed", "origin", "status"),
-    [
-        ("app://obsidian.md", "app://obsidian.md", 200),
-        ("app://obsidian.md", "app://other.md", 403),
-        ("app://obsidian.md", "http://obsidian.md", 403),
-        ("App://-", "app://-", 200),
-        ("app://obsidian.md", "app://Obsidian.md", 200),
-        ("vscode-webview://*", "vscode-webview://a_b", 200),
-        ("chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop", 200),
-        ("tauri://localhost", "tauri://localhost", 200),
-        ("capacitor://localhost", "capacitor://localhost", 200),
-        ("vscode-webview://*", "vscode-webview://0a1b2c3d", 200),
-        ("vscode-webview://*", "vscode-webview://", 403),
-        ("vscode-webview://*", "https://evil.example", 403),
-        ("http://localhost:*", "http://localhost:3000", 200),
-        ("http://localhost:*", "http://localhost", 200),
-        ("http://localhost:*", "https://localhost:3000", 403),
-        ("http://localhost:*", "http://localhost.evil.example:3000", 403),
-        ("http://localhost:*", "http://localhost:3000.evil.example", 403),
-        ("http://localhost:*", "http://localhost:", 403),
-        ("http://[::1]:*", "http://[::1]:3000", 200),
-        ("http://a.example", "http://aXexample", 403),
-        ("app://obsidian.md", "null", 403),
-        ("app://obsidian.md", "file://", 403),
-    ],
-)
+@pytest.mark.parametrize(("allowed", "origin", "status"), [
+    ("app://obsidian.md", "app://obsidian.md", 200),
+    ("app://obsidian.md", "app://other.md", 403),
+    ("app://obsidian.md", "http://obsidian.md", 403),
+    ("App://-", "app://-", 200),
+    ("app://obsidian.md", "app://Obsidian.md", 200),
+    ("vscode-webview://*", "vscode-webview://a_b", 200),
+    ("chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop", 200),
+    ("tauri://localhost", "tauri://localhost", 200),
+    ("capacitor://localhost", "capacitor://localhost", 200),
+    ("vscode-webview://*", "vscode-webview://0a1b2c3d", 200),
+    ("vscode-webview://*", "vscode-webview://", 403),
+    ("vscode-webview://*", "https://evil.example", 403),
+    ("http://localhost:*", "http://localhost:3000", 200),
+    ("http://localhost:*", "http://localhost", 200),
+    ("http://localhost:*", "https://localhost:3000", 403),
+    ("http://localhost:*", "http://localhost.evil.example:3000", 403),
+    ("http://localhost:*", "http://localhost:3000.evil.example", 403),
+    ("http://localhost:*", "http://localhost:", 403),
+    ("http://[::1]:*", "http://[::1]:3000", 200), ("http://a.example", "http://aXexample", 403),
+    ("app://obsidian.md", "null", 403), ("app://obsidian.md", "file://", 403),
+])  # fmt: skip
 def test_origins_of_apps_and_of_any_port(allowed: str, origin: str, status: int) -> None:
     settings = ServerSettings(cors_origins=["https://app.example", allowed])
     request_head = head(headers={"origin": origin, "sec-fetch-site": "cross-site"})
@@ -137,23 +129,18 @@ def test_origins_of_apps_and_of_any_port(allowed: str, origin: str, status: int)
     assert "access-control-allow-credentials" not in headers
 
 
-@pytest.mark.parametrize(
-    ("headers", "user"),
-    [
-        ({"authorization": "Bearer the-token-of-all"}, ""),
-        ({"authorization": "bearer  the-token-of-ann"}, "ann"),
-        ({"x-api-key": "the-token-of-ann"}, "ann"),
-        ({"x-goog-api-key": "the-token-of-ann"}, "ann"),
-        ({"api-key": "the-token-of-ann"}, "ann"),
-        ({"authorization": "Basic abc", "x-api-key": "the-token-of-ann"}, "ann"),
-        ({}, None),
-        ({"authorization": "the-token-of-all"}, None),
-        ({"authorization": "Bearer the-token-of-al"}, None),
-        ({"authorization": "Bearer "}, None),
-        ({"x-api-key": "\xff"}, None),
-        ({"x-api-key": "the-token-of-ann, the-token-of-ann"}, None),
-    ],
-)
+@pytest.mark.parametrize(("headers", "user"), [
+    ({"authorization": "Bearer the-token-of-all"}, ""),
+    ({"authorization": "bearer  the-token-of-ann"}, "ann"),
+    ({"x-api-key": "the-token-of-ann"}, "ann"),
+    ({"x-goog-api-key": "the-token-of-ann"}, "ann"),
+    ({"api-key": "the-token-of-ann"}, "ann"),
+    ({"authorization": "Basic abc", "x-api-key": "the-token-of-ann"}, "ann"),
+    ({}, None), ({"authorization": "the-token-of-all"}, None),
+    ({"authorization": "Bearer the-token-of-al"}, None),
+    ({"authorization": "Bearer "}, None), ({"x-api-key": "\xff"}, None),
+    ({"x-api-key": "the-token-of-ann, the-token-of-ann"}, None),
+])  # fmt: skip
 def test_tokens(headers: dict[str, str], user: str | None) -> None:
     guard = AccessPolicy(ServerSettings(tokens=TOKENS))
     if user is not None:
@@ -202,21 +189,18 @@ class TestFailedAttempts:
         assert failed.attempt("10.0.0.1", "bob", 0) == 2
         assert failed.attempt("10.0.0.1", "bob", 0) == 2  # what is guessed is not remembered
 
-    @pytest.mark.parametrize(
-        ("before", "now", "seconds", "is_delayed"),
-        [
-            ("10.0.0.1", "10.0.0.2", 0, False),
-            ("10.0.0.1", "", 0, False),
-            # a client has a whole network of version 6
-            ("2001:db8::1", "2001:db8::ffff", 0, True),
-            ("2001:db8::1", "2001:db8:0:1::1", 0, False),
-            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", 0, False),
-            ("::ffff:10.0.0.1", "::ffff:10.0.0.1", 0, True),
-            # they are forgotten after a minute without one
-            ("10.0.0.1", "10.0.0.1", 60, True),
-            ("10.0.0.1", "10.0.0.1", 61, False),
-        ],
-    )
+    @pytest.mark.parametrize(("before", "now", "seconds", "is_delayed"), [
+        ("10.0.0.1", "10.0.0.2", 0, False),
+        ("10.0.0.1", "", 0, False),
+        # a client has a whole network of version 6
+        ("2001:db8::1", "2001:db8::ffff", 0, True),
+        ("2001:db8::1", "2001:db8:0:1::1", 0, False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", 0, False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.1", 0, True),
+        # they are forgotten after a minute without one
+        ("10.0.0.1", "10.0.0.1", 60, True),
+        ("10.0.0.1", "10.0.0.1", 61, False),
+    ])  # fmt: skip
     def test_who_is_delayed(self, before: str, now: str, seconds: int, is_delayed: bool) -> None:
         assert (self.after(6, before).attempt(now, "ann", seconds) > 0) is is_delayed
 
@@ -270,16 +254,13 @@ def test_what_a_form_can_send_is_refused(method: str, status: int) -> None:
     assert refusal(ServerSettings(), head(method, length=0)) == 200
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"origin": "http://localhost:8642"}, 415),
-        ({"sec-fetch-site": "same-origin"}, 415),
-        ({"sec-fetch-mode": "no-cors"}, 415),
-        ({"content-encoding": "gzip"}, 415),
-    ],
-)
+@pytest.mark.parametrize(("headers", "status"), [
+    ({}, 200),
+    ({"origin": "http://localhost:8642"}, 415),
+    ({"sec-fetch-site": "same-origin"}, 415),
+    ({"sec-fetch-mode": "no-cors"}, 415),
+    ({"content-encoding": "gzip"}, 415),
+])  # fmt: skip
 def test_clients_other_than_browsers_may_leave_the_media_type_out(
     headers: dict[str, str], status: int
 ) -> None:
@@ -402,30 +383,16 @@ WRONG_ORIGINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"bind": each} for each in ("0.0.0.0", "::", "192.168.1.4", "my-machine")),
-        *(
-            {"tokens": {"": Secret(each)}}
-            for each in ("", "two words of a token", "fifteen-letters")
-        ),
-        {"tokens": {"a": Secret("the-same-for-both"), "b": Secret("the-same-for-both")}},
-        {"port": 70000},
-        {"allowed_hosts": ["a b"]},
-        {"allowed_hosts": ["a:80"]},
-        *({"cors_origins": [each]} for each in WRONG_ORIGINS),
-        {"root_path": "host"},
-        {"root_path": "/a/../b"},
-        {"max_concurrency": 0},
-        {"queue_size": -1},
-        {"rate_limit": 0},
-        {"graceful_timeout": float("nan")},
-        {"guess_delay": -1},
-        {"keyfile": "key.pem"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [
+    *({"bind": each} for each in ("0.0.0.0", "::", "192.168.1.4", "my-machine")),
+    *({"tokens": {"": Secret(each)}} for each in ("", "two words of a token", "fifteen-letters")),
+    {"tokens": {"a": Secret("the-same-for-both"), "b": Secret("the-same-for-both")}},
+    {"port": 70000}, {"allowed_hosts": ["a b"]}, {"allowed_hosts": ["a:80"]},
+    *({"cors_origins": [each]} for each in WRONG_ORIGINS),
+    {"root_path": "host"}, {"root_path": "/a/../b"}, {"max_concurrency": 0}, {"queue_size": -1},
+    {"rate_limit": 0}, {"graceful_timeout": float("nan")}, {"guess_delay": -1},
+    {"keyfile": "key.pem"},
+], ids=str)  # fmt: skip
 def test_settings_that_do_not_fit(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as error:
         ServerSettings(**settings)
@@ -446,20 +413,15 @@ def test_files_are_taken_from_who_says_who_they_are() -> None:
         assert refusal(ServerSettings(), request_head) == status, more
 
 
-@pytest.mark.parametrize(
-    ("headers", "path", "message"),
-    [
-        ([(b"bad name", b"1")], b"/x", "invalid header name"),
-        ([(b"host", b"a"), (b"host", b"b")], b"/x", "duplicate header host"),
-        ([(b"content-length", b"2"), (b"transfer-encoding", b"chunked")], b"/x",
-         "content-length and transfer-encoding cannot be combined"),
-        ([(b"content-length", b"+2")], b"/x", "content-length is not a number"),
-        ([], b"x", "the path must begin with /"),
-    ],
-)  # fmt: skip
-def test_heads_that_a_parser_may_accept_are_refused(
-    headers: list[tuple[bytes, bytes]], path: bytes, message: str
-) -> None:
+@pytest.mark.parametrize(("headers", "path", "message"), [
+    ([(b"bad name", b"1")], b"/x", "invalid header name"),
+    ([(b"host", b"a"), (b"host", b"b")], b"/x", "duplicate header host"),
+    ([(b"content-length", b"2"), (b"transfer-encoding", b"chunked")], b"/x",
+     "content-length and transfer-encoding cannot be combined"),
+    ([(b"content-length", b"+2")], b"/x", "content-length is not a number"),
+    ([], b"x", "the path must begin with /"),
+])  # fmt: skip
+def test_heads_that_a_parser_may_accept_are_refused(headers: Any, path: Any, message: str) -> None:
     scope = {"method": "POST", "raw_path": path, "query_string": b"", "headers": headers}
     with pytest.raises(Refused, match=f"^{message}$") as caught:
         read_head(scope, "")

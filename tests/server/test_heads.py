@@ -48,55 +48,51 @@ def url(host: Host) -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        # two bodies, or none
-        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /x",
-        POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\nGET /x",
-        POST + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}",
-        POST + b"content-length: 2, 2\r\n\r\n{}",
-        POST + b"content-length: +2\r\n\r\n{}",
-        POST + b"content-length: -1\r\n\r\n",
-        POST + b"content-length: 0x2\r\n\r\n{}",
-        POST + b"content-length: 99999999999999999999999\r\n\r\n",
-        POST + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
-        POST + b"transfer-encoding: chunked\r\n\r\n-1\r\n",
-        POST + b"transfer-encoding: chunked\r\n\r\n2\n{}\n0\n\n",
-        POST + b"transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
-        POST + b"transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
-        # heads that others may read differently
-        GET + b" folded: 1\r\n\r\n",
-        GET + b"a b: 1\r\n\r\n",
-        GET + b"a: 1\rb: 2\r\n\r\n",
-        GET + b"a: 1\x002\r\n\r\n",
-        GET + b": 1\r\n\r\n",
-        GET + b"host: localhost\r\n\r\n",
-        GET + b"authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
-        POST + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
-        b"GET /x HTTP/1.1\r\n\r\n",
-        # paths that are none
-        b"GET ftp://localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET http:///x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET http://a@localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET http://localhost/x HTTP/1.1\r\n\r\n",
-        b"GET * HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET /\xc3\xa9 HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET /x y HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET /x\x00 HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        # no HTTP at all, or not that of this server
-        b"GET /x\r\n\r\n",
-        b"GET /x HTTP/9.9\r\nhost: localhost\r\n\r\n",
-        b"BREW /x HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"\x00" * 100,
-    ],
-    ids=lambda request: request[-60:].decode("latin-1").encode("unicode_escape").decode(),
-)
+@pytest.mark.parametrize("request_", [
+    # two bodies, or none
+    POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /x",
+    POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\nGET /x",
+    POST + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+    POST + b"content-length: 2, 2\r\n\r\n{}",
+    POST + b"content-length: +2\r\n\r\n{}",
+    POST + b"content-length: -1\r\n\r\n",
+    POST + b"content-length: 0x2\r\n\r\n{}",
+    POST + b"content-length: 99999999999999999999999\r\n\r\n",
+    POST + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\n-1\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\n2\n{}\n0\n\n",
+    POST + b"transfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+    POST + b"transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
+    # heads that others may read differently
+    GET + b" folded: 1\r\n\r\n",
+    GET + b"a b: 1\r\n\r\n",
+    GET + b"a: 1\rb: 2\r\n\r\n",
+    GET + b"a: 1\x002\r\n\r\n",
+    GET + b": 1\r\n\r\n",
+    GET + b"host: localhost\r\n\r\n",
+    GET + b"authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
+    POST + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
+    b"GET /x HTTP/1.1\r\n\r\n",
+    # paths that are none
+    b"GET ftp://localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET http:///x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET http://a@localhost/x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET http://localhost/x HTTP/1.1\r\n\r\n",
+    b"GET * HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET /\xc3\xa9 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET /x y HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET /x\x00 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    # no HTTP at all, or not that of this server
+    b"GET /x\r\n\r\n",
+    b"GET /x HTTP/9.9\r\nhost: localhost\r\n\r\n",
+    b"BREW /x HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\x00" * 100,
+], ids=lambda sent: sent[-60:].decode("latin-1").encode("unicode_escape").decode())  # fmt: skip
 def test_what_is_no_request_is_refused(url: str, request_: bytes) -> None:
     with dial(url) as client:
         client.sendall(request_)
@@ -105,32 +101,21 @@ def test_what_is_no_request_is_refused(url: str, request_: bytes) -> None:
     assert seen == []
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        GET + b"x: " + b"a" * 5000 + b"\r\n\r\n",
-        GET + b"x: 1\r\n" * 1000 + b"\r\n",
-        b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        b"GET /" + b"a" * 5000,
-        GET + b"x: " + b"a" * 5000,
-        b"\r\n" * 3000,
-    ],
-    ids=["value", "many", "path", "endless path", "endless value", "nothing"],
-)
+@pytest.mark.parametrize("head", [
+    GET + b"x: " + b"a" * 5000 + b"\r\n\r\n", GET + b"x: 1\r\n" * 1000 + b"\r\n",
+    b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    b"GET /" + b"a" * 5000, GET + b"x: " + b"a" * 5000, b"\r\n" * 3000,
+], ids=["value", "many", "path", "endless path", "endless value", "nothing"])  # fmt: skip
 def test_a_head_has_a_size(url: str, head: bytes) -> None:
     assert statuses(exchange(url, head)) == [431]
     assert seen == []
 
 
-@pytest.mark.parametrize(
-    ("begun", "status"),
-    [
-        (b"GET /" + b"a" * 5000, 431),
-        (b"no request\r\n\r\n", 400),
-        (POST.replace(b"localhost", b"evil.example") + LAST + b"content-length: 999\r\n\r\n", 421),
-    ],
-    ids=["large", "wrong", "refused"],
-)
+@pytest.mark.parametrize(("begun", "status"), [
+    (b"GET /" + b"a" * 5000, 431),
+    (b"no request\r\n\r\n", 400),
+    (POST.replace(b"localhost", b"evil.example") + LAST + b"content-length: 999\r\n\r\n", 421),
+], ids=["large", "wrong", "refused"])  # fmt: skip
 def test_who_still_sends_reads_why_it_is_refused(url: str, begun: bytes, status: int) -> None:
     with dial(url) as client:
         client.sendall(begun)

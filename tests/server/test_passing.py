@@ -112,13 +112,10 @@ def gate(
     }
     config = Config(providers=providers, **options)
     host = make_host(
-        config=config,
-        openai=genai_vendor_openai,
-        anthropic=genai_vendor_anthropic,
-        gemini=genai_vendor_gemini,
-        observer=observer,
+        config=config, openai=genai_vendor_openai, anthropic=genai_vendor_anthropic,
+        gemini=genai_vendor_gemini, observer=observer,
         patience=RetryPolicy(max_attempts=2, min_backoff=0.0),
-    )
+    )  # fmt: skip
     with RouteServer(host) as server:
         yield Gate(host, server.url, service, observer)
 
@@ -187,18 +184,15 @@ def test_a_count_that_is_none_is_an_error(gate: Gate, body: bytes) -> None:
     assert answer.status_code == 502
 
 
-@pytest.mark.parametrize(
-    ("version", "model", "fields", "sent"),
-    [
-        ("2023-06-01", "claude-opus-5-5", {}, "2023-06-01"),
-        ("2026-10-21", "claude-opus-5-5", {}, "2026-10-21"),
-        ("2099-01-01", "claude-opus-5-5", {}, "2026-10-21"),
-        ("", "claude-opus-5-5", {}, "2026-10-21"),
-        ("2023-06-01", "claude-haiku-4-5", {"temperature": 0.5, "top_k": 3}, "2023-06-01"),
-        ("2026-10-21", "claude-haiku-4-5", {"temperature": 0.5}, None),
-        ("2023-06-01", "claude-opus-5-5", {"temperature": 0.5}, None),
-    ],
-)
+@pytest.mark.parametrize(("version", "model", "fields", "sent"), [
+    ("2023-06-01", "claude-opus-5-5", {}, "2023-06-01"),
+    ("2026-10-21", "claude-opus-5-5", {}, "2026-10-21"),
+    ("2099-01-01", "claude-opus-5-5", {}, "2026-10-21"),
+    ("", "claude-opus-5-5", {}, "2026-10-21"),
+    ("2023-06-01", "claude-haiku-4-5", {"temperature": 0.5, "top_k": 3}, "2023-06-01"),
+    ("2026-10-21", "claude-haiku-4-5", {"temperature": 0.5}, None),
+    ("2023-06-01", "claude-opus-5-5", {"temperature": 0.5}, None),
+])  # fmt: skip
 def test_a_message_passes_by_the_rules_of_the_version_of_the_client(
     gate: Gate, version: str, model: str, fields: Any, sent: str | None
 ) -> None:
@@ -212,9 +206,7 @@ def test_a_message_passes_by_the_rules_of_the_version_of_the_client(
 
 
 @pytest.mark.parametrize("blank", [b"", b" \n"])
-def test_blocks_that_the_host_wrote_for_other_services_are_left_out(
-    gate: Gate, blank: bytes
-) -> None:
+def test_blocks_that_the_host_wrote_for_other_services_are_left_out(gate: Gate, blank: Any) -> None:
     """The service would refuse their empty signature and index."""
     cited = {"type": "web_search_result_location", "url": "https://a.test", "encrypted_index": ""}
     for block in (
@@ -297,15 +289,12 @@ CLUSTERED = {"taskType": "CLUSTERING", "title": "T"}
 EMBED = "/v1beta/models/gemini-embedding-001:embedContent"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "more"),
-    [
-        (EMBED, EMBEDDED, {}),
-        (EMBED, {**EMBEDDED, **CLUSTERED}, CLUSTERED),
-        ("/v1/embeddings", {"model": "gemini-embedding-001", "input": "a"}, {}),
-        ("/api/embed", {"model": "gemini-embedding-001", "input": "a"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("path", "body", "more"), [
+    (EMBED, EMBEDDED, {}),
+    (EMBED, {**EMBEDDED, **CLUSTERED}, CLUSTERED),
+    ("/v1/embeddings", {"model": "gemini-embedding-001", "input": "a"}, {}),
+    ("/api/embed", {"model": "gemini-embedding-001", "input": "a"}, {}),
+])  # fmt: skip
 def test_vectors_have_no_purpose_that_was_not_asked_for(
     gate: Gate, path: str, body: Any, more: Any
 ) -> None:
@@ -323,9 +312,7 @@ CALLED = {"functionCall": {"id": "c1", "name": "look", "args": {}}}
     [(CALLED, False), ({**CALLED, "thoughtSignature": "c2ln"}, True),
      ({"function_call": CALLED["functionCall"]}, False), ({"text": "functionCall"}, True)],
 )  # fmt: skip
-def test_calls_of_other_models_are_read_to_sign_them(
-    gate: Gate, part: dict[str, Any], is_passed: bool
-) -> None:
+def test_calls_of_other_models_are_read_to_sign_them(gate: Gate, part: Any, is_passed: Any) -> None:
     gate.service.replies = [reply(CONTENT_REPLY)]
     contents = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [part]}]
     answer = gate.post("/v1beta/models/gemini-3.5-flash:generateContent", {"contents": contents})
@@ -545,16 +532,12 @@ def test_item_3_a_response_that_breaks_off_has_failed(gate: Gate, number: Any) -
     assert failed["response"] == {**begun, "status": "failed"}
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "written", "part", "end"),
-    [
-        ("chat/completions", json.loads(CHAT), CHAT_REPLY, b'"content":"one"', b"data: [DONE]"),
-        ("responses", PLAIN, RESPONSE, b'"delta":"so"', b"event: response.completed"),
-        # the host cannot read it
-        ("responses", {**PLAIN, "top_p": 7}, RESPONSE, b"top_p", b"event: response.failed"),
-    ],
-    ids=["chat", "response", "invalid"],
-)
+@pytest.mark.parametrize(("path", "body", "written", "part", "end"), [
+    ("chat/completions", json.loads(CHAT), CHAT_REPLY, b'"content":"one"', b"data: [DONE]"),
+    ("responses", PLAIN, RESPONSE, b'"delta":"so"', b"event: response.completed"),
+    # the host cannot read it
+    ("responses", {**PLAIN, "top_p": 7}, RESPONSE, b"top_p", b"event: response.failed"),
+], ids=["chat", "response", "invalid"])  # fmt: skip
 def test_item_3_an_answer_that_was_not_streamed_is_written_as_events(
     gate: Gate, path: str, body: Any, written: bytes, part: bytes, end: bytes
 ) -> None:
@@ -565,14 +548,11 @@ def test_item_3_an_answer_that_was_not_streamed_is_written_as_events(
     assert (last.partition(b"\ndata: ")[0], rest) == (end, b"")
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"store": None},
-        {"store": True},
-        {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}},
-    ],
-)
+@pytest.mark.parametrize("more", [
+    {"store": None},
+    {"store": True},
+    {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}},
+])  # fmt: skip
 def test_item_3_responses_that_are_stored_or_checked_do_not_pass(gate: Gate, more: Any) -> None:
     body = RESPONSE.replace(b'"so"', b'"{}"')
     gate.service.replies = [reply(body)]

@@ -22,11 +22,7 @@ from serving_process import process
 
 from genai_host.store import Store
 from genai_host_testing.fake_service import FakeService
-from genai_host_testing.internal.servers import (
-    client_of,
-    serving,
-    wait_until,
-)
+from genai_host_testing.internal.servers import client_of, serving, wait_until
 from genai_host_testing.services.openai import chat
 
 __all__ = ["service"]

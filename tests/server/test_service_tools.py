@@ -102,36 +102,23 @@ _OBJECT = {"type": "object", "properties": {}}
 _CLOCK = {"name": "clock", "description": "the time"}
 WIRES = {
     "responses": Wire(
-        "web_search",
-        ("/v1/responses", {}),
-        ("/v1/responses", {"stream": True}),
-        {"model": "fake", "input": "hi", "store": False},
-        {"type": "web_search"},
-        {"type": "function", **_CLOCK, "parameters": _OBJECT},
-        "tools[0].web_search",
-        responses,
+        "web_search", ("/v1/responses", {}), ("/v1/responses", {"stream": True}),
+        {"model": "fake", "input": "hi", "store": False}, {"type": "web_search"},
+        {"type": "function", **_CLOCK, "parameters": _OBJECT}, "tools[0].web_search", responses,
     ),
     "anthropic": Wire(
-        "web_search",
-        ("/v1/messages", {}),
-        ("/v1/messages", {"stream": True}),
+        "web_search", ("/v1/messages", {}), ("/v1/messages", {"stream": True}),
         {"model": "fake", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
-        {"type": "web_search_20250305", "name": "web_search"},
-        {**_CLOCK, "input_schema": _OBJECT},
-        "tools[0].web_search",
-        anthropic,
+        {"type": "web_search_20250305", "name": "web_search"}, {**_CLOCK, "input_schema": _OBJECT},
+        "tools[0].web_search", anthropic,
     ),
     "gemini": Wire(
-        "googleSearch",
-        ("/v1beta/models/fake:generateContent", {}),
+        "googleSearch", ("/v1beta/models/fake:generateContent", {}),
         ("/v1beta/models/fake:streamGenerateContent", {}),
-        {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
-        {"googleSearch": {}},
-        {"functionDeclarations": [_CLOCK]},
-        "tools[0].googleSearch",
-        gemini,
+        {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}, {"googleSearch": {}},
+        {"functionDeclarations": [_CLOCK]}, "tools[0].googleSearch", gemini,
     ),
-}
+}  # fmt: skip
 
 
 class Api:
@@ -248,17 +235,14 @@ def test_the_host_runs_its_tool_and_shows_the_answer(api: Api, fake: FakeModel) 
     assert VendorPart("fake", {"sealed": 1}) in called.content
 
 
-@pytest.mark.parametrize(
-    ("wire", "tool", "dropped"),
-    [
-        ("gemini", {"googleSearch": {"timeRangeFilter": {}}, "functionDeclarations": [_CLOCK]},
-         "tools[0].googleSearch.timeRangeFilter"),
-        ("gemini", {"googleSearch": {}, "function_declarations": [_CLOCK]}, ""),
-        ("anthropic", {"type": "web_search_20250305", "name": "web_search", "max_uses": 1},
-         "tools[0].max_uses"),
-        ("responses", {"type": "web_search", "filters": {}}, "tools[0].filters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("wire", "tool", "dropped"), [
+    ("gemini", {"googleSearch": {"timeRangeFilter": {}}, "functionDeclarations": [_CLOCK]},
+     "tools[0].googleSearch.timeRangeFilter"),
+    ("gemini", {"googleSearch": {}, "function_declarations": [_CLOCK]}, ""),
+    ("anthropic", {"type": "web_search_20250305", "name": "web_search", "max_uses": 1},
+     "tools[0].max_uses"),
+    ("responses", {"type": "web_search", "filters": {}}, "tools[0].filters"),
+])  # fmt: skip
 def test_options_of_a_played_tool_are_left_out_by_name(
     make_host: MakeHost, fake: FakeModel, tool: Any, wire: str, dropped: str
 ) -> None:
@@ -276,14 +260,10 @@ def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
     assert fake.calls == 1
 
 
-@pytest.mark.parametrize(
-    ("run", "expected"),
-    [
-        (lambda arguments, context: 1 / 0, "find failed: ZeroDivisionError"),
-        (lambda arguments, context: WORDS * 100_000, "(truncated: "),
-    ],
-    ids=["an error", "a long output"],
-)
+@pytest.mark.parametrize(("run", "expected"), [
+    (lambda arguments, context: 1 / 0, "find failed: ZeroDivisionError"),
+    (lambda arguments, context: WORDS * 100_000, "(truncated: "),
+], ids=["an error", "a long output"])  # fmt: skip
 def test_the_model_gets_outputs_as_for_agents(
     make_host: MakeHost, fake: FakeModel, wire: Wire, run: Any, expected: str
 ) -> None:
@@ -291,11 +271,10 @@ def test_the_model_gets_outputs_as_for_agents(
         assert expected in api.ask(wire.tool).text
 
 
-@pytest.mark.parametrize(
-    "call",
-    [ToolCall("c1", "web_search", {"n": 1}), ToolCall("c1", "web_search", malformed="{")],
-    ids=["invalid", "malformed"],
-)
+@pytest.mark.parametrize("call", [
+    ToolCall("c1", "web_search", {"n": 1}),
+    ToolCall("c1", "web_search", malformed="{"),
+], ids=["invalid", "malformed"])  # fmt: skip
 def test_the_model_learns_that_its_arguments_are_wrong(
     make_host: MakeHost, fake: FakeModel, tool: Tool, call: ToolCall
 ) -> None:
@@ -336,15 +315,11 @@ def test_a_strict_server_refuses_what_it_would_leave_out(
         assert api.ask(wire.clock).text == "yes"
 
 
-@pytest.mark.parametrize(
-    ("tool", "name", "why"),
-    [
-        (search(approval="ask"), "find", "needs approval"),
-        (search(approval="deny"), "find", "is denied"),
-        (search(), "search", "unknown tool 'search'"),
-    ],
-    ids=["ask", "deny", "unknown"],
-)
+@pytest.mark.parametrize(("tool", "name", "why"), [
+    (search(approval="ask"), "find", "needs approval"),
+    (search(approval="deny"), "find", "is denied"),
+    (search(), "search", "unknown tool 'search'"),
+], ids=["ask", "deny", "unknown"])  # fmt: skip
 def test_a_tool_that_cannot_play_is_an_error_of_the_configuration(
     make_host: MakeHost, fake: FakeModel, wire: Wire, tool: Tool, name: str, why: str
 ) -> None:
@@ -394,9 +369,7 @@ _END = b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_citations_are_placed_in_the_texts_of_all_rounds(
-    make_host: MakeHost, streams: bool
-) -> None:
+def test_citations_are_placed_in_the_texts_of_all_rounds(make_host: MakeHost, streams: Any) -> None:
     cited = Citation("https://example.org", start=0, end=5)
 
     def answer(heard: RecordedPrompt) -> Completion:

@@ -207,14 +207,11 @@ class TestTheyAreReplaced:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["--allow-host", "-bad"], 2, "invalid host name '-bad'"),
-        (["--host", "0.0.0.0"], 1, "listening on 0.0.0.0 requires a token"),
-        (["--certfile", __file__], 1, "has no usable certificate"),
-    ],
-)
+@pytest.mark.parametrize(("options", "code", "message"), [
+    (["--allow-host", "-bad"], 2, "invalid host name '-bad'"),
+    (["--host", "0.0.0.0"], 1, "listening on 0.0.0.0 requires a token"),
+    (["--certfile", __file__], 1, "has no usable certificate"),
+])  # fmt: skip
 def test_what_keeps_them_from_beginning_is_told_in_a_line(
     service: FakeService, options: list[str], code: int, message: str
 ) -> None:

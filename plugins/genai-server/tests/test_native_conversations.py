@@ -99,23 +99,17 @@ _CHANGED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("change", "after"),
-    [
-        ({"title": None}, {"title": ""}),
-        ({"parameters": None}, {"parameters": {}}),
-        ({"settings": None}, {"settings": {}}),
-        ({"settings": {"system_prompt": None}}, {"settings": {"history_turns": 2}}),
-        ({"tools": None}, {"tools": None}),
-        ({"models": {"support": None}}, {"models": {"main": "other@fake"}}),
-        ({"model": None}, {"models": {"main": "fake", "support": "other@fake"}}),
-        ({"models": None}, {"models": {"main": "fake"}}),
-        ({"models": None, "model": "new@fake"}, {"models": {"main": "new@fake"}}),
-        ({"provider": None}, {}),
-        ({}, {}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("change", "after"), [
+    ({"title": None}, {"title": ""}), ({"parameters": None}, {"parameters": {}}),
+    ({"settings": None}, {"settings": {}}),
+    ({"settings": {"system_prompt": None}}, {"settings": {"history_turns": 2}}),
+    ({"tools": None}, {"tools": None}),
+    ({"models": {"support": None}}, {"models": {"main": "other@fake"}}),
+    ({"model": None}, {"models": {"main": "fake", "support": "other@fake"}}),
+    ({"models": None}, {"models": {"main": "fake"}}),
+    ({"models": None, "model": "new@fake"}, {"models": {"main": "new@fake"}}),
+    ({"provider": None}, {}), ({}, {}),
+], ids=str)  # fmt: skip
 def test_null_resets_to_the_default(api: Api, change: Any, after: Any) -> None:
     path = api.opened(**_CHANGED)
     shown = api.patch(path, change)
@@ -333,19 +327,12 @@ def test_pictures_are_never_what_runs(api: Api) -> None:
 
 
 OWNED = [
-    ("GET", "", None),
-    ("PATCH", "", {"title": "theirs"}),
-    ("PATCH", "", {"parameters": {"top_p": 1}}),
-    ("DELETE", "", None),
-    ("POST", "/turns", {"message": "x"}),
-    ("POST", "/turns", {"message": "x", "stream": True}),
-    ("POST", "/resume", {"result": 1}),
-    ("POST", "/cancel", {}),
-    ("POST", "/undo", {}),
-    ("POST", "/abandon", {}),
-    ("GET", "/export", None),
-    ("GET", "/images/0/0", None),
-]
+    ("GET", "", None), ("PATCH", "", {"title": "theirs"}),
+    ("PATCH", "", {"parameters": {"top_p": 1}}), ("DELETE", "", None),
+    ("POST", "/turns", {"message": "x"}), ("POST", "/turns", {"message": "x", "stream": True}),
+    ("POST", "/resume", {"result": 1}), ("POST", "/cancel", {}), ("POST", "/undo", {}),
+    ("POST", "/abandon", {}), ("GET", "/export", None), ("GET", "/images/0/0", None),
+]  # fmt: skip
 
 
 def test_the_beginning_of_an_id_is_none(api: Api) -> None:
@@ -403,47 +390,30 @@ def test_exports(api: Api) -> None:
     assert api.refused("GET", f"{path}/export?format=pdf")[0] == 400
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"feature": "nobody"}, 404),
-        ({"model": "nobody"}, 404),
-        ({"model": 3}, 400),
-        ({"parameters": []}, 400),
-        ({"parameters": {"nonsense": 1}}, 400),
-        ({"settings": {"nonsense": 1}}, 400),
-        ({"models": {"main": 3}}, 400),
-        ({"models": {"nobody": "fake"}}, 400),
-        ({"tools": "all"}, 400),
-        ({"nonsense": 1}, 400),
-        ([], 400),
-    ],
-)
+@pytest.mark.parametrize(("body", "status"), [
+    ({"feature": "nobody"}, 404), ({"model": "nobody"}, 404), ({"model": 3}, 400),
+    ({"parameters": []}, 400), ({"parameters": {"nonsense": 1}}, 400),
+    ({"settings": {"nonsense": 1}}, 400), ({"models": {"main": 3}}, 400),
+    ({"models": {"nobody": "fake"}}, 400), ({"tools": "all"}, 400), ({"nonsense": 1}, 400),
+    ([], 400),
+])  # fmt: skip
 def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
     assert api.refused("POST", "/conversations", body)[0] == status
     assert api.get("/conversations")["data"] == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"message": ""},
-        {"message": []},
-        {"message": 3},
-        {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
-        {"message": {"role": "assistant", "content": [{"type": "text", "text": "x"}]}},
-        {"message": [{"type": "nonsense"}]},
-        {"message": [{"type": "tool_result", "id": "1"}]},
-        {"message": ["x", {"type": "tool_call", "id": "1", "name": "x"}]},
-        {"message": [{"type": "opaque", "dialect": "plain", "data": {}}]},
-        {"message": [{"type": "image", "url": "file:///etc/passwd"}]},
-        {"message": "x", "context": []},
-        {"message": "x", "output_schema": 3},
-        {"message": "x", "stream": "yes"},
-        {"message": "x", "nonsense": 1},
-    ],
-)
+@pytest.mark.parametrize("body", [
+    {}, {"message": ""}, {"message": []}, {"message": 3},
+    {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
+    {"message": {"role": "assistant", "content": [{"type": "text", "text": "x"}]}},
+    {"message": [{"type": "nonsense"}]},
+    {"message": [{"type": "tool_result", "id": "1"}]},
+    {"message": ["x", {"type": "tool_call", "id": "1", "name": "x"}]},
+    {"message": [{"type": "opaque", "dialect": "plain", "data": {}}]},
+    {"message": [{"type": "image", "url": "file:///etc/passwd"}]},
+    {"message": "x", "context": []}, {"message": "x", "output_schema": 3},
+    {"message": "x", "stream": "yes"}, {"message": "x", "nonsense": 1},
+])  # fmt: skip
 def test_what_is_wrong_begins_no_turn(api: Api, body: Any) -> None:
     path = api.opened()
     assert api.refused("POST", f"{path}/turns", body)[0] == 400

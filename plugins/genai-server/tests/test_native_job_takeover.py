@@ -121,17 +121,13 @@ def delete_its_conversation(api: Api, id: str) -> None:
     assert api.send("DELETE", conversation_of(api, id)).status_code == 204
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "ending"),
-    [
-        (lambda api, id: None, ("done", 200, "hi")),
-        # its server was killed amid the cancellation
-        (lambda api, id: api.host.jobs(QUEUE).cancel(id), ("cancelled", 409, "cancelled")),
-        (cancel_its_turn, ("cancelled", 409, "cancelled")),
-        (delete_its_conversation, ("failed", 409, "conflict")),
-    ],
-    ids=["nothing", "cancelled", "turn cancelled", "conversation deleted"],
-)
+@pytest.mark.parametrize(("meanwhile", "ending"), [
+    (lambda api, id: None, ("done", 200, "hi")),
+    # its server was killed amid the cancellation
+    (lambda api, id: api.host.jobs(QUEUE).cancel(id), ("cancelled", 409, "cancelled")),
+    (cancel_its_turn, ("cancelled", 409, "cancelled")),
+    (delete_its_conversation, ("failed", 409, "conflict")),
+], ids=["nothing", "cancelled", "turn cancelled", "conversation deleted"])  # fmt: skip
 def test_a_job_is_taken_over_when_the_lease_of_its_server_has_expired(
     api: Api, idle: Jobs, clock: ManualClock, meanwhile: Callable[[Api, str], Any], ending: Any
 ) -> None:

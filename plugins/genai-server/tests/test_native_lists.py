@@ -210,24 +210,19 @@ def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) ->
     assert read_config().configurations == {}
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/models", {"name": "a b", "of": "fake"}),
-        ("/models", {"name": "mine", "of": ""}),
-        ("/models", {"name": "mine", "of": "nobody"}),
-        ("/models", {"name": "mine", "of": "fake", "parameters": {"nonsense": 1}}),
-        ("/models", {"name": "mine", "of": "fake", "provider_order": ["nobody"]}),
-        ("/models", {"name": "mine", "of": "fake", "provider_order": "fake"}),
-        ("/models", {"name": "mine"}),
-        ("/providers", {"name": "Mine!", "type": "openai-compatible"}),
-        ("/providers", {"name": "mine", "type": "nobody"}),
-        ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"nonsense": 1}}),
-        ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"api_key": 3}}),
-        ("/providers", {"name": "mine"}),
-        ("/providers", []),
-    ],
-)
+@pytest.mark.parametrize(("path", "body"), [
+    ("/models", {"name": "a b", "of": "fake"}), ("/models", {"name": "mine", "of": ""}),
+    ("/models", {"name": "mine", "of": "nobody"}),
+    ("/models", {"name": "mine", "of": "fake", "parameters": {"nonsense": 1}}),
+    ("/models", {"name": "mine", "of": "fake", "provider_order": ["nobody"]}),
+    ("/models", {"name": "mine", "of": "fake", "provider_order": "fake"}),
+    ("/models", {"name": "mine"}),
+    ("/providers", {"name": "Mine!", "type": "openai-compatible"}),
+    ("/providers", {"name": "mine", "type": "nobody"}),
+    ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"nonsense": 1}}),
+    ("/providers", {"name": "mine", "type": "openai-compatible", "settings": {"api_key": 3}}),
+    ("/providers", {"name": "mine"}), ("/providers", []),
+])  # fmt: skip
 def test_what_is_wrong_makes_nothing(api: Api, path: str, body: Any) -> None:
     unknown = path == "/models" and "nobody" in str(body)
     assert api.refused("POST", path, body)[0] == (404 if unknown else 400)

@@ -112,65 +112,44 @@ def text_of(of: list[Any]) -> str:
     return "".join(node for node in nodes(of) if isinstance(node, str))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a *b* **c** ~~d~~ `e`", ["p", "em", "strong", "s", "code"]),
-        ("- a\n- b", ["ul", "li", "li"]),
-        ("3. a\n\n   b", ["ol", "li", "p", "p"]),
-        ("> a\n\n---", ["blockquote", "p", "hr"]),
-        ("a  \nb", ["p", "br"]),
-        ("    code\n", ["pre"]),
-        ("|a|\n|-|\n|b|", ["table", "thead", "tr", "th", "tbody", "tr", "td"]),
-        ("[a](http://x) <mailto:a@b.c>", ["p", "a", "a"]),
-        ("![a](http://x)", ["p", "a"]),
-        ("![a](data:image/png;base64,AA)", ["p"]),
-        ("<b>a</b>", ["p"]),
-        ("<div>\n\na\n\n</div>", ["p", "p", "p"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("a *b* **c** ~~d~~ `e`", ["p", "em", "strong", "s", "code"]),
+    ("- a\n- b", ["ul", "li", "li"]), ("3. a\n\n   b", ["ol", "li", "p", "p"]),
+    ("> a\n\n---", ["blockquote", "p", "hr"]), ("a  \nb", ["p", "br"]), ("    code\n", ["pre"]),
+    ("|a|\n|-|\n|b|", ["table", "thead", "tr", "th", "tbody", "tr", "td"]),
+    ("[a](http://x) <mailto:a@b.c>", ["p", "a", "a"]),
+    ("![a](http://x)", ["p", "a"]), ("![a](data:image/png;base64,AA)", ["p"]), ("<b>a</b>", ["p"]),
+    ("<div>\n\na\n\n</div>", ["p", "p", "p"]),
+])  # fmt: skip
 def test_elements(text: str, expected: list[str]) -> None:
     assert [node[0] for node in nodes(tree(text)) if not isinstance(node, str)] == expected
 
 
-@pytest.mark.parametrize(
-    "formula",
-    [
-        r"\(a^2\)",
-        r"\(a_1 * b_1 * [x](y)\)",
-        r"\[\frac{a}{b} \\ c\]",
-        "\\[\n- a\n= b \\\\\n1. c\n\\]",
-        "$$\n# a\n> b\n$$",
-        r"$$a_1 *b* \{c\}$$",
-    ],
-)
+@pytest.mark.parametrize("formula", [
+    r"\(a^2\)", r"\(a_1 * b_1 * [x](y)\)", r"\[\frac{a}{b} \\ c\]",
+    "\\[\n- a\n= b \\\\\n1. c\n\\]", "$$\n# a\n> b\n$$", r"$$a_1 *b* \{c\}$$",
+])  # fmt: skip
 def test_item_9_a_formula_stays_as_it_is_written(formula: str) -> None:
     assert text_of(tree(formula)) == formula
     assert formula in text_of(tree(f"So:\n{formula}\n\n*then*"))
     assert [node[0] for node in nodes(tree(formula)) if not isinstance(node, str)] == ["p"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (r"`\(a\)`", r"\(a\)"),
-        (r"\*a\* costs $$ or $$", r"*a* costs $$ or $$"),
-        (r"\(a", "(a"),
-        ("\\[a\n\n- b\\]", "[ab]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    (r"`\(a\)`", r"\(a\)"),
+    (r"\*a\* costs $$ or $$", r"*a* costs $$ or $$"),
+    (r"\(a", "(a"),
+    ("\\[a\n\n- b\\]", "[ab]"),
+])  # fmt: skip
 def test_what_is_no_formula_is_markdown(text: str, expected: str) -> None:
     assert text_of(tree(text)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        ("# a\n## b\n# c", ["h3", "h4", "h3"]),
-        ("### a\n##### b\n# c\n#### d", ["h3", "h4", "h3", "h4"]),
-        ("# a\n## b\n### c\n#### d\n##### e\n###### f", ["h3", "h4", "h5", "h6", "h6", "h6"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "levels"), [
+    ("# a\n## b\n# c", ["h3", "h4", "h3"]),
+    ("### a\n##### b\n# c\n#### d", ["h3", "h4", "h3", "h4"]),
+    ("# a\n## b\n### c\n#### d\n##### e\n###### f", ["h3", "h4", "h5", "h6", "h6", "h6"]),
+])  # fmt: skip
 def test_headings_leave_no_level_out(text: str, levels: list[str]) -> None:
     assert [node[0] for node in tree(text)] == levels
 
@@ -186,26 +165,13 @@ def test_columns_are_aligned() -> None:
     assert cells == [{}, {"align": "center"}, {"align": "right"}]
 
 
-@pytest.mark.parametrize(
-    ("address", "is_allowed"),
-    [
-        ("https://x.example/a?b#c", True),
-        ("HTTP://x", True),
-        ("mailto:a@b.c", True),
-        ("javascript:alert(1)", False),
-        ("\x01javascript:alert(1)", False),
-        ("java\nscript:alert(1)", False),
-        ("data:text/html,x", False),
-        ("file:///etc/passwd", False),
-        ("//x.example", False),
-        ("/a", False),
-        ("#a", False),
-        ("", False),
-        ("http://[", False),
-        (None, False),
-        (3, False),
-    ],
-)
+@pytest.mark.parametrize(("address", "is_allowed"), [
+    ("https://x.example/a?b#c", True), ("HTTP://x", True), ("mailto:a@b.c", True),
+    ("javascript:alert(1)", False), ("\x01javascript:alert(1)", False),
+    ("java\nscript:alert(1)", False), ("data:text/html,x", False), ("file:///etc/passwd", False),
+    ("//x.example", False), ("/a", False), ("#a", False), ("", False), ("http://[", False),
+    (None, False), (3, False),
+])  # fmt: skip
 def test_addresses(address: Any, is_allowed: bool) -> None:
     assert (web_address(address) == address) is is_allowed or not is_allowed
     assert (web_address(address) is not None) is is_allowed
@@ -222,15 +188,11 @@ def test_any_text_is_a_tree_of_what_is_known(text: str) -> None:
         assert web_address(attributes.get("href", "https://x")) is not None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(sign * 10_000 for sign in ("*a ", "> ", "- ", "[", "![", "``", "<<")),
-        "*a" * 10_000 + "a*" * 10_000,
-        "|" * 10_000 + "\n" + "|-" * 10_000,
-    ],
-    ids=range(9),
-)
+@pytest.mark.parametrize("text", [
+    *(sign * 10_000 for sign in ("*a ", "> ", "- ", "[", "![", "``", "<<")),
+    "*a" * 10_000 + "a*" * 10_000,
+    "|" * 10_000 + "\n" + "|-" * 10_000,
+], ids=range(9))  # fmt: skip
 def test_hostile_markdown_is_rendered_quickly(text: str) -> None:
     list(nodes(tree(text)))  # or else the time limit of tests ends it
 

@@ -105,12 +105,9 @@ def batch_of(client: Client) -> Any:
     rows = [{"custom_id": f"{number}", **row, "body": body} for number, body in enumerate(bodies)]
     headers = {name: value for name, value in HEADERS.items() if name != "content-type"}
     reply = client.session.post(
-        f"{client.url}/v1/files",
-        files={"file": ("rows.jsonl", "\n".join(map(json.dumps, rows)))},
-        data={"purpose": "batch"},
-        headers=headers,
-        timeout=60,
-    )
+        f"{client.url}/v1/files", files={"file": ("rows.jsonl", "\n".join(map(json.dumps, rows)))},
+        data={"purpose": "batch"}, headers=headers, timeout=60,
+    )  # fmt: skip
     body = {"input_file_id": reply.json()["id"], "endpoint": row["url"], "completion_window": "24h"}
     return client.post("/v1/batches", body)
 

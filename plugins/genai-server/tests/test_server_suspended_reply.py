@@ -59,15 +59,10 @@ class Client:
         ends = ExitStack()
         ends.callback(self.received.append, "released")
         return SuspendedReply(
-            generate,
-            ends,
-            contextvars.Context(),
-            submit=lambda work: threading.Thread(target=work).start(),
-            send=self.send,
-            at_once=True,
-            keepalive=b":",
-            keepalive_interval=keepalive_interval,
-        )
+            generate, ends, contextvars.Context(),
+            submit=lambda work: threading.Thread(target=work).start(), send=self.send,
+            at_once=True, keepalive=b":", keepalive_interval=keepalive_interval,
+        )  # fmt: skip
 
 
 def nothing() -> None:

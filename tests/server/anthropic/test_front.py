@@ -95,18 +95,12 @@ DISABLED, ADAPTIVE = {"type": "disabled"}, {"type": "adaptive"}
 BUDGET = {"type": "enabled", "budget_tokens": 2048}
 
 
-@pytest.mark.parametrize(
-    ("model", "thinking", "expected"),
-    [
-        ("claude-opus-4-6", DISABLED, DISABLED),
-        ("claude-opus-4-6", ADAPTIVE, ADAPTIVE),
-        ("claude-opus-4-6", BUDGET, BUDGET),
-        ("claude-opus-5", BUDGET, ADAPTIVE),
-        ("claude-sonnet-5-5", {"type": "between_tools"}, {"type": "between_tools"}),
-        ("claude-haiku-4-5", DISABLED, None),
-        ("claude-haiku-4-5", BUDGET, BUDGET),
-    ],
-)
+@pytest.mark.parametrize(("model", "thinking", "expected"), [
+    ("claude-opus-4-6", DISABLED, DISABLED), ("claude-opus-4-6", ADAPTIVE, ADAPTIVE),
+    ("claude-opus-4-6", BUDGET, BUDGET), ("claude-opus-5", BUDGET, ADAPTIVE),
+    ("claude-sonnet-5-5", {"type": "between_tools"}, {"type": "between_tools"}),
+    ("claude-haiku-4-5", DISABLED, None), ("claude-haiku-4-5", BUDGET, BUDGET),
+])  # fmt: skip
 def test_thinking(api: Api, service: FakeService, model: str, thinking: Any, expected: Any) -> None:
     service.replies = [claude("so")]
     blocks_in(api, HI, in_pieces=False, model=model, thinking=thinking, max_tokens=4096)

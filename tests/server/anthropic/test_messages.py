@@ -151,14 +151,11 @@ def test_a_message(api: Api) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("finish", "vendors", "reason"),
-    [
-        ("stop", "", "end_turn"), ("length", "", "max_tokens"), ("tool_calls", "stop", "tool_use"),
-        ("length", "model_context_window_exceeded", "model_context_window_exceeded"),
-        ("content_filter", "SAFETY", "refusal"), ("other", "pause_turn", "pause_turn"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("finish", "vendors", "reason"), [
+    ("stop", "", "end_turn"), ("length", "", "max_tokens"), ("tool_calls", "stop", "tool_use"),
+    ("length", "model_context_window_exceeded", "model_context_window_exceeded"),
+    ("content_filter", "SAFETY", "refusal"), ("other", "pause_turn", "pause_turn"),
+])  # fmt: skip
 def test_why_it_stopped(api: Api, finish: Any, vendors: str, reason: str) -> None:
     completion = completion_of("so", finish=finish, vendor_finish=vendors)
     api.fake.answer = lambda prompt: completion

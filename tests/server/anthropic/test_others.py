@@ -81,11 +81,10 @@ class TestModels:
         none = api.get(f"/v1/models?before_id={every[0]}").json()
         assert (none["data"], none["first_id"], none["last_id"]) == ([], None, None)
 
-    @pytest.mark.parametrize(
-        "query",
-        ["limit=0", "limit=x", "limit=1001", "limit=%D9%A3", "limit=000000001" + "9" * 5000,
-         "after_id=nobody", "before_id=nobody", "after_id=fake@fake&before_id=fake@fake"],
-    )  # fmt: skip
+    @pytest.mark.parametrize("query", [
+        "limit=0", "limit=x", "limit=1001", "limit=%D9%A3", "limit=000000001" + "9" * 5000,
+        "after_id=nobody", "before_id=nobody", "after_id=fake@fake&before_id=fake@fake",
+    ])  # fmt: skip
     def test_no_page(self, api: Api, query: str) -> None:
         reply = api.get(f"/v1/models?{query}")
         assert (reply.status_code, reply.json()["type"]) == (400, "error")
@@ -108,23 +107,14 @@ class TestModels:
 
 
 class TestProblems:
-    @pytest.mark.parametrize(
-        ("status", "sent", "kind"),
-        [
-            (400, 400, "invalid_request_error"),
-            (401, 401, "authentication_error"),
-            (403, 403, "permission_error"),
-            (404, 404, "not_found_error"),
-            (405, 405, "invalid_request_error"),
-            (413, 413, "request_too_large"),
-            (422, 422, "invalid_request_error"),
-            (429, 429, "rate_limit_error"),
-            (500, 500, "api_error"),
-            (502, 502, "api_error"),
-            (503, 529, "overloaded_error"),
-            (504, 504, "timeout_error"),
-        ],
-    )
+    @pytest.mark.parametrize(("status", "sent", "kind"), [
+        (400, 400, "invalid_request_error"), (401, 401, "authentication_error"),
+        (403, 403, "permission_error"), (404, 404, "not_found_error"),
+        (405, 405, "invalid_request_error"), (413, 413, "request_too_large"),
+        (422, 422, "invalid_request_error"), (429, 429, "rate_limit_error"),
+        (500, 500, "api_error"), (502, 502, "api_error"), (503, 529, "overloaded_error"),
+        (504, 504, "timeout_error"),
+    ])  # fmt: skip
     def test_each_has_its_type(self, status: int, sent: int, kind: str) -> None:
         problem = HttpProblem(status, "some_code", "it went wrong")
         assert problem_reply(problem).status == sent

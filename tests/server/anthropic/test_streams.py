@@ -60,11 +60,8 @@ def test_calls_of_tools(api: Api) -> None:
     )
     events = api.events(tools=[CLOCK])
     assert blocks_of(events) == [
-        text("so"),
-        use("a", {}),
-        use("call_1", {"zone": "UTC"}),
-        use("c", {"INVALID_JSON": "{"}),
-    ]
+        text("so"), use("a", {}), use("call_1", {"zone": "UTC"}), use("c", {"INVALID_JSON": "{"}),
+    ]  # fmt: skip
     assert events[-2]["delta"]["stop_reason"] == "tool_use"
 
 
@@ -116,16 +113,10 @@ class TestThoughts:
     """As the dialect gives them: a paragraph for each block, and the block once it is whole."""
 
     pieces = (
-        Delta(reasoning="h"),
-        Delta(reasoning="m"),
-        Delta(opaque=OWNS[0]),
-        Delta(opaque=VendorPart(OWN, HIDDEN)),
-        Delta(reasoning="\n\n\n\ns"),
-        Delta(reasoning="o"),
-        Delta(opaque=OWNS[1]),
-        Delta("well"),
-        Delta(tool_call=ToolCall("a", "clock")),
-    )
+        Delta(reasoning="h"), Delta(reasoning="m"), Delta(opaque=OWNS[0]),
+        Delta(opaque=VendorPart(OWN, HIDDEN)), Delta(reasoning="\n\n\n\ns"), Delta(reasoning="o"),
+        Delta(opaque=OWNS[1]), Delta("well"), Delta(tool_call=ToolCall("a", "clock")),
+    )  # fmt: skip
     content = (
         Reasoning("hm"), OWNS[0], VendorPart(OWN, HIDDEN), Reasoning("\n\nso"), OWNS[1],
         Text("well"), ToolCall("a", "clock"),

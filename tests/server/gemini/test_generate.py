@@ -9,16 +9,7 @@ import pytest
 from api_suite import ApiSuite, completion_of as completion_of
 from gemini_form import Api, model, user
 
-from genai_host.api import (
-    File,
-    Image,
-    Message,
-    Reasoning,
-    ToolCall,
-    ToolResult,
-    Usage,
-    VendorPart,
-)
+from genai_host.api import File, Image, Message, Reasoning, ToolCall, ToolResult, Usage, VendorPart
 
 pytestmark = pytest.mark.part
 
@@ -144,15 +135,12 @@ class TestGenerate(ApiSuite):
         assert reply["modelVersion"] == "fake"
         assert reply["responseId"]
 
-    @pytest.mark.parametrize(
-        ("finish", "vendors", "reason"),
-        [
-            ("stop", "end_turn", "STOP"), ("length", "max_tokens", "MAX_TOKENS"),
-            ("content_filter", "refusal", "SAFETY"), ("content_filter", "RECITATION", "RECITATION"),
-            ("other", "pause", "OTHER"), ("other", "LANGUAGE", "LANGUAGE"),
-            ("stop", "RECITATION", "STOP"), ("tool_calls", "", "STOP"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("finish", "vendors", "reason"), [
+        ("stop", "end_turn", "STOP"), ("length", "max_tokens", "MAX_TOKENS"),
+        ("content_filter", "refusal", "SAFETY"), ("content_filter", "RECITATION", "RECITATION"),
+        ("other", "pause", "OTHER"), ("other", "LANGUAGE", "LANGUAGE"),
+        ("stop", "RECITATION", "STOP"), ("tool_calls", "", "STOP"),
+    ])  # fmt: skip
     def test_why_it_ended(self, api: Api, finish: Any, vendors: str, reason: str) -> None:
         parts = [ToolCall("c1", "look")] if finish == "tool_calls" else ["so"]
         answer = completion_of(*parts, finish=finish, vendor_finish=vendors)

@@ -64,17 +64,10 @@ class TestEmbeddings:
         expected = api.host.embed(texts, model="fake-embed").vectors
         assert [each["values"] for each in reply["embeddings"]] == [list(each) for each in expected]
 
-    @pytest.mark.parametrize(
-        "more",
-        [
-            {"title": "T"},
-            {"taskType": "SOMETHING"},
-            {"outputDimensionality": 4},
-            {"content": None},
-            {"content": {"parts": []}},
-            {"content": {"parts": [{"inlineData": {}}]}},
-        ],
-    )
+    @pytest.mark.parametrize("more", [
+        {"title": "T"}, {"taskType": "SOMETHING"}, {"outputDimensionality": 4}, {"content": None},
+        {"content": {"parts": []}}, {"content": {"parts": [{"inlineData": {}}]}},
+    ])  # fmt: skip
     def test_that_are_refused(self, api: Api, more: Any) -> None:
         body = {"content": {"parts": [{"text": "a"}]}, **more}
         assert api.call("embedContent", body, "fake-embed").status_code == 400

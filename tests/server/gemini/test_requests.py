@@ -79,29 +79,25 @@ class TestParameters:
         api.generate(HI, generation_config=config)
         assert api.fake.prompts[-1].parameters == {"top_p": 0.9, "max_tokens": 100}
 
-    @pytest.mark.parametrize(
-        ("config", "field"),
-        [
-            ({"candidateCount": 2}, "generationConfig.candidateCount"),
-            ({"topK": 1.5}, "generationConfig.topK"),
-            ({"topK": "x"}, "generationConfig.topK"),
-            ({"topK": True}, "generationConfig.topK"),
-            ({"temperature": "0.5"}, "generationConfig.temperature"),
-            ({"stopSequences": "X"}, "generationConfig.stopSequences"),
-            ({"stop_sequences": [1]}, "generationConfig.stop_sequences[0]"),
-            ({"responseModalities": ["IMAGE"]}, "generationConfig.responseModalities"),
-            ({"responseLogprobs": True}, "generationConfig.responseLogprobs"),
-            ({"responseMimeType": "text/csv"}, "generationConfig.responseMimeType"),
-            ({"responseMimeType": "text/x.enum"}, "generationConfig.responseMimeType"),
-            ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}},
-             "generationConfig.responseMimeType"),
-            ({"responseSchema": {}}, "generationConfig.responseMimeType"),
-            ({"topP": 1, "top_p": 1}, "generationConfig.top_p"),
-            ({"thinkingConfig": {"thinkingLevel": "some"}},
-             "generationConfig.thinkingConfig.thinkingLevel"),
-            ({"thinkingConfig": 1}, "generationConfig.thinkingConfig"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("config", "field"), [
+        ({"candidateCount": 2}, "generationConfig.candidateCount"),
+        ({"topK": 1.5}, "generationConfig.topK"), ({"topK": "x"}, "generationConfig.topK"),
+        ({"topK": True}, "generationConfig.topK"),
+        ({"temperature": "0.5"}, "generationConfig.temperature"),
+        ({"stopSequences": "X"}, "generationConfig.stopSequences"),
+        ({"stop_sequences": [1]}, "generationConfig.stop_sequences[0]"),
+        ({"responseModalities": ["IMAGE"]}, "generationConfig.responseModalities"),
+        ({"responseLogprobs": True}, "generationConfig.responseLogprobs"),
+        ({"responseMimeType": "text/csv"}, "generationConfig.responseMimeType"),
+        ({"responseMimeType": "text/x.enum"}, "generationConfig.responseMimeType"),
+        ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}},
+         "generationConfig.responseMimeType"),
+        ({"responseSchema": {}}, "generationConfig.responseMimeType"),
+        ({"topP": 1, "top_p": 1}, "generationConfig.top_p"),
+        ({"thinkingConfig": {"thinkingLevel": "some"}},
+         "generationConfig.thinkingConfig.thinkingLevel"),
+        ({"thinkingConfig": 1}, "generationConfig.thinkingConfig"),
+    ])  # fmt: skip
     def test_that_are_wrong(self, api: Api, config: Any, field: str) -> None:
         assert violation(api.refused(HI, generationConfig=config)) == field
 
@@ -120,27 +116,24 @@ class TestParameters:
             "generationConfig.thinkingConfig.thinkingLevel",
         ]
 
-    @pytest.mark.parametrize(
-        ("thinking", "taken", "parameters"),
-        [
-            # Claude by a budget, by an effort, by both; GPT; Gemini
-            ({"thinkingBudget": 0}, BUDGET, {}),
-            ({"thinkingBudget": -1}, BUDGET, {}),
-            ({"thinkingBudget": 512}, BUDGET, {"thinking_budget": 1024}),
-            ({"thinkingBudget": 4096}, BUDGET, {"thinking_budget": 4096}),
-            ({"thinkingBudget": 0}, effort("none", "low"), {"reasoning_effort": "none"}),
-            ({"thinkingBudget": 0}, effort("low", "max"), {}),
-            ({"thinkingBudget": 512}, effort("none", "low"), {}),
-            ({"thinkingBudget": 0}, BUDGET | effort("none", "low"), {"reasoning_effort": "none"}),
-            ({"thinkingBudget": -1}, BUDGET | effort("none", "low"), {}),
-            ({"thinkingBudget": 0}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": 0}),
-            ({"thinkingBudget": -1}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": -1}),
-            ({"thinkingLevel": "minimal"}, effort("none", "low"), {"reasoning_effort": "low"}),
-            ({"thinkingLevel": "XHIGH"}, effort("high", "max"), {"reasoning_effort": "high"}),
-            ({"thinkingLevel": "LOW"}, effort("medium", "high"), {"reasoning_effort": "medium"}),
-            ({"thinkingLevel": "HIGH"}, {"reasoning_effort": {}}, {"reasoning_effort": "high"}),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("thinking", "taken", "parameters"), [
+        # Claude by a budget, by an effort, by both; GPT; Gemini
+        ({"thinkingBudget": 0}, BUDGET, {}),
+        ({"thinkingBudget": -1}, BUDGET, {}),
+        ({"thinkingBudget": 512}, BUDGET, {"thinking_budget": 1024}),
+        ({"thinkingBudget": 4096}, BUDGET, {"thinking_budget": 4096}),
+        ({"thinkingBudget": 0}, effort("none", "low"), {"reasoning_effort": "none"}),
+        ({"thinkingBudget": 0}, effort("low", "max"), {}),
+        ({"thinkingBudget": 512}, effort("none", "low"), {}),
+        ({"thinkingBudget": 0}, BUDGET | effort("none", "low"), {"reasoning_effort": "none"}),
+        ({"thinkingBudget": -1}, BUDGET | effort("none", "low"), {}),
+        ({"thinkingBudget": 0}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": 0}),
+        ({"thinkingBudget": -1}, {"thinking_budget": {"minimum": -1}}, {"thinking_budget": -1}),
+        ({"thinkingLevel": "minimal"}, effort("none", "low"), {"reasoning_effort": "low"}),
+        ({"thinkingLevel": "XHIGH"}, effort("high", "max"), {"reasoning_effort": "high"}),
+        ({"thinkingLevel": "LOW"}, effort("medium", "high"), {"reasoning_effort": "medium"}),
+        ({"thinkingLevel": "HIGH"}, {"reasoning_effort": {}}, {"reasoning_effort": "high"}),
+    ])  # fmt: skip
     def test_hints_get_the_nearest_value_of_the_model(
         self, thinking: Any, taken: Any, parameters: Any
     ) -> None:
@@ -183,8 +176,7 @@ class TestSchemas:
         assert api.fake.prompts[-1].schema == schema
 
     @pytest.mark.parametrize(
-        ("kind", "value", "bare"),
-        [("STRING", 'two "words"', 'two "words"'), ("INTEGER", 2, "2")],
+        ("kind", "value", "bare"), [("STRING", 'two "words"', 'two "words"'), ("INTEGER", 2, "2")]
     )
     def test_a_value_of_an_enum_has_no_quotes(
         self, api: Api, kind: str, value: Any, bare: str
@@ -230,17 +222,13 @@ class TestSchemas:
             "$defs": {"e": {"type": "string"}},
         }
 
-    @pytest.mark.parametrize(
-        ("schema", "field"),
-        [
-            ({"type": "TEXT"}, "responseSchema.type"),
-            ({"type": "OBJECT", "properties": {"a": 1}}, "responseSchema.properties.a"),
-            ({"type": "ARRAY", "minItems": "x"}, "responseSchema.minItems"),
-            ({"anyOf": 1}, "responseSchema.anyOf"),
-            ({"enum": 1}, "responseSchema.enum"),
-            ({"type": "INTEGER", "enum": ["NaN", "1e999"]}, ""),
-        ],
-    )
+    @pytest.mark.parametrize(("schema", "field"), [
+        ({"type": "TEXT"}, "responseSchema.type"),
+        ({"type": "OBJECT", "properties": {"a": 1}}, "responseSchema.properties.a"),
+        ({"type": "ARRAY", "minItems": "x"}, "responseSchema.minItems"),
+        ({"anyOf": 1}, "responseSchema.anyOf"), ({"enum": 1}, "responseSchema.enum"),
+        ({"type": "INTEGER", "enum": ["NaN", "1e999"]}, ""),
+    ])  # fmt: skip
     def test_that_are_wrong(self, api: Api, schema: Any, field: str) -> None:
         config = {"responseMimeType": "application/json", "responseSchema": schema}
         if not field:
@@ -274,19 +262,14 @@ class TestTools:
             ToolSchema("hear", "", {"type": "object"}),
         ]
 
-    @pytest.mark.parametrize(
-        ("config", "tools", "choice"),
-        [
-            ({}, ("look", "hear"), None),
-            ({"mode": "AUTO"}, ("look", "hear"), "auto"),
-            ({"mode": "NONE"}, ("look", "hear"), "none"),
-            ({"mode": "ANY"}, ("look", "hear"), "required"),
-            ({"mode": "VALIDATED", "allowedFunctionNames": ["hear"]}, ("hear",), "auto"),
-            ({"mode": "ANY", "allowedFunctionNames": ["hear"]}, ("hear",), "hear"),
-            ({"mode": "ANY", "allowed_function_names": ["hear", "look"]}, ("look", "hear"),
-             "required"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("config", "tools", "choice"), [
+        ({}, ("look", "hear"), None), ({"mode": "AUTO"}, ("look", "hear"), "auto"),
+        ({"mode": "NONE"}, ("look", "hear"), "none"),
+        ({"mode": "ANY"}, ("look", "hear"), "required"),
+        ({"mode": "VALIDATED", "allowedFunctionNames": ["hear"]}, ("hear",), "auto"),
+        ({"mode": "ANY", "allowedFunctionNames": ["hear"]}, ("hear",), "hear"),
+        ({"mode": "ANY", "allowed_function_names": ["hear", "look"]}, ("look", "hear"), "required"),
+    ])  # fmt: skip
     def test_which_may_be_called(self, config: Any, tools: Any, choice: str | None) -> None:
         from genai_wire_gemini.server.requests import chosen, tools_in
 
@@ -311,30 +294,26 @@ class TestTools:
         }
         assert api.call("generateContent", body, "nobody").status_code == 400
 
-    @pytest.mark.parametrize(
-        ("more", "field"),
-        [
-            ({"tools": [{"file_search": {}}]}, "tools[0].file_search"),
-            ({"tools": 1}, "tools"),
-            ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0]"),
-            ({"tools": [{"functionDeclarations": [LOOK, LOOK]}]}, "tools"),
-            ({"tools": [{"functionDeclarations": [{**LOOK, "parametersJsonSchema": {}}]}]},
-             "tools[0].functionDeclarations[0].parametersJsonSchema"),
-            ({"tools": [{"functionDeclarations": [{**HEAR, "behavior": "NON_BLOCKING"}]}]},
-             "tools[0].functionDeclarations[0].behavior"),
-            ({"tools": [{"functionDeclarations": [
-                {"name": "a", "parametersJsonSchema": {"properties": {"x": 1}}}]}]},
-             "tools[0].functionDeclarations[0].parametersJsonSchema.properties.x"),
-            ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
-             "toolConfig.functionCallingConfig.mode"),
-            ({"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
-             "toolConfig.functionCallingConfig.mode"),
-            ({"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["x"]}}},
-             "toolConfig.functionCallingConfig.allowedFunctionNames[0]"),
-            ({"toolConfig": {"retrievalConfig": {"languageCode": "de"}}},
-             "toolConfig.retrievalConfig"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("more", "field"), [
+        ({"tools": [{"file_search": {}}]}, "tools[0].file_search"),
+        ({"tools": 1}, "tools"),
+        ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0]"),
+        ({"tools": [{"functionDeclarations": [LOOK, LOOK]}]}, "tools"),
+        ({"tools": [{"functionDeclarations": [{**LOOK, "parametersJsonSchema": {}}]}]},
+         "tools[0].functionDeclarations[0].parametersJsonSchema"),
+        ({"tools": [{"functionDeclarations": [{**HEAR, "behavior": "NON_BLOCKING"}]}]},
+         "tools[0].functionDeclarations[0].behavior"),
+        ({"tools": [{"functionDeclarations": [
+            {"name": "a", "parametersJsonSchema": {"properties": {"x": 1}}}]}]},
+         "tools[0].functionDeclarations[0].parametersJsonSchema.properties.x"),
+        ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
+         "toolConfig.functionCallingConfig.mode"),
+        ({"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
+         "toolConfig.functionCallingConfig.mode"),
+        ({"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["x"]}}},
+         "toolConfig.functionCallingConfig.allowedFunctionNames[0]"),
+        ({"toolConfig": {"retrievalConfig": {"languageCode": "de"}}}, "toolConfig.retrievalConfig"),
+    ])  # fmt: skip
     def test_that_are_refused(self, api: Api, more: Any, field: str) -> None:
         assert violation(api.refused(HI, **more)) == field
 
@@ -345,41 +324,35 @@ class TestTools:
 
 
 class TestContentsThatAreRefused:
-    @pytest.mark.parametrize(
-        ("contents", "field"),
-        [
-            ([], "contents"),
-            (["hi"], "contents[0]"),
-            ([{"role": "system", "parts": []}], "contents[0].role"),
-            ([{"role": "user"}], "contents[0].parts"),
-            ([user({"text": "", "thoughtSignature": "c2ln"})], "contents[0].parts"),
-            ([user({"executableCode": {}})], "contents"),
-            ([model({"text": ""})], "contents"),
-            ([user({})], "contents[0].parts[0]"),
-            ([user({"text": 1})], "contents[0].parts[0].text"),
-            ([user({"text": "a", "inlineData": {}})], "contents[0].parts[0]"),
-            ([user({"text": "a", "videoMetadata": {"fps": 1}})],
-             "contents[0].parts[0].videoMetadata"),
-            ([user({"inlineData": {"mimeType": "image/png", "data": "!"}})],
-             "contents[0].parts[0].inlineData.data"),
-            ([user({"inlineData": {"data": "AAAA"}})], "contents[0].parts[0].inlineData"),
-            ([user({"fileData": {"fileUri": "file:///etc/passwd"}})],
-             "contents[0].parts[0].fileData.fileUri"),
-            ([user({"functionCall": {"name": "a"}})], "contents[0].parts[0]"),
-            ([model({"functionResponse": {"name": "a"}})], "contents[0].parts[0]"),
-            ([model({"functionCall": {"args": {}}})], "contents[0].parts[0].functionCall.name"),
-            ([model({"functionCall": {"name": "a", "args": []}})],
-             "contents[0].parts[0].functionCall.args"),
-            ([user({"functionResponse": {"name": "a", "response": {}}})],
-             "contents[0].parts[0].functionResponse"),
-            ([model({"executableCode": {}, "fileData": {"fileUri": "gs://b/a"}})],
-             "contents[0].parts[0]"),
-            ([model({"codeExecutionResult": {}, "text": "a"})], "contents[0].parts[0]"),
-            ([model({"executable_code": 5})], "contents[0].parts[0].executable_code"),
-            ([model({"toolCall": {}, "videoMetadata": {"fps": 1}})],
-             "contents[0].parts[0].videoMetadata"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("contents", "field"), [
+        ([], "contents"), (["hi"], "contents[0]"),
+        ([{"role": "system", "parts": []}], "contents[0].role"),
+        ([{"role": "user"}], "contents[0].parts"),
+        ([user({"text": "", "thoughtSignature": "c2ln"})], "contents[0].parts"),
+        ([user({"executableCode": {}})], "contents"), ([model({"text": ""})], "contents"),
+        ([user({})], "contents[0].parts[0]"),
+        ([user({"text": 1})], "contents[0].parts[0].text"),
+        ([user({"text": "a", "inlineData": {}})], "contents[0].parts[0]"),
+        ([user({"text": "a", "videoMetadata": {"fps": 1}})], "contents[0].parts[0].videoMetadata"),
+        ([user({"inlineData": {"mimeType": "image/png", "data": "!"}})],
+         "contents[0].parts[0].inlineData.data"),
+        ([user({"inlineData": {"data": "AAAA"}})], "contents[0].parts[0].inlineData"),
+        ([user({"fileData": {"fileUri": "file:///etc/passwd"}})],
+         "contents[0].parts[0].fileData.fileUri"),
+        ([user({"functionCall": {"name": "a"}})], "contents[0].parts[0]"),
+        ([model({"functionResponse": {"name": "a"}})], "contents[0].parts[0]"),
+        ([model({"functionCall": {"args": {}}})], "contents[0].parts[0].functionCall.name"),
+        ([model({"functionCall": {"name": "a", "args": []}})],
+         "contents[0].parts[0].functionCall.args"),
+        ([user({"functionResponse": {"name": "a", "response": {}}})],
+         "contents[0].parts[0].functionResponse"),
+        ([model({"executableCode": {}, "fileData": {"fileUri": "gs://b/a"}})],
+         "contents[0].parts[0]"),
+        ([model({"codeExecutionResult": {}, "text": "a"})], "contents[0].parts[0]"),
+        ([model({"executable_code": 5})], "contents[0].parts[0].executable_code"),
+        ([model({"toolCall": {}, "videoMetadata": {"fps": 1}})],
+         "contents[0].parts[0].videoMetadata"),
+    ])  # fmt: skip
     def test_where(self, api: Api, contents: Any, field: str) -> None:
         assert violation(api.refused(*contents)) == field
 
@@ -389,16 +362,13 @@ class TestContentsThatAreRefused:
         assert VendorPart("gemini", ran) in api.fake.prompts[-1].messages[-2].content
         assert DROPPED not in reply.headers
 
-    @pytest.mark.parametrize(
-        ("more", "field"),
-        [
-            ({"cachedContent": "cachedContents/a"}, "cachedContent"),
-            ({"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
-             "systemInstruction.parts[0].inlineData"),
-            ({"systemInstruction": {"parts": [{"executableCode": {"code": "1"}}]}},
-             "systemInstruction.parts[0].executableCode"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("more", "field"), [
+        ({"cachedContent": "cachedContents/a"}, "cachedContent"),
+        ({"systemInstruction": {"parts": [{"inlineData": {"data": "AAAA"}}]}},
+         "systemInstruction.parts[0].inlineData"),
+        ({"systemInstruction": {"parts": [{"executableCode": {"code": "1"}}]}},
+         "systemInstruction.parts[0].executableCode"),
+    ])  # fmt: skip
     def test_beside_them(self, api: Api, more: Any, field: str) -> None:
         assert violation(api.refused(HI, **more)) == field
 

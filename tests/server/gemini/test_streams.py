@@ -68,13 +68,10 @@ class TestEvents:
 
     def test_calls_come_with_their_signatures(self, api: Api) -> None:
         content = [
-            Text("so"),
-            VendorPart("gemini", {"thoughtSignature": "AQ=="}),
-            ToolCall("c1", "look", {"at": 1}),
-            VendorPart("gemini", {"thoughtSignature": "Ag=="}),
-            ToolCall("c2", "look", {}),
-            Image(url="https://a.test/b.png"),
-        ]
+            Text("so"), VendorPart("gemini", {"thoughtSignature": "AQ=="}),
+            ToolCall("c1", "look", {"at": 1}), VendorPart("gemini", {"thoughtSignature": "Ag=="}),
+            ToolCall("c2", "look", {}), Image(url="https://a.test/b.png"),
+        ]  # fmt: skip
         api.fake.answer = lambda prompt: Completion(Message("assistant", content), "tool_calls")
         assert parts_in(api.events(HI)) == [
             {"text": "so"},
@@ -132,19 +129,14 @@ class TestThoughtsAndErrorsInPieces:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("path", "status", "word"),
-        [
-            ("/v1beta/models/nobody:generateContent", 404, "NOT_FOUND"),
-            ("/v1beta/models/fake:another", 404, "NOT_FOUND"),
-            ("/v1beta/models/fake", 404, "NOT_FOUND"),
-            ("/v1beta/models/:generateContent", 404, "NOT_FOUND"),
-            ("/v1beta/else", 404, "NOT_FOUND"),
-            ("/upload/v1beta/files", 404, "NOT_FOUND"),
-            ("/upload/v1/files", 404, "NOT_FOUND"),
-            ("/v1beta/models", 405, "UNIMPLEMENTED"),
-        ],
-    )
+    @pytest.mark.parametrize(("path", "status", "word"), [
+        ("/v1beta/models/nobody:generateContent", 404, "NOT_FOUND"),
+        ("/v1beta/models/fake:another", 404, "NOT_FOUND"),
+        ("/v1beta/models/fake", 404, "NOT_FOUND"),
+        ("/v1beta/models/:generateContent", 404, "NOT_FOUND"),
+        ("/v1beta/else", 404, "NOT_FOUND"), ("/upload/v1beta/files", 404, "NOT_FOUND"),
+        ("/upload/v1/files", 404, "NOT_FOUND"), ("/v1beta/models", 405, "UNIMPLEMENTED"),
+    ])  # fmt: skip
     def test_of_addresses(self, api: Api, path: str, status: int, word: str) -> None:
         empty = {"contents": [HI]} if path.endswith(":generateContent") else None
         reply = api.client.post(f"{api.url}{path}", json=empty)

@@ -56,19 +56,13 @@ class TestOptions:
                     "options.num_ctx, options.unheard_of, another"
                 )
 
-    @pytest.mark.parametrize(
-        ("options", "expected"),
-        [
-            ({"min_p": 0.5}, "min_p"),
-            ({"mirostat": 2}, "mirostat"),
-            ({"temperature": 5}, "temperature"),
-            ({"temperature": "x"}, "$.options.temperature"),
-            ({"top_k": 1.5}, "$.options.top_k"),
-            ({"stop": "x"}, "$.options.stop"),
-            ({"num_predict": 0}, "max_tokens"),
-            ([], "$.options"),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "expected"), [
+        ({"min_p": 0.5}, "min_p"), ({"mirostat": 2}, "mirostat"),
+        ({"temperature": 5}, "temperature"),
+        ({"temperature": "x"}, "$.options.temperature"),
+        ({"top_k": 1.5}, "$.options.top_k"), ({"stop": "x"}, "$.options.stop"),
+        ({"num_predict": 0}, "max_tokens"), ([], "$.options"),
+    ])  # fmt: skip
     def test_that_are_wrong(self, api: Api, options: Any, expected: str) -> None:
         assert expected in api.refused(HI, options=options)
 
@@ -96,19 +90,14 @@ class TestThinking:
     def test_that_is_wrong(self, api: Api, think: Any) -> None:
         assert "$.think" in api.refused(HI, think=think)
 
-    @pytest.mark.parametrize(
-        ("efforts", "think", "expected"),
-        [
-            (["none", "medium"], True, {"reasoning_effort": "medium"}),
-            (["none", "medium"], False, {"reasoning_effort": "none"}),
-            (["none", "medium"], "high", {"reasoning_effort": "high"}),
-            (["low", "high"], True, {}),
-            (["low", "high"], False, {}),
-        ],
-    )
-    def test_of_a_model_with_efforts(
-        self, efforts: list[str], think: Any, expected: dict[str, Any]
-    ) -> None:
+    @pytest.mark.parametrize(("efforts", "think", "expected"), [
+        (["none", "medium"], True, {"reasoning_effort": "medium"}),
+        (["none", "medium"], False, {"reasoning_effort": "none"}),
+        (["none", "medium"], "high", {"reasoning_effort": "high"}),
+        (["low", "high"], True, {}),
+        (["low", "high"], False, {}),
+    ])  # fmt: skip
+    def test_of_a_model_with_efforts(self, efforts: list[str], think: Any, expected: Any) -> None:
         can = Capabilities({"reasoning_effort": {"enum": efforts}}, frozenset({"reasoning"}))
         assert thinking_in(JsonReader({"think": think}, "$"), can)[1] == expected
 
@@ -137,42 +126,31 @@ class TestFormats:
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize(
-        ("message", "place"),
-        [
-            ("hi", "$.messages[0]"),
-            ({"content": "hi"}, "$.messages[0].role"),
-            ({"role": "developer"}, "$.messages[0].role"),
-            ({"role": "user", "content": [{"type": "text"}]}, "$.messages[0].content"),
-            ({"role": "user", "images": ["!"]}, "$.messages[0].images[0]"),
-            ({"role": "user", "images": ["AAAA"]}, "$.messages[0].images[0]"),
-            ({"role": "user", "images": [1]}, "$.messages[0].images[0]"),
-            ({"role": "user", "tool_calls": [{"function": {"name": "a"}}]},
-             "$.messages[0].tool_calls"),
-            ({"role": "assistant", "tool_calls": [{}]}, "$.messages[0].tool_calls[0]"),
-            ({"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]},
-             "$.messages[0].tool_calls[0].function.arguments"),
-            ({"role": "tool", "tool_name": "a", "content": "1"}, "$.messages[0]"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("message", "place"), [
+        ("hi", "$.messages[0]"), ({"content": "hi"}, "$.messages[0].role"),
+        ({"role": "developer"}, "$.messages[0].role"),
+        ({"role": "user", "content": [{"type": "text"}]}, "$.messages[0].content"),
+        ({"role": "user", "images": ["!"]}, "$.messages[0].images[0]"),
+        ({"role": "user", "images": ["AAAA"]}, "$.messages[0].images[0]"),
+        ({"role": "user", "images": [1]}, "$.messages[0].images[0]"),
+        ({"role": "user", "tool_calls": [{"function": {"name": "a"}}]}, "$.messages[0].tool_calls"),
+        ({"role": "assistant", "tool_calls": [{}]}, "$.messages[0].tool_calls[0]"),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]},
+         "$.messages[0].tool_calls[0].function.arguments"),
+        ({"role": "tool", "tool_name": "a", "content": "1"}, "$.messages[0]"),
+    ])  # fmt: skip
     def test_messages(self, api: Api, message: Any, place: str) -> None:
         assert f"(at {place})" in api.refused(message)
 
-    @pytest.mark.parametrize(
-        ("more", "place"),
-        [
-            ({"model": ""}, "$.model"),
-            ({"model": ":latest"}, "$.model"),
-            ({"model": 1}, "$.model"),
-            ({"stream": "yes"}, "$.stream"),
-            ({"logprobs": True}, "$.logprobs"),
-            ({"tools": [{"type": "other"}]}, "$.tools[0].type"),
-            ({"tools": [{}]}, "$.tools[0]"),
-            ({"tools": [{"function": {"name": ""}}]}, "$.tools[0].function.parameters"),
-            ({"tools": [{"function": {"name": "a", "parameters": {"type": "array"}}}]},
-             "$.tools[0].function.parameters"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("more", "place"), [
+        ({"model": ""}, "$.model"), ({"model": ":latest"}, "$.model"), ({"model": 1}, "$.model"),
+        ({"stream": "yes"}, "$.stream"), ({"logprobs": True}, "$.logprobs"),
+        ({"tools": [{"type": "other"}]}, "$.tools[0].type"),
+        ({"tools": [{}]}, "$.tools[0]"),
+        ({"tools": [{"function": {"name": ""}}]}, "$.tools[0].function.parameters"),
+        ({"tools": [{"function": {"name": "a", "parameters": {"type": "array"}}}]},
+         "$.tools[0].function.parameters"),
+    ])  # fmt: skip
     def test_beside_them(self, api: Api, more: Any, place: str) -> None:
         assert f"(at {place})" in api.refused(HI, **more)
 
@@ -206,17 +184,11 @@ class TestEmbeddings:
         assert api.post("embed", model="fake-embed", input=[]).json()["embeddings"] == []
         assert api.post("embeddings", model="fake-embed").json() == {"embedding": []}
 
-    @pytest.mark.parametrize(
-        ("more", "status"),
-        [
-            ({"input": [1]}, 400),
-            ({"input": {}}, 400),
-            ({"input": ["a"] * 2049}, 400),
-            ({"input": "a", "dimensions": 4}, 400),
-            ({"input": "a", "model": "fake"}, 404),
-            ({"input": "a", "model": "feature:chat"}, 404),
-        ],
-    )
+    @pytest.mark.parametrize(("more", "status"), [
+        ({"input": [1]}, 400), ({"input": {}}, 400), ({"input": ["a"] * 2049}, 400),
+        ({"input": "a", "dimensions": 4}, 400), ({"input": "a", "model": "fake"}, 404),
+        ({"input": "a", "model": "feature:chat"}, 404),
+    ])  # fmt: skip
     def test_that_are_refused(self, api: Api, more: Any, status: int) -> None:
         assert api.post("embed", **{"model": "fake-embed", **more}).status_code == status
 

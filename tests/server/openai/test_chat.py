@@ -235,33 +235,28 @@ def test_a_feature_is_a_model_as_well(api: Api) -> None:
     assert api.completed(model="feature:chat")["choices"][0]["message"]["content"] == "hi"
 
 
-@pytest.mark.parametrize(
-    ("more", "param"),
-    [
-        ({"messages": []}, "messages"),
-        ({"messages": "hi"}, "messages"),
-        ({"messages": [3]}, "messages[0]"),
-        ({"messages": [{"role": "judge", "content": "x"}]}, "messages[0].role"),
-        ({"messages": [{"content": "x"}]}, "messages[0].role"),
-        ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
-        ({"messages": [{"role": "tool", "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
-        ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
-         "messages[0].content[0]"),
-        ({"messages": [{"role": "user", "content": [image("file:///x")]}]},
-         "messages[0].content[0].image_url.url"),
-        ({"n": 2}, "n"),
-        ({"logprobs": True}, "logprobs"),
-        ({"logit_bias": {"7": 1}}, "logit_bias"),
-        ({"functions": [{}]}, "functions[0].parameters"),
-        ({"modalities": ["audio"]}, "modalities"),
-        ({"tools": [{"type": "code_interpreter"}]}, "tools[0].type"),
-        ({"tools": [CLOCK, CLOCK]}, "tools"),
-        ({"tools": [CLOCK], "tool_choice": {"function": {"name": "other"}}}, "tool_choice"),
-        ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
-        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
-        ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"model": ""}, "model")],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "param"), [
+    ({"messages": []}, "messages"), ({"messages": "hi"}, "messages"),
+    ({"messages": [3]}, "messages[0]"),
+    ({"messages": [{"role": "judge", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
+    ({"messages": [{"role": "tool", "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
+    ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+     "messages[0].content[0]"),
+    ({"messages": [{"role": "user", "content": [image("file:///x")]}]},
+     "messages[0].content[0].image_url.url"),
+    ({"n": 2}, "n"), ({"logprobs": True}, "logprobs"), ({"logit_bias": {"7": 1}}, "logit_bias"),
+    ({"functions": [{}]}, "functions[0].parameters"),
+    ({"modalities": ["audio"]}, "modalities"),
+    ({"tools": [{"type": "code_interpreter"}]}, "tools[0].type"),
+    ({"tools": [CLOCK, CLOCK]}, "tools"),
+    ({"tools": [CLOCK], "tool_choice": {"function": {"name": "other"}}}, "tool_choice"),
+    ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+    ({"response_format": {"type": "xml"}}, "response_format.type"),
+    ({"model": ""}, "model"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(api: Api, more: dict[str, Any], param: str) -> None:
     assert api.refused(**more)["param"] == param
     assert not api.fake.calls

@@ -74,21 +74,13 @@ def test_item_5_fields_of_chats_are_dropped(api: Api) -> None:
     assert set(reply.headers["x-genai-host-dropped"].split(", ")) == {*more}
 
 
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ({"prompt": [[1, 2]]}, "prompt"),
-        ({"prompt": [1, 2]}, "prompt"),
-        ({"prompt": []}, "prompt"),
-        ({"prompt": ["a"] * 33}, "prompt"),
-        ({"prompt": ["a", "b"], "stream": True}, "prompt"),
-        ({"suffix": "x"}, "suffix"),
-        ({"best_of": 2}, "best_of"),
-        ({"n": 2}, "n"),
-        ({"logprobs": 1}, "logprobs"),
-        ({"model": ""}, "model"),
-    ],
-)
+@pytest.mark.parametrize(("more", "field"), [
+    ({"prompt": [[1, 2]]}, "prompt"), ({"prompt": [1, 2]}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": ["a"] * 33}, "prompt"),
+    ({"prompt": ["a", "b"], "stream": True}, "prompt"),
+    ({"suffix": "x"}, "suffix"), ({"best_of": 2}, "best_of"), ({"n": 2}, "n"),
+    ({"logprobs": 1}, "logprobs"), ({"model": ""}, "model"),
+])  # fmt: skip
 def test_item_5_what_is_not_supported_is_refused(api: Api, more: Any, field: str) -> None:
     reply = post(api, **more)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)

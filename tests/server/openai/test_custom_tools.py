@@ -54,18 +54,13 @@ def test_the_input_may_be_any_text(form: Any) -> None:
     assert tool.description == "edits files"
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (ToolCall("a", "patch", {"input": "*** é"}), "*** é"),
-        (ToolCall("a", "patch", malformed="*** {"), "*** {"),  # written without JSON
-        (ToolCall("a", "patch", {"other": 1}), '{"other":1}'),
-    ],
-)
+@pytest.mark.parametrize(("call", "text"), [
+    (ToolCall("a", "patch", {"input": "*** é"}), "*** é"),
+    (ToolCall("a", "patch", malformed="*** {"), "*** {"),  # written without JSON
+    (ToolCall("a", "patch", {"other": 1}), '{"other":1}'),
+])  # fmt: skip
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_call_is_in_the_form_of_its_tool(
-    api: Api, call: ToolCall, text: str, stream: bool
-) -> None:
+def test_a_call_is_in_the_form_of_its_tool(api: Api, call: Any, text: str, stream: bool) -> None:
     clock = ToolCall("b", "clock", {"input": "x"})
     api.fake.answer = lambda prompt: completion_of("so", call, clock, finish="tool_calls")
     if stream:
@@ -100,14 +95,11 @@ def test_the_model_sees_its_call_and_the_result_again(api: Api, text: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("choice", "offered", "expected"),
-    [
-        (NAMED, ["patch", "clock"], "patch"),
-        ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}},
-         ["patch"], "required"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("choice", "offered", "expected"), [
+    (NAMED, ["patch", "clock"], "patch"),
+    ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}},
+     ["patch"], "required"),
+])  # fmt: skip
 def test_it_can_be_chosen(choice: Any, offered: list[str], expected: str) -> None:
     body = JsonReader({"tools": [PATCH, CLOCK], "tool_choice": choice}, "$")
     tools, tool_choice = chosen(body, tools_in(body))
@@ -126,20 +118,15 @@ def test_unknown_fields_are_named(api: Api) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("tool", "param"),
-    [
-        ({"type": "custom"}, ""),
-        ({"type": "custom", "custom": {}}, ".custom"),
-        ({"type": "custom", "custom": {"name": "a", "format": {"type": "xml"}}},
-         ".custom.format.type"),
-        ({"type": "custom", "custom": {"name": "a", "format": {"type": "grammar"}}},
-         ".custom.format"),
-        ({"type": "custom", "custom": {"name": "a", "format": {
-            "type": "grammar", "grammar": {"syntax": "lark", "definition": ""}}}},
-         ".custom.format.grammar.definition"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tool", "param"), [
+    ({"type": "custom"}, ""),
+    ({"type": "custom", "custom": {}}, ".custom"),
+    ({"type": "custom", "custom": {"name": "a", "format": {"type": "xml"}}}, ".custom.format.type"),
+    ({"type": "custom", "custom": {"name": "a", "format": {"type": "grammar"}}}, ".custom.format"),
+    ({"type": "custom", "custom": {"name": "a", "format": {
+        "type": "grammar", "grammar": {"syntax": "lark", "definition": ""}}}},
+     ".custom.format.grammar.definition"),
+])  # fmt: skip
 def test_a_tool_that_is_wrong(api: Api, tool: Any, param: str) -> None:
     assert api.refused(tools=[tool])["param"] == f"tools[0]{param}"
 

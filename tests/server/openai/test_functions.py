@@ -105,23 +105,17 @@ class TestFunctions:
         assert [each.id for each in results] == [each.id for each in calls]
         assert len({each.id for each in calls}) == 3
 
-    @pytest.mark.parametrize(
-        ("message", "field"),
-        [
-            ({"role": "function", "name": "clock", "content": "9"}, "messages[0].name"),
-            ({"role": "assistant", "function_call": {}}, "messages[0].function_call"),
-        ],
-    )
+    @pytest.mark.parametrize(("message", "field"), [
+        ({"role": "function", "name": "clock", "content": "9"}, "messages[0].name"),
+        ({"role": "assistant", "function_call": {}}, "messages[0].function_call"),
+    ])  # fmt: skip
     def test_item_5_invalid_messages(self, api: Api, message: Any, field: str) -> None:
         assert api.refused(message)["param"] == field
 
-    @pytest.mark.parametrize(
-        ("body", "field"),
-        [
-            ({"functions": [CLOCK], "tools": [{"type": "function", "function": MAP}]}, "functions"),
-            ({"functions": [CLOCK], "function_call": {"name": "map"}}, "function_call"),
-        ],
-    )
+    @pytest.mark.parametrize(("body", "field"), [
+        ({"functions": [CLOCK], "tools": [{"type": "function", "function": MAP}]}, "functions"),
+        ({"functions": [CLOCK], "function_call": {"name": "map"}}, "function_call"),
+    ])  # fmt: skip
     def test_item_5_invalid_requests(self, api: Api, body: Any, field: str) -> None:
         assert api.refused(**body)["param"] == field
 
@@ -139,15 +133,12 @@ class TestAllowedTools:
         offered, chosen_mode = chosen(body, tools_in(body))
         assert ([each.name for each in offered], chosen_mode) == (["map"], mode)
 
-    @pytest.mark.parametrize(
-        ("choice", "field"),
-        [
-            ({"type": "allowed_tools"}, "tool_choice"),
-            (_choice("auto"), "tool_choice.allowed_tools.tools"),
-            (_choice("auto", "map"), "tool_choice.allowed_tools.tools[0]"),
-            (_choice("any", "clock"), "tool_choice.allowed_tools.mode"),
-        ],
-    )
+    @pytest.mark.parametrize(("choice", "field"), [
+        ({"type": "allowed_tools"}, "tool_choice"),
+        (_choice("auto"), "tool_choice.allowed_tools.tools"),
+        (_choice("auto", "map"), "tool_choice.allowed_tools.tools[0]"),
+        (_choice("any", "clock"), "tool_choice.allowed_tools.mode"),
+    ])  # fmt: skip
     def test_item_5_invalid_choices(self, api: Api, choice: Any, field: str) -> None:
         tools = [{"type": "function", "function": CLOCK}]
         assert api.refused(tools=tools, tool_choice=choice)["param"] == field

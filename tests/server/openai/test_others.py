@@ -76,17 +76,11 @@ def test_a_list_has_the_form_of_the_client_that_asks(api: Api) -> None:
     assert api.get("/v1/models/fake", **{"x-goog-api-key": "x"}).json()["name"] == "models/fake"
 
 
-@pytest.mark.parametrize(
-    ("path", "headers"),
-    [
-        ("/v1/audio/speech", {}),
-        ("/openai/deployments/m/audio/speech", {}),
-        ("/audio/speech", {}),
-        ("/v1/audio/speech", {"anthropic-version": "2023-06-01"}),
-        ("/v1/audio/speech", {"x-goog-api-key": "x"}),
-        ("/api/v1/nope", {}),
-    ],
-)
+@pytest.mark.parametrize(("path", "headers"), [
+    ("/v1/audio/speech", {}), ("/openai/deployments/m/audio/speech", {}), ("/audio/speech", {}),
+    ("/v1/audio/speech", {"anthropic-version": "2023-06-01"}),
+    ("/v1/audio/speech", {"x-goog-api-key": "x"}), ("/api/v1/nope", {}),
+])  # fmt: skip
 def test_unknown_paths(api: Api, path: str, headers: dict[str, str]) -> None:
     reply = api.get(path, **headers)
     assert reply.status_code == 404
@@ -115,50 +109,41 @@ def test_unknown_models(api: Api, name: str) -> None:
 CHAT = {"messages": [HI]}
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/openai/deployments/fake/chat/completions?api-version=2024-10-21", CHAT),
-        ("/openai/deployments/fake/chat/completions", {**CHAT, "model": None}),
-        ("/openai/deployments/fake/chat/completions", {**CHAT, "model": "gpt-5"}),
-        ("/openai/deployments/fake%40fake/chat/completions", CHAT),
-        ("/openai/deployments/fake/fake/chat/completions", CHAT),
-        ("/openai/deployments/fake/completions", {"prompt": "hi"}),
-        ("/openai/deployments/fake-embed/embeddings", {"input": "a"}),
-        ("/openai/v1/chat/completions", {**CHAT, "model": "fake"}),
-        ("/openai/v1/embeddings", {"input": "a", "model": "fake-embed"}),
-        ("/openai/v1/responses", {"input": "hi", "model": "fake"}),
-        ("/openai/responses?api-version=2025-03-01-preview", {"input": "hi", "model": "fake"}),
-        ("/openai/responses/input_tokens", {"input": "hi", "model": "fake"}),
-        ("/openai/models", None),
-        ("/openai/v1/models/fake", None),
-        ("/chat/completions", {**CHAT, "model": "fake"}),
-        ("/completions", {"prompt": "hi", "model": "fake"}),
-        ("/embeddings", {"input": "a", "model": "fake-embed"}),
-        ("/v1beta/openai/embeddings", {"input": "a", "model": "fake-embed"}),
-        ("/moderations", {"input": "a"}),
-        ("/responses", {"input": "hi", "model": "fake"}),
-        ("/models", None),
-        ("/models/fake", None),
-    ],
-)
+@pytest.mark.parametrize(("path", "body"), [
+    ("/openai/deployments/fake/chat/completions?api-version=2024-10-21", CHAT),
+    ("/openai/deployments/fake/chat/completions", {**CHAT, "model": None}),
+    ("/openai/deployments/fake/chat/completions", {**CHAT, "model": "gpt-5"}),
+    ("/openai/deployments/fake%40fake/chat/completions", CHAT),
+    ("/openai/deployments/fake/fake/chat/completions", CHAT),
+    ("/openai/deployments/fake/completions", {"prompt": "hi"}),
+    ("/openai/deployments/fake-embed/embeddings", {"input": "a"}),
+    ("/openai/v1/chat/completions", {**CHAT, "model": "fake"}),
+    ("/openai/v1/embeddings", {"input": "a", "model": "fake-embed"}),
+    ("/openai/v1/responses", {"input": "hi", "model": "fake"}),
+    ("/openai/responses?api-version=2025-03-01-preview", {"input": "hi", "model": "fake"}),
+    ("/openai/responses/input_tokens", {"input": "hi", "model": "fake"}),
+    ("/openai/models", None), ("/openai/v1/models/fake", None),
+    ("/chat/completions", {**CHAT, "model": "fake"}),
+    ("/completions", {"prompt": "hi", "model": "fake"}),
+    ("/embeddings", {"input": "a", "model": "fake-embed"}),
+    ("/v1beta/openai/embeddings", {"input": "a", "model": "fake-embed"}),
+    ("/moderations", {"input": "a"}),
+    ("/responses", {"input": "hi", "model": "fake"}),
+    ("/models", None), ("/models/fake", None),
+])  # fmt: skip
 def test_paths_of_other_base_urls(api: Api, path: str, body: Any) -> None:
     reply = api.get(path) if body is None else api.post(path, body)
     assert reply.status_code == 200, reply.text
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "param"),
-    [
-        ("/openai/deployments/nope/chat/completions", CHAT, 404, None),
-        ("/openai/deployments/fake/chat/completions", {}, 400, "messages"),
-        ("/openai/deployments/fake/chat/completions", b"{", 400, None),
-        ("/openai/deployments/fake/chat/completions", [], 400, None),
-        ("/openai/deployments/fake/nope", None, 404, None),
-        ("/openai/nope", None, 404, None),
-        ("/openai/chat/completions", None, 405, None),
-    ],
-)
+@pytest.mark.parametrize(("path", "body", "status", "param"), [
+    ("/openai/deployments/nope/chat/completions", CHAT, 404, None),
+    ("/openai/deployments/fake/chat/completions", {}, 400, "messages"),
+    ("/openai/deployments/fake/chat/completions", b"{", 400, None),
+    ("/openai/deployments/fake/chat/completions", [], 400, None),
+    ("/openai/deployments/fake/nope", None, 404, None),
+    ("/openai/nope", None, 404, None), ("/openai/chat/completions", None, 405, None),
+])  # fmt: skip
 def test_errors_of_other_base_urls(api: Api, path: str, body: Any, status: int, param: Any) -> None:
     reply = api.get(path) if body is None else api.post(path, body)
     assert reply.status_code == status, reply.text

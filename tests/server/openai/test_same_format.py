@@ -43,16 +43,12 @@ def json_schema(name: str, schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
 NAMED = {**SCHEMA, "title": "verdict"}
 
 
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [
-        ({"type": "json_object"}, {"type": "json_object"}),
-        ({"type": "json_object", "schema": SCHEMA}, json_schema("answer", strict=False)),
-        (json_schema("verdict"), json_schema("verdict", NAMED, strict=False)),
-        (json_schema("verdict", strict=True), json_schema("verdict", NAMED, strict=True)),
-    ],
-    ids=["an object", "an object with a schema", "with a name", "strict"],
-)
+@pytest.mark.parametrize(("form", "expected"), [
+    ({"type": "json_object"}, {"type": "json_object"}),
+    ({"type": "json_object", "schema": SCHEMA}, json_schema("answer", strict=False)),
+    (json_schema("verdict"), json_schema("verdict", NAMED, strict=False)),
+    (json_schema("verdict", strict=True), json_schema("verdict", NAMED, strict=True)),
+], ids=["an object", "an object with a schema", "with a name", "strict"])  # fmt: skip
 def test_item_5_the_format_of_an_answer(
     api: Api, service: FakeService, form: Any, expected: Any
 ) -> None:
@@ -62,14 +58,11 @@ def test_item_5_the_format_of_an_answer(
     assert sent["messages"] == [ASK]
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, ("json_object", 1)),
-        ({"strict": True}, ("json_object", 2)),  # OpenAI's services refuse it without the word
-        ({"json_object": False}, ("json_schema", 1)),
-    ],
-)
+@pytest.mark.parametrize(("settings", "expected"), [
+    ({}, ("json_object", 1)),
+    ({"strict": True}, ("json_object", 2)),  # OpenAI's services refuse it without the word
+    ({"json_object": False}, ("json_schema", 1)),
+])  # fmt: skip
 def test_item_5_any_object_without_a_mention_of_json(
     make_host: MakeHost, service: FakeService, settings: Any, expected: tuple[str, int]
 ) -> None:
@@ -206,13 +199,11 @@ class TestSeveralAnswers:
         function = {"name": "f", "parameters": {}}
         assert api.refused(ASK, model="gate/m", n=2, functions=[function])["param"] == "n"
 
-    @pytest.mark.parametrize(
-        ("chunks", "texts"),
-        [([((0, "a", None),), ((1, "x", None),), ((0, "b", None),), ((1, "y", None),),
-           ((0, "", "stop"),), ((1, "", "stop"),)], ["ab", "xy"]),
-         ([((1, "b", "stop"), (0, "a", "stop"))], ["a", "b"])],
-        ids=["in chunks", "in one chunk"],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("chunks", "texts"), [
+        ([((0, "a", None),), ((1, "x", None),), ((0, "b", None),), ((1, "y", None),),
+          ((0, "", "stop"),), ((1, "", "stop"),)], ["ab", "xy"]),
+        ([((1, "b", "stop"), (0, "a", "stop"))], ["a", "b"]),
+    ], ids=["in chunks", "in one chunk"])  # fmt: skip
     def test_item_5_in_a_stream(
         self, api: Api, service: FakeService, chunks: Any, texts: list[str]
     ) -> None:
@@ -249,12 +240,9 @@ class TestSeveralAnswers:
 
 
 FILTERED = {
-    "message": "filtered",
-    "type": None,
-    "param": "prompt",
-    "code": "content_filter",
+    "message": "filtered", "type": None, "param": "prompt", "code": "content_filter",
     "innererror": {"code": "ResponsibleAIPolicyViolation", "result": {"hate": [True]}},
-}
+}  # fmt: skip
 QUOTA = {"message": "no", "type": "insufficient_quota", "param": None,
          "code": "insufficient_quota"}  # fmt: skip
 VALUE = {"message": "no", "type": "invalid_request_error", "param": "temperature",
@@ -268,20 +256,16 @@ USUAL = {"type": "invalid_request_error", "code": "request_refused", "param": No
 
 
 @pytest.mark.parametrize("path", ["chat/completions", "responses"])
-@pytest.mark.parametrize(
-    ("status", "error", "expected"),
-    [
-        (400, FILTERED, {**FILTERED, "type": USUAL["type"]}),
-        (400, VALUE, VALUE),
-        (429, QUOTA, QUOTA),
-        (400, {"message": "no"}, USUAL),
-        (400, {"message": "no", "code": None, "innererror": DEEP}, USUAL),
-        (400, LONG, {**USUAL, "code": "x" * 200}),
-        # the client cannot correct it
-        (401, {**VALUE, "code": "invalid_api_key"}, {"type": "server_error", "param": None}),
-    ],
-    ids=["filtered", "a value", "quota", "no code", "deep", "long", "the key of the host"],
-)
+@pytest.mark.parametrize(("status", "error", "expected"), [
+    (400, FILTERED, {**FILTERED, "type": USUAL["type"]}),
+    (400, VALUE, VALUE),
+    (429, QUOTA, QUOTA),
+    (400, {"message": "no"}, USUAL),
+    (400, {"message": "no", "code": None, "innererror": DEEP}, USUAL),
+    (400, LONG, {**USUAL, "code": "x" * 200}),
+    # the client cannot correct it
+    (401, {**VALUE, "code": "invalid_api_key"}, {"type": "server_error", "param": None}),
+], ids=["filtered", "value", "quota", "no code", "deep", "long", "own key"])  # fmt: skip
 def test_the_error_of_a_service_keeps_its_fields(
     make_host: MakeHost, service: FakeService, path: str, status: int, error: Any, expected: Any
 ) -> None:

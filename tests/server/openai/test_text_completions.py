@@ -43,18 +43,14 @@ def post(api: Api, **body: Any) -> Any:
     return api.post("/v1/completions", {"model": "gate/m", "prompt": "in", **body})
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"prompt": [48, 25], "echo": True, "logprobs": 1, "max_tokens": 1, "seed": 1234},
-        {"prompt": [[48, 25], [7]], "n": 2, "best_of": 3},
-        {"prompt": ["a", "b"], "stop": ["\n"], "logit_bias": {"50256": -100}},
-        {"prompt": "def f(", "suffix": "return 1"},
-        {"ignore_eos": True, "guided_choice": ["a"], "temperature": 0},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("more", [
+    {},
+    {"prompt": [48, 25], "echo": True, "logprobs": 1, "max_tokens": 1, "seed": 1234},
+    {"prompt": [[48, 25], [7]], "n": 2, "best_of": 3},
+    {"prompt": ["a", "b"], "stop": ["\n"], "logit_bias": {"50256": -100}},
+    {"prompt": "def f(", "suffix": "return 1"},
+    {"ignore_eos": True, "guided_choice": ["a"], "temperature": 0},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("model", ["gate/m", "coder"])
 def test_all_fields_reach_the_service(
     api: Api, service: FakeService, more: Any, model: str
@@ -88,14 +84,11 @@ def test_an_interrupted_stream_ends_with_an_error(api: Api, service: FakeService
     assert last["error"]["code"] == "incomplete_reply"
 
 
-@pytest.mark.parametrize(
-    ("status", "expected", "part"),
-    [
-        (400, 400, "no logprobs here"),
-        (404, 400, "completions = false"),
-        (429, 429, "no logprobs here"),
-    ],
-)
+@pytest.mark.parametrize(("status", "expected", "part"), [
+    (400, 400, "no logprobs here"),
+    (404, 400, "completions = false"),
+    (429, 429, "no logprobs here"),
+])  # fmt: skip
 def test_errors_of_the_service(
     api: Api, service: FakeService, status: int, expected: int, part: str
 ) -> None:
@@ -129,18 +122,11 @@ def test_the_usage_is_that_of_the_service(
         assert (refused.status_code, len(service.requests)) == (429, 1)
 
 
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ({"prompt": None}, "prompt"),
-        ({"prompt": []}, "prompt"),
-        ({"prompt": [1, "a"]}, "prompt"),
-        ({"prompt": [[]]}, "prompt"),
-        ({"logprobs": True}, "logprobs"),
-        ({"n": 0}, "n"),
-        ({"extra_body": {"model": "other"}}, "extra_body"),
-    ],
-)
+@pytest.mark.parametrize(("more", "field"), [
+    ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
+    ({"prompt": [[]]}, "prompt"), ({"logprobs": True}, "logprobs"), ({"n": 0}, "n"),
+    ({"extra_body": {"model": "other"}}, "extra_body"),
+])  # fmt: skip
 def test_invalid_fields_are_refused(api: Api, service: FakeService, more: Any, field: str) -> None:
     reply = post(api, **more)
     assert reply.status_code == 400

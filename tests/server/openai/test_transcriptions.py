@@ -41,24 +41,18 @@ def post(api: Api, *fields: tuple[str, str], model: str = "gate/m", path: str = 
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "path", "id"),
-    [
-        ("gate/m", "/v1", b"m"),
-        ("ears", "/v1", b"m"),
-        ("gpt-4o-mini@gate", "", b"small"),  # known as a model for chat
-        ("ignored", "/openai/deployments/gate/m", b"m"),
-    ],
-)
+@pytest.mark.parametrize(("model", "path", "id"), [
+    ("gate/m", "/v1", b"m"),
+    ("ears", "/v1", b"m"),
+    ("gpt-4o-mini@gate", "", b"small"),  # known as a model for chat
+    ("ignored", "/openai/deployments/gate/m", b"m"),
+])  # fmt: skip
 def test_a_recording(api: Api, service: FakeService, model: str, path: str, id: bytes) -> None:
     fields = [
-        ("language", "en"),
-        ("temperature", "0.5"),
-        ("response_format", "verbose_json"),
-        ("timestamp_granularities[]", "word"),
-        ("timestamp_granularities[]", "segment"),
+        ("language", "en"), ("temperature", "0.5"), ("response_format", "verbose_json"),
+        ("timestamp_granularities[]", "word"), ("timestamp_granularities[]", "segment"),
         ("vad_filter", "true"),
-    ]
+    ]  # fmt: skip
     reply = post(api, *fields, model=model, path=path)
     assert reply.status_code == 200, reply.text
     assert reply.json() == VERBOSE
@@ -74,16 +68,13 @@ def test_a_recording(api: Api, service: FakeService, model: str, path: str, id: 
     assert sorted(texts) == sorted([id, *(value.encode() for _, value in fields)])
 
 
-@pytest.mark.parametrize(
-    ("form", "body", "kind"),
-    [
-        ("text", b"hello\n", "text/plain"),
-        ("text", b"{laughs} hello", "text/plain"),
-        ("text", b'{"title": "no answer"}', "text/plain"),
-        ("srt", SUBTITLES, "text/plain"),
-        ("vtt", b"WEBVTT\n\n", "text/vtt"),
-    ],
-)
+@pytest.mark.parametrize(("form", "body", "kind"), [
+    ("text", b"hello\n", "text/plain"),
+    ("text", b"{laughs} hello", "text/plain"),
+    ("text", b'{"title": "no answer"}', "text/plain"),
+    ("srt", SUBTITLES, "text/plain"),
+    ("vtt", b"WEBVTT\n\n", "text/vtt"),
+])  # fmt: skip
 def test_a_text(api: Api, service: FakeService, form: str, body: bytes, kind: str) -> None:
     service.replies = [reply(body, headers={"content-type": "text/plain"})]
     response = post(api, ("response_format", form))
@@ -96,15 +87,12 @@ def test_a_service_without_a_format(api: Api, service: FakeService) -> None:
     assert post(api, ("response_format", "srt")).status_code == 502
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ([("model", "")], "model"),
-        ([("stream", "true")], "stream"),
-        ([("temperature", "warm")], "temperature"),
-        ([("response_format", "mp3")], "response_format"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "param"), [
+    ([("model", "")], "model"),
+    ([("stream", "true")], "stream"),
+    ([("temperature", "warm")], "temperature"),
+    ([("response_format", "mp3")], "response_format"),
+])  # fmt: skip
 def test_invalid_fields_are_refused(
     api: Api, service: FakeService, fields: Any, param: str
 ) -> None:

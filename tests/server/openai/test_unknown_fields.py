@@ -39,24 +39,21 @@ def sent(api: Api, service: FakeService, **body: Any) -> tuple[Mapping[str, Any]
     return service.requests[-1].json(), reply.headers.get("x-genai-host-dropped", "")
 
 
-@pytest.mark.parametrize(
-    ("form", "expected", "dropped"),
-    [
-        (None, None, ""),
-        ({"type": "text", "new": 1}, None, "response_format.new"),
-        ({"type": "json_object", "new": 1}, {"type": "json_object", "new": 1}, ""),
-        ({"type": "json_object", "json_schema": {"name": "a"}}, {"type": "json_object"},
-         "response_format.json_schema"),
-        ({"type": "json_schema",
-          "json_schema": {"name": "answer", "schema": {"type": "object"}, "description": "x"}},
-         {"type": "json_object"}, "response_format.json_schema.description"),
-        ({"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "new": [1]},
-          "schema": {}},
-         {"type": "json_schema",
-          "json_schema": {"name": "a", "schema": SCHEMA, "strict": False, "new": [1]}},
-         "response_format.schema"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("form", "expected", "dropped"), [
+    (None, None, ""),
+    ({"type": "text", "new": 1}, None, "response_format.new"),
+    ({"type": "json_object", "new": 1}, {"type": "json_object", "new": 1}, ""),
+    ({"type": "json_object", "json_schema": {"name": "a"}}, {"type": "json_object"},
+     "response_format.json_schema"),
+    ({"type": "json_schema",
+      "json_schema": {"name": "answer", "schema": {"type": "object"}, "description": "x"}},
+     {"type": "json_object"}, "response_format.json_schema.description"),
+    ({"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "new": [1]},
+      "schema": {}},
+     {"type": "json_schema",
+      "json_schema": {"name": "a", "schema": SCHEMA, "strict": False, "new": [1]}},
+     "response_format.schema"),
+])  # fmt: skip
 def test_the_format_of_an_answer(
     api: Api, service: FakeService, form: Any, expected: Any, dropped: str
 ) -> None:
@@ -102,17 +99,13 @@ def test_a_model_without_streams(api: Api, service: FakeService) -> None:
     assert "stream_options" not in service.requests[-1].json()
 
 
-@pytest.mark.parametrize(
-    ("choice", "expected", "dropped"),
-    [
-        ({**CLOCK, "new": 1}, {**CLOCK, "new": 1}, ""),
-        ({**AUTO, "new": 1}, "required", "tool_choice.function.parameters, tool_choice.new"),
-        ({**PATCH, "new": 1}, {"type": "function", "function": {"name": "patch"}},
-         "tool_choice.new"),
-        ({"type": "allowed_tools", "allowed_tools": ALLOWED, "new": 1}, "auto",
-         "tool_choice.allowed_tools.tools[0].function.parameters, tool_choice.new"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("choice", "expected", "dropped"), [
+    ({**CLOCK, "new": 1}, {**CLOCK, "new": 1}, ""),
+    ({**AUTO, "new": 1}, "required", "tool_choice.function.parameters, tool_choice.new"),
+    ({**PATCH, "new": 1}, {"type": "function", "function": {"name": "patch"}}, "tool_choice.new"),
+    ({"type": "allowed_tools", "allowed_tools": ALLOWED, "new": 1}, "auto",
+     "tool_choice.allowed_tools.tools[0].function.parameters, tool_choice.new"),
+])  # fmt: skip
 def test_the_choice_of_a_tool(
     api: Api, service: FakeService, choice: Any, expected: Any, dropped: str
 ) -> None:

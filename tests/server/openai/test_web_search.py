@@ -31,13 +31,10 @@ ITEM = {"type": "message", "content": [{"type": "output_text", "text": "so"}]}
 REPLY = json_reply({"choices": [SAID], "status": "completed", "output": [ITEM]})
 
 
-@pytest.mark.parametrize(
-    ("dialect", "field", "tools", "dropped"),
-    [
-        ("openai-chat", OPTIONS, ["web_search"], None),
-        ("openai-responses", None, ["web_search", SEARCH], "web_search_options.new"),
-    ],
-)
+@pytest.mark.parametrize(("dialect", "field", "tools", "dropped"), [
+    ("openai-chat", OPTIONS, ["web_search"], None),
+    ("openai-responses", None, ["web_search", SEARCH], "web_search_options.new"),
+])  # fmt: skip
 def test_a_service_of_openai_searches(
     make_host: MakeHost, service: FakeService, dialect: str, field: Any, tools: Any, dropped: Any
 ) -> None:
@@ -51,14 +48,10 @@ def test_a_service_of_openai_searches(
     assert names == tools
 
 
-@pytest.mark.parametrize(
-    ("played", "tools", "dropped"),
-    [
-        ({}, (), "web_search_options"),
-        ({"web_search": "find"}, ("web_search",),
-         "search_context_size user_location new"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("played", "tools", "dropped"), [
+    ({}, (), "web_search_options"),
+    ({"web_search": "find"}, ("web_search",), "search_context_size user_location new"),
+])  # fmt: skip
 def test_for_other_services_a_tool_of_the_host_searches(
     make_host: MakeHost, service: FakeService, played: Any, tools: Any, dropped: str
 ) -> None:

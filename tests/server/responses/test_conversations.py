@@ -159,20 +159,15 @@ def test_a_conversation_that_is_deleted_meanwhile(api: Api) -> None:
     assert last["type"] == "response.failed"
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({"items": [user("x")] * 21}, "items"),
-        ({"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0]"),
-        ({"items": [{"type": "computer_call", "id": "cu_1"}]}, "items[0].type"),
-        ({"items": "x"}, "items"),
-        ({"metadata": {"a": 1}}, "metadata"),
-        ({"metadata": {"a" * 65: ""}}, "metadata"),
-        ({"metadata": {"a": "b" * 513}}, "metadata"),
-        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("body", "param"), [
+    ({"items": [user("x")] * 21}, "items"),
+    ({"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0]"),
+    ({"items": [{"type": "computer_call", "id": "cu_1"}]}, "items[0].type"),
+    ({"items": "x"}, "items"), ({"metadata": {"a": 1}}, "metadata"),
+    ({"metadata": {"a" * 65: ""}}, "metadata"), ({"metadata": {"a": "b" * 513}}, "metadata"),
+    ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+    ([], None),
+])  # fmt: skip
 def test_what_is_no_conversation(api: Api, body: Any, param: str | None) -> None:
     assert api.error("POST", "/conversations", body, 400)["param"] == param
 

@@ -151,15 +151,12 @@ def test_one_tool(api: Api, name: str) -> None:
     assert name in api.fake.prompts[0].tools
 
 
-@pytest.mark.parametrize(
-    ("form", "schema"),
-    [
-        ({"type": "text"}, None),
-        ({"type": "json_object"}, {"type": "object"}),
-        ({"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
-         {"title": "n", "required": ["a"]}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("form", "schema"), [
+    ({"type": "text"}, None),
+    ({"type": "json_object"}, {"type": "object"}),
+    ({"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
+     {"title": "n", "required": ["a"]}),
+])  # fmt: skip
 def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
     api.fake.answer = lambda prompt: '{"a": 1}'
     response = api.response(text={"format": form})
@@ -168,15 +165,12 @@ def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
     assert api.fake.prompts[0].schema == schema
 
 
-@pytest.mark.parametrize(
-    ("finish", "status", "why"),
-    [
-        ("length", "incomplete", {"reason": "max_output_tokens"}),
-        ("content_filter", "incomplete", {"reason": "content_filter"}),
-        ("other", "incomplete", {}),
-        ("stop", "completed", None),
-    ],
-)
+@pytest.mark.parametrize(("finish", "status", "why"), [
+    ("length", "incomplete", {"reason": "max_output_tokens"}),
+    ("content_filter", "incomplete", {"reason": "content_filter"}),
+    ("other", "incomplete", {}),
+    ("stop", "completed", None),
+])  # fmt: skip
 def test_why_it_ended(api: Api, finish: Any, status: str, why: Any) -> None:
     api.fake.answer = lambda prompt: Completion(Message("assistant", "so"), finish)
     response = api.response()

@@ -7,16 +7,7 @@ from typing import Any
 import pytest
 from genai_wire_openai.responses.api import Seals
 from genai_wire_openai.responses.state import RESPONSES, ResponseStore
-from responses_api import (
-    CALL,
-    CLOCK,
-    CONFIG,
-    Api,
-    calls_the_clock,
-    output_of,
-    two_users,
-    user,
-)
+from responses_api import CALL, CLOCK, CONFIG, Api, calls_the_clock, output_of, two_users, user
 
 from genai_host import Config
 from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, Usage, VendorPart
@@ -358,15 +349,11 @@ def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "summary",
-    [
-        Completion(Message("assistant", "noon in C"), finish="length"),
-        Completion(Message("assistant", "I cannot"), finish="content_filter"),
-        Completion(Message("assistant", " ")),
-    ],
-    ids=["cut off", "refused", "empty"],
-)
+@pytest.mark.parametrize("summary", [
+    Completion(Message("assistant", "noon in C"), finish="length"),
+    Completion(Message("assistant", "I cannot"), finish="content_filter"),
+    Completion(Message("assistant", " ")),
+], ids=["cut off", "refused", "empty"])  # fmt: skip
 def test_an_incomplete_summary_takes_no_place(api: Api, summary: Completion) -> None:
     api.fake.answer = lambda prompt: summary
     reply = api.ask(*COMPACT, {"model": "fake", "input": "hi"})
@@ -401,16 +388,13 @@ def test_that_of_another_user_is_refused(make_host: MakeHost) -> None:
         assert bob.refused(compacted["output"])["param"] == "input[1].encrypted_content"
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({"input": "hi"}, "model"),
-        ({"model": "fake"}, "input"),
-        ({"model": "feature:chat", "input": "hi"}, "model"),
-        ({"model": "fake", "input": [{"type": "compaction", "encrypted_content": "AAAA"}]},
-         "input[0].encrypted_content"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "param"), [
+    ({"input": "hi"}, "model"),
+    ({"model": "fake"}, "input"),
+    ({"model": "feature:chat", "input": "hi"}, "model"),
+    ({"model": "fake", "input": [{"type": "compaction", "encrypted_content": "AAAA"}]},
+     "input[0].encrypted_content"),
+])  # fmt: skip
 def test_what_is_refused(api: Api, body: object, param: str) -> None:
     reply = api.ask(*COMPACT, body)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)

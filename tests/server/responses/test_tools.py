@@ -135,16 +135,13 @@ def test_the_description_of_a_namespace_is_given_once() -> None:
     assert second.description == "starts an agent"
 
 
-@pytest.mark.parametrize(
-    ("tools", "dropped"),
-    [
-        ([CLOCK, {"type": "web_search", "external_web_access": True}], "tools[1].web_search"),
-        ([CLOCK, {"type": PREVIEW}], f"tools[1].{PREVIEW}"),
-        ([CLOCK, {"type": "image_generation"}], "tools[1].image_generation"),
-        ([CLOCK, {"type": "tool_search"}], "tools[1].tool_search"),
-        ([{**CLOCK, "defer_loading": True}], "tools[0].defer_loading"),
-    ],
-)
+@pytest.mark.parametrize(("tools", "dropped"), [
+    ([CLOCK, {"type": "web_search", "external_web_access": True}], "tools[1].web_search"),
+    ([CLOCK, {"type": PREVIEW}], f"tools[1].{PREVIEW}"),
+    ([CLOCK, {"type": "image_generation"}], "tools[1].image_generation"),
+    ([CLOCK, {"type": "tool_search"}], "tools[1].tool_search"),
+    ([{**CLOCK, "defer_loading": True}], "tools[0].defer_loading"),
+])  # fmt: skip
 def test_tools_that_only_the_service_runs_or_loads_later_are_left_out_or_offered_at_once(
     api: Api, tools: list[Any], dropped: str
 ) -> None:
@@ -167,15 +164,12 @@ def test_tools_among_the_items_are_offered(api: Api) -> None:
     assert api.fake.prompts[1].tools == ("agents__spawn",)
 
 
-@pytest.mark.parametrize(
-    ("choice", "offered"),
-    [
-        ("none", ("agents__spawn",)),
-        ({"type": "function", "name": "spawn", "namespace": "agents"}, ("agents__spawn",)),
-        ("required", ("agents__spawn",)),
-        ({"type": "allowed_tools", "mode": "auto", "tools": []}, ()),
-    ],
-)
+@pytest.mark.parametrize(("choice", "offered"), [
+    ("none", ("agents__spawn",)),
+    ({"type": "function", "name": "spawn", "namespace": "agents"}, ("agents__spawn",)),
+    ("required", ("agents__spawn",)),
+    ({"type": "allowed_tools", "mode": "auto", "tools": []}, ()),
+])  # fmt: skip
 def test_a_choice_among_previous_tools(api: Api, choice: Any, offered: tuple[str, ...]) -> None:
     first = api.response([ADDED, user("hi")])
     again = api.response(previous_response_id=first["id"], tool_choice=choice)
@@ -257,13 +251,10 @@ def test_a_tool_is_checked_before_its_item_is_stored(api: Api) -> None:
     assert error["param"] == "items[0].tools[0].parameters"
 
 
-@pytest.mark.parametrize(
-    ("chosen", "function"),
-    [
-        ({"type": "custom", "name": "apply_patch"}, "apply_patch"),
-        ({"type": "function", "name": "spawn", "namespace": "agents"}, "agents__spawn"),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "function"), [
+    ({"type": "custom", "name": "apply_patch"}, "apply_patch"),
+    ({"type": "function", "name": "spawn", "namespace": "agents"}, "agents__spawn"),
+])  # fmt: skip
 def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: str) -> None:
     fields = {"tools": [PATCH, AGENTS], "tool_choice": chosen}
     tools = read_tools(Fields(fields, "$"))
@@ -274,20 +265,17 @@ def test_a_tool_of_another_form_can_be_chosen(chosen: dict[str, str], function: 
     assert tools.chosen == allowed
 
 
-@pytest.mark.parametrize(
-    ("item", "param"),
-    [
-        ({"type": "custom_tool_call", "call_id": "1", "name": "x"}, "input"),
-        ({"type": "custom_tool_call", "call_id": "1", "name": "x", "input": {}}, "input"),
-        ({"type": "custom_tool_call_output", "call_id": "1"}, "output"),
-        ({"type": "tool_search_call"}, "call_id"),
-        ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
-        ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
-        ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
-        ({"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
-         "tools[0].parameters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("item", "param"), [
+    ({"type": "custom_tool_call", "call_id": "1", "name": "x"}, "input"),
+    ({"type": "custom_tool_call", "call_id": "1", "name": "x", "input": {}}, "input"),
+    ({"type": "custom_tool_call_output", "call_id": "1"}, "output"),
+    ({"type": "tool_search_call"}, "call_id"),
+    ({"type": "tool_search_call", "call_id": "1", "arguments": "x"}, "arguments"),
+    ({"type": "tool_search_output", "call_id": "1", "tools": [{}]}, "tools[0].type"),
+    ({"type": "additional_tools", "tools": [{"type": "shell"}]}, "tools[0].type"),
+    ({"type": "additional_tools", "tools": [{**SPAWN, "parameters": {"type": 1}}]},
+     "tools[0].parameters"),
+])  # fmt: skip
 def test_an_item_that_is_wrong(api: Api, item: dict[str, Any], param: str) -> None:
     assert api.refused([user("hi"), item])["param"] == f"input[1].{param}"
 
@@ -304,16 +292,12 @@ def test_a_tool_that_is_left_out_is_not_allowed(api: Api) -> None:
     assert api.fake.prompts[0].tools == ("clock",)
 
 
-@pytest.mark.parametrize(
-    ("choice", "sent"),
-    [
-        ({"type": WEB_SEARCH}, {"type": WEB_SEARCH}),
-        ({"type": "function", "name": "web_search"}, {"type": "function", "name": "web_search"}),
-        ({"type": "allowed_tools", "mode": "required", "tools": [{"type": WEB_SEARCH}]},
-         "required"),
-        (None, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("choice", "sent"), [
+    ({"type": WEB_SEARCH}, {"type": WEB_SEARCH}),
+    ({"type": "function", "name": "web_search"}, {"type": "function", "name": "web_search"}),
+    ({"type": "allowed_tools", "mode": "required", "tools": [{"type": WEB_SEARCH}]}, "required"),
+    (None, None),
+])  # fmt: skip
 def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
     """A function of the client may have its name."""
     search = {"type": WEB_SEARCH, "extra": 1}
