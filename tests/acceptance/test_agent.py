@@ -4,17 +4,14 @@ over HTTP: `test_agent_http.py`."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from attrs import evolve
-from genai_feature_agent.loop import AgentLoop, Envelope
 from genai_feature_agent.request import AgentReply, StatelessAgent
 
 from genai_host import Host, Message, TurnLimits
-from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult
+from genai_host.api import Completion, Text, ToolCall, ToolOutput, ToolResult
 from genai_host.errors import LimitExceeded, ValidationError
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn
@@ -152,16 +149,6 @@ class TestItem04:
         assert reply.history == history  # to be sent again, with the message
 
 
-class TestItem05:
-    def test_item_05_what_needs_nothing_is_returned_unchanged(self) -> None:
-        envelope = Envelope((Message("user", "hi"), Message("assistant", "hello")))
-        loop = AgentLoop().run(envelope)
-        with pytest.raises(StopIteration) as end:
-            next(loop)
-        assert end.value.value is envelope
-        assert not list(AgentLoop().run(Envelope()))
-
-
 class TestItem06:
     @pytest.mark.parametrize(("name", "arguments", "expected"), [
         ("fail", {}, "fail failed: ValueError: as it is"),
@@ -239,16 +226,6 @@ class TestItem07:
         assert reply.history[2]["content"].startswith("look failed: ")
         assert f"its reaction {wrong['type']}: " in reply.history[2]["content"]
 
-    def test_item_07_unknown_types_pass_and_plugins_add_types(self, make_host: MakeHost) -> None:
-        schema = {"required": ["beat"]}
-        reactions: list[Any] = [{"type": "unheard-of", "x": 1}, {"type": "drum", "beat": 4}]
-        good = Counting("good", ToolOutput(reactions=reactions))
-        bad = Counting("bad", ToolOutput(reactions=[{"type": "drum"}]))
-        model, drum = in_turn(calls("good", "bad"), "done"), ReactionType("drum", schema)
-        reply = asked(agent_host(make_host, model, good, bad, reactions=[drum]))
-        assert reply.reactions[1:] == reactions
-        assert "bad failed: " in reply.history[3]["content"]
-
 
 class TestItem08:
     def test_item_08_texts_come_first_then_tools_in_order(self, make_host: MakeHost) -> None:
@@ -284,18 +261,6 @@ class TestItem08:
 
 
 class TestItem09:
-    def test_item_09_a_tool_that_does_not_apply_is_absent(self, make_host: MakeHost) -> None:
-        tools = [
-            Counting("always"),
-            Counting("table", available_when=lambda context: context.get("page") == "table"),
-            Counting("never", approval="deny"),
-        ]
-        model = in_turn("hello")
-        host = agent_host(make_host, model, *tools)
-        asked(host)
-        asked(host, context={"page": "table"})
-        assert [each.tools for each in model.prompts] == [("always",), ("always", "table")]
-
     def test_item_09_the_context_reaches_prompt_and_tools(self, make_host: MakeHost) -> None:
         context = {
             "current_time_with_timezone": "2026-01-01T00:00:00+01:00",
@@ -354,26 +319,6 @@ class TestItem09:
 
 
 class TestItem12:
-    def test_item_12_tools_run_at_once_with_a_cap(self, make_host: MakeHost) -> None:
-        most, lock, both = [0, 0], threading.Lock(), threading.Barrier(2)
-
-        def work(arguments: Any, run: Any) -> str:
-            with lock:
-                most[0] += 1
-                most[1] = max(most)
-            both.wait(30)  # so that it takes two at once to end at all
-            with lock:
-                most[0] -= 1
-            return "done"
-
-        tool = Counting("work")
-        tool.tool = evolve(tool.tool, run=work)
-        model = in_turn(calls(*["work"] * 6), "done")
-        reply = asked(agent_host(make_host, model, tool), caps=TurnLimits(parallel=2))
-        assert reply.error is None
-        assert [text for role, text in texts(reply) if role == "tool"] == ["done"] * 6
-        assert most[1] == 2
-
     @pytest.mark.parametrize("decision", [True, False, None])
     def test_item_12_runs_once_approved(self, make_host: MakeHost, decision: bool | None) -> None:
         wipe, look = Counting("wipe", "wiped", approval="ask"), Counting("look", "found")
@@ -404,16 +349,3 @@ class TestItem12:
         again = asked(host, history=reply.history, approvals={"wipe-0": True})
         assert wipe.calls == [{"what": "all"}]  # that of the history, not that of the new answer
         assert len(first.approvals) == len(again.approvals) == 1
-
-    def test_item_12_steps_are_capped(self, make_host: MakeHost) -> None:
-        model, look = in_turn(calls(*["look"] * 50)), Counting("look")
-        reply = asked(agent_host(make_host, model, look), caps=TurnLimits(steps=20))
-        assert isinstance(reply.error, LimitExceeded)
-        assert reply.error.limit == "steps"
-        assert len(look.calls) < 20
-
-    def test_item_12_cost_is_capped(self) -> None:
-        loop = AgentLoop(cost=0.05).run(Envelope((Message("user", "hi"),), cost=0.05))
-        with pytest.raises(LimitExceeded) as caught:
-            next(loop)
-        assert caught.value.limit == "cost"

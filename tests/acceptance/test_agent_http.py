@@ -257,17 +257,6 @@ class TestItem10:
         before, now = model.prompts[2].messages, model.prompts[3].messages
         assert now[: len(before)] == before
 
-    def test_item_12_a_human_decides_by_the_next_request(self, make_host: MakeHost) -> None:
-        wipe = Counting("wipe", "wiped", approval="ask")
-        model = in_turn(calls("wipe", what="all"), "so it is")
-        with RouteServer(http_host(make_host, model, wipe)) as server:
-            first = ask(server)
-            assert [each["id"] for each in first["approvals"]] == ["wipe-0"]
-            assert wipe.calls == []
-            second = ask(server, "go on", history=first["history"], approvals={"wipe-0": True})
-        assert wipe.calls == [{"what": "all"}]
-        assert second["history"][-1]["content"] == "so it is"
-
     def test_item_8_an_approval_needs_no_message(self, make_host: MakeHost) -> None:
         wipe = Counting("wipe", "wiped", approval="ask")
         model = in_turn(calls("wipe", what="all"), "so it is")

@@ -4,7 +4,6 @@ end makes up runs no tool that a human has to approve of."""
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 import threading
@@ -15,10 +14,9 @@ import pytest
 from attrs import evolve
 from genai_feature_agent.request import StatelessAgent
 
-from genai_host import Conversation, Image, TurnLimits
+from genai_host import Conversation
 from genai_host.api import ToolOutput, ToolResult
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
-from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
 from genai_host_testing import FakeModel, ManualClock
 from genai_host_testing.fake_service import HANG
 from genai_host_testing.internal.agents import Counting, agent_host, calls, in_turn
@@ -154,35 +152,6 @@ class TestHanging:
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-class TestFlooding:
-    def test_a_text_is_cut(self, make_host: MakeHost) -> None:
-        text = text_of(wrong_result_of(make_host, lambda *_: "x" * 100_000_000))
-        assert text == "x" * MOST_TEXT + "\n(truncated: 99900000 more characters)"
-
-    def test_a_generator_is_no_output(self, make_host: MakeHost) -> None:
-        endless = itertools.repeat("x" * 1000)
-        assert "is not an output" in text_of(wrong_result_of(make_host, lambda *_: endless))
-
-    def test_reactions_are_bounded_by_their_size(self, make_host: MakeHost) -> None:
-        few = [{"type": "message", "message": str(number)} for number in range(10_000)]
-        conversation = wrong_then_right(make_host, lambda *_: ToolOutput("x", reactions=few))
-        answer = conversation.say("hi")
-        assert answer.data["reactions"][1:] == few
-        assert not wrong_result(conversation).error
-
-    def test_more_of_them_are_a_failure(self, make_host: MakeHost) -> None:
-        most = [{"type": "message", "message": "x" * (MOST_DATA // 10_000)}] * 10_000
-        conversation = wrong_then_right(make_host, lambda *_: ToolOutput("x", reactions=most))
-        answer = conversation.say("hi")
-        assert answer.data["reactions"] == [{"type": "message", "message": "done"}]
-        assert "its reactions and its context have" in text_of(wrong_result(conversation))
-
-    def test_pictures_are_left_out(self, make_host: MakeHost) -> None:
-        giant = Image(bytes(MOST_IMAGES + 1), "image/png")
-        result = wrong_result_of(make_host, lambda *_: [giant] * 3)
-        assert [getattr(part, "text", "")[:9] for part in result.content] == ["(an image"] * 3
-
-
 def _cycle() -> Any:
     created: dict[str, Any] = {}
     created["self"] = created
@@ -253,40 +222,6 @@ def stuck() -> Iterator[_Stuck]:
     stuck = _Stuck()
     yield stuck
     stuck.go.set()
-
-
-class TestCaps:
-    def test_round_trips(self, make_host: MakeHost) -> None:
-        model = FakeModel(lambda prompt: calls("look", prefix=f"{prompt.number}-"))
-        host = agent_host(make_host, model, Counting("look"))
-        conversation = host.open("agent", "fake")
-        with pytest.raises(LimitExceeded) as caught:
-            conversation.say("hi")
-        assert (caught.value.limit, model.calls) == ("round_trips", 6)
-        assert conversation.history == ()
-
-    def test_time_while_a_tool_runs(self, make_host: MakeHost, stuck: _Stuck) -> None:
-        model = in_turn(calls("stuck"), "not reached")
-        self.ends_in_time(make_host, model, stuck_tool(stuck), stuck.begun)
-        assert model.calls == 1
-
-    def test_time_while_the_model_answers(self, make_host: MakeHost) -> None:
-        model = in_turn(calls("look"), HANG)
-        self.ends_in_time(make_host, model, Counting("look"), model.hanging)
-
-    def ends_in_time(
-        self, make_host: MakeHost, model: FakeModel, tool: Counting, hangs: threading.Event
-    ) -> None:
-        clock = ManualClock()
-        conversation = agent_host(make_host, model, tool, clock=clock).open(
-            "agent", "fake", turn_limits=TurnLimits(seconds=5.0)
-        )
-        saying = in_background(conversation.say, "hi")
-        assert hangs.wait(30)
-        clock.advance(5)
-        error = saying.exception(30)
-        assert isinstance(error, LimitExceeded)
-        assert (error.limit, conversation.history) == ("seconds", ())
 
 
 class TestCancelling:

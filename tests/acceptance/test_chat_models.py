@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import stat
 import sys
 from collections.abc import Callable
@@ -289,19 +288,6 @@ def test_item_03_the_class_is_given_again_if_stored(make_host: MakeHost, tmp_pat
 # 4: support model
 
 
-def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: MakeHost) -> None:
-    host = mocks(one=["Three days.", "Four days."], helper=[JSON, JSON])
-    conversation = chat(host, models={"support": "mock@helper"}, output_type=AttrsTrip)
-    for text in ("Three days.", "Four days."):
-        answer = conversation.say("A trip?")
-        assert (answer.text, answer.data) == (text, AttrsTrip("Oslo", 3))
-    assert not any("schema" in request for request in requests_of(host, "one"))
-    first, second = requests_of(host, "helper")
-    assert len(first["messages"]) == len(second["messages"]) == 2
-    assert "Three" not in json.dumps(second["messages"])
-    assert first["schema"] == second["schema"]
-
-
 @pytest.mark.part
 def test_item_04_it_is_asked_in_its_own_dialect(engines: Host, service: FakeService) -> None:
     service.replies = [openai_service.chat("Oslo."), ollama_service.chat('{"said": "oslo"}')]
@@ -319,13 +305,6 @@ def test_item_04_it_is_asked_in_its_own_dialect(engines: Host, service: FakeServ
 
 def as_bytes(host: Host, conversation: Conversation) -> bytes:
     return json.dumps(host.codec.to_json(conversation.history)).encode()
-
-
-def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> None:
-    conversation = chat(mocks(one=["fine"]), history=HISTORY)
-    conversation.say("hi")
-    added = [Message("user", "hi"), Message("assistant", "fine")]
-    assert list(conversation.history) == [*HISTORY, *added]
 
 
 FAULT, ERRORS = ScriptedReply(fault="refused"), (ServiceUnavailable, OutputValidationError)
@@ -348,17 +327,6 @@ def test_item_05_failures_undo_all(mocks: MakeHost, replied: Any, support: Any, 
         conversation.say("hi", output_type=AttrsTrip if support else None)
     assert as_bytes(host, conversation) == before
     assert conversation.say("hi").text == "fine"
-
-
-@pytest.mark.part
-def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeService) -> None:
-    service.replies = [json_reply({"choices": []}), openai_service.chat("no JSON")]
-    conversation = engines.open("chat-model", OPENAI, history=HISTORY, output_type=SCHEMA)
-    before = as_bytes(engines, conversation)
-    for error in (GenerationError, OutputValidationError):
-        with pytest.raises(error):
-            conversation.say("hi")
-        assert as_bytes(engines, conversation) == before
 
 
 # 6: errors
@@ -482,23 +450,6 @@ def test_item_07_forks_have_a_file(make_host: MakeHost, clock: ManualClock, tmp_
     assert [file.read_text().count("--- ") for file in (first, second)] == [2, 1]
 
 
-UNSAFE = ["..", "../../x", "a/b", "a\\b", "/etc/x", "a\0b", "x" * 300, "con", "NUL.txt", "."]
-
-
-def test_item_07_ids_never_lead_outside_and_never_collide(mocks: MakeHost, tmp_path: Path) -> None:
-    folder = tmp_path / "in" / "raw"
-    host = mocks(one=["fine"] * 3 * len(UNSAFE))
-    unlimited = {"request_limit": None}
-    for id in UNSAFE:
-        for ids in ({"session_id": id}, {"agent_id": id}, {"session_id": id, "agent_id": id}):
-            conversation = chat(host, settings=kept(folder, **ids, **unlimited))
-            conversation.say("hi")
-    files = [file for file in tmp_path.rglob("*.txt") if "home" not in file.parts]
-    assert len(files) == 3 * len(UNSAFE)
-    assert all(folder in file.parents for file in files)
-    assert all(file.read_text().count("--- ") == 1 for file in files)
-
-
 @pytest.mark.part
 def test_item_07_what_stands_for_a_key_is_none(
     engines: Host, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -555,20 +506,4 @@ def test_item_08_waits_may_be_longer_than_a_turn(mocks: MakeHost, clock: ManualC
     assert second.result(30).text == "2"
 
 
-def test_item_08_conflicts_warn(mocks: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
-    host = mocks(one=["1", "2"])
-    chat(host).say("hi")
-    with caplog.at_level(logging.WARNING):
-        chat(host, settings={"request_limit": 2}).say("hi")
-    assert "mock@one: rate limit at most 10 times in 60 s remains in effect" in caplog.text
-
-
 # 9: two kinds of response
-
-
-def test_item_09_a_response_is_raw_text_or_data(mocks: MakeHost) -> None:
-    conversation = chat(mocks(one=[JSON, JSON]))
-    raw = conversation.say("A trip?")
-    assert (raw.text, raw.data) == (JSON, None)
-    read = conversation.say("A trip?", output_type=AttrsTrip)
-    assert (read.text, read.data) == (JSON, AttrsTrip("Oslo", 3))
