@@ -149,41 +149,6 @@ def test_functions_are_called(side: Side) -> None:
     assert "".join(pieces) == "Bonn is sunny for 2 days"
 
 
-def test_functions_are_declared(side: Side) -> None:
-    call = ToolCall("c1", "look", {"at": "it"})
-    side.fake.answer = lambda prompt: Completion(Message("assistant", [call]), "tool_calls")
-    look = types.FunctionDeclaration(
-        name="look",
-        description="Look",
-        parameters=types.Schema(
-            type=types.Type.OBJECT,
-            properties={"at": types.Schema(type=types.Type.STRING, nullable=True, min_length=1)},
-            property_ordering=["at"],
-        ),
-    )
-    calling = types.FunctionCallingConfig(
-        mode=types.FunctionCallingConfigMode.ANY, allowed_function_names=["look"]
-    )
-    reply = side.client.models.generate_content(
-        model="fake",
-        contents="hi",
-        config=types.GenerateContentConfig(
-            tools=[types.Tool(function_declarations=[look])],
-            tool_config=types.ToolConfig(function_calling_config=calling),
-        ),
-    )
-    assert reply.function_calls is not None
-    assert (reply.function_calls[0].name, reply.function_calls[0].args) == ("look", {"at": "it"})
-    assert side.fake.prompts[-1].tools == ("look",)
-
-
-def test_tools_that_a_service_runs_are_named_as_left_out(side: Side) -> None:
-    config = types.GenerateContentConfig(tools=[types.Tool(google_search=types.GoogleSearch())])
-    reply = side.client.models.generate_content(model="fake", contents="hi", config=config)
-    assert "googleSearch" in reply.sdk_http_response.headers["x-genai-host-dropped"]
-    assert side.fake.prompts[-1].tools == ()
-
-
 class Trip(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
     city: str
     days: int | None = None
@@ -226,11 +191,6 @@ def test_chats(side: Side) -> None:
     assert [message.role for message in side.fake.prompts[-1].messages] == [
         "user", "assistant", "user", "assistant", "user",
     ]  # fmt: skip
-
-
-def test_tokens(side: Side) -> None:
-    reply = side.client.models.count_tokens(model="fake", contents="one two three")
-    assert reply.total_tokens == 3
 
 
 def test_embeddings(side: Side) -> None:

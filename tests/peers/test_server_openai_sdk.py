@@ -3,9 +3,7 @@ OpenAPI document says that they are; its Responses are tested in `test_server_re
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +34,6 @@ from genai_host_testing import FakeModel
 from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.fake_service import (
     CUT,
-    HANG,
     FakeService,
     Reply,
     json_reply,
@@ -147,19 +144,6 @@ def test_a_stream(side: Side) -> None:
     assert len(chunks) > 3
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert last.usage.total_tokens == 10
-
-
-def test_an_asynchronous_stream(side: Side) -> None:
-    async def read_stream() -> str:
-        async with openai.AsyncOpenAI(
-            base_url=f"{side.url}/v1", api_key="key", max_retries=0
-        ) as client:
-            stream = await client.chat.completions.create(
-                model="fake", messages=[{"role": "user", "content": "hello there"}], stream=True
-            )
-            return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
-
-    assert asyncio.run(read_stream()) == "hello there"
 
 
 def test_a_stream_is_put_together(side: Side) -> None:
@@ -347,15 +331,6 @@ def test_azure(make_host: MakeHost, options: dict[str, str]) -> None:
             assert missing.value.code == "model_not_found"
 
 
-@pytest.mark.parametrize("base", ["/openai/v1/", "/"])
-def test_other_base_urls(side: Side, base: str) -> None:
-    with openai.OpenAI(base_url=f"{side.url}{base}", api_key="key", max_retries=0) as client:
-        completion = client.chat.completions.create(model="fake", messages=HI)
-        assert completion.choices[0].message.content == "hi"
-        assert client.responses.create(model="fake", input="hi").output_text == "hi"
-        assert client.models.retrieve("fake").id == "fake"
-
-
 @contextmanager
 def remote_client(
     make_host: MakeHost, *replies: Reply
@@ -380,41 +355,6 @@ def test_a_stream_that_is_cut_upstream(make_host: MakeHost) -> None:
                 texts.append(chunk.choices[0].delta.content)
         assert "".join(text or "" for text in texts) == "hello"
         assert caught.value.code == IncompleteReply.code
-
-
-def test_closing_a_stream_frees_the_service(make_host: MakeHost) -> None:
-    with remote_client(make_host, sse_reply([_HELLO, HANG])) as (client, service):
-        stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
-        for chunk in stream:
-            if chunk.choices[0].delta.content:
-                break
-        stream.close()
-        service.wait_until_closed()
-
-
-def test_text_completions(make_host: MakeHost) -> None:
-    """As lm-eval requests them: token IDs, and the log probabilities of the prompt."""
-    logprobs = {"tokens": ["a", "b"], "token_logprobs": [None, -0.5], "text_offset": [0, 1]}
-    choice = {"index": 0, "text": "ab", "finish_reason": "length", "logprobs": logprobs}
-    used = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    chunks = [
-        json.dumps({"choices": [{"index": 0, "text": "a", "finish_reason": None}]}).encode(),
-        json.dumps({"choices": [{"index": 0, "text": "b", "finish_reason": "stop"}]}).encode(),
-        b"[DONE]",
-    ]
-    replies = (json_reply({"choices": [choice], "usage": used}), sse_reply(chunks))
-    with remote_client(make_host, *replies) as (client, service):
-        completion = client.completions.create(
-            model=MODEL, prompt=[[1, 2]], max_tokens=1, echo=True, logprobs=1, seed=1
-        )
-        assert completion.choices[0].logprobs.token_logprobs == [None, -0.5]
-        assert (completion.choices[0].finish_reason, completion.usage.total_tokens) == ("length", 2)
-        stream = client.completions.create(model=MODEL, prompt="a", suffix="c", stream=True)
-        pieces = [each.choices[0] for each in stream]
-        assert "".join(each.text for each in pieces) == "ab"
-        assert pieces[-1].finish_reason == "stop"
-        assert service.requests[0].json()["prompt"] == [1, 2]
-        assert service.requests[1].json()["suffix"] == "c"
 
 
 def test_transcriptions(make_host: MakeHost) -> None:

@@ -14,7 +14,6 @@ from responses_api import CALL, CLOCK, PIXEL, Api, calls_the_clock, output_of, u
 
 from genai_host import Host
 from genai_host.api import Completion, Image, Message, Reasoning, ToolCall, Usage, VendorPart
-from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host_testing import FakeModel
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -236,20 +235,6 @@ def test_conversations(side: Side) -> None:
 def test_tokens_are_counted(side: Side) -> None:
     counted = side.client.responses.input_tokens.count(model="fake", input="one two three")
     assert counted.input_tokens == 3
-
-
-@pytest.mark.parametrize(("fault", "kind"), [
-    (RateLimited("slowly", retry_after=7), openai.RateLimitError),
-    (ServiceUnavailable("down"), openai.InternalServerError),
-])  # fmt: skip
-@pytest.mark.parametrize("stream", [False, True])
-def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
-    side.fake.faults[0] = fault
-    with pytest.raises(kind) as caught:
-        side.create(stream=stream)
-    if isinstance(fault, RateLimited):
-        assert caught.value.response.headers["retry-after"] == "7"
-        assert caught.value.code == "rate_limit_exceeded"
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import genai_feature_agent
 import pytest
 from cited_replies import (
     CITED,
@@ -21,14 +20,12 @@ from cited_replies import (
     said,
     unplaced,
 )
-from conversing import recorded, reopened
 from format_services import PLUGINS, provider_at
 
 from genai_host import Config
-from genai_host.api import Cancellation, Citation, Completion, Message, RouteRequest, Text
+from genai_host.api import Cancellation, RouteRequest
 from genai_host.config import ServerConfig
 from genai_host.serving import HttpRoutes
-from genai_host_testing import FakeModel
 from genai_host_testing.fake_service import FakeService
 from genai_host_testing.internal.fixtures import MakeHost
 
@@ -56,6 +53,8 @@ def seen_in_responses(values: list[Any], streamed: bool) -> Any:
     assert added == [FLAT] * streamed
     output = last.get("response", last)["output"]
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
+    ended = [each["part"] for each in events if each["type"] == "response.content_part.done"]
+    assert ended == parts * streamed
     begin, found = 0, []
     for part in parts:
         for each in part["annotations"]:
@@ -216,16 +215,3 @@ def test_citations_of_others_are_not_sent_to_the_service_again(
     ask("anthropic", "anthropic", messages=[*HI, said, *HI])
     sent = service.requests[-1].json()["messages"][1]["content"]
     assert "citations" not in json.dumps(sent)
-
-
-def test_citations_are_on_record(make_host: MakeHost) -> None:
-    """A record without them is read as before."""
-    text = Text("cold", citations=[Citation("https://x", "X", start=1, end=3)])
-    fake = FakeModel(lambda prompt: Completion(Message("assistant", text)))
-    host = make_host(fake=fake, config=Config(models={"chat": "fake"}), agent=genai_feature_agent)
-    conversation = host.open("agent")
-    conversation.say("hi")
-    assert conversation.history[-1].content == (text,)
-    again = reopened(host, recorded(conversation))
-    assert again.history[-1].content == (text,)
-    assert host.codec.to_json(Text("cold")) == {"type": "text", "text": "cold"}

@@ -126,16 +126,6 @@ def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> 
     assert end.endswith(b"0\r\n\r\n")
 
 
-def test_a_stream_that_is_cut_does_not_seem_whole(host: Host, service: FakeService) -> None:
-    service.replies = [sse_reply([DELTA, CUT])]
-    with served(host) as server, dial(server.url) as client:
-        client.sendall(post("/streamed"))
-        reply = receive_all(client)
-    assert EVENT in reply
-    assert b"[DONE]" not in reply
-    assert not reply.endswith(b"0\r\n\r\n")
-
-
 @contextlib.contextmanager
 def served_with_store(
     make_host: MakeHost, file: Path, **settings: Any

@@ -260,32 +260,6 @@ def test_calls_of_the_client_end_the_answer(api: Api, fake: FakeModel) -> None:
     assert fake.calls == 1
 
 
-@pytest.mark.parametrize(("run", "expected"), [
-    (lambda arguments, context: 1 / 0, "find failed: ZeroDivisionError"),
-    (lambda arguments, context: WORDS * 100_000, "(truncated: "),
-], ids=["an error", "a long output"])  # fmt: skip
-def test_the_model_gets_outputs_as_for_agents(
-    make_host: MakeHost, fake: FakeModel, wire: Wire, run: Any, expected: str
-) -> None:
-    with serving(make_host, fake, search(run), wire, False, web_search="find") as api:
-        assert expected in api.ask(wire.tool).text
-
-
-@pytest.mark.parametrize("call", [
-    ToolCall("c1", "web_search", {"n": 1}),
-    ToolCall("c1", "web_search", malformed="{"),
-], ids=["invalid", "malformed"])  # fmt: skip
-def test_the_model_learns_that_its_arguments_are_wrong(
-    make_host: MakeHost, fake: FakeModel, tool: Tool, call: ToolCall
-) -> None:
-    fake.answer = lambda prompt: (
-        completion_of(call) if len(prompt.messages) == 1 else replaces(prompt)
-    )
-    wire = WIRES["anthropic"]
-    with serving(make_host, fake, tool, wire, False, web_search="find") as api:
-        assert "arguments" in api.ask(wire.tool).text
-
-
 def test_without_a_tool_of_the_host_it_is_left_out_by_name(
     make_host: MakeHost, fake: FakeModel, tool: Tool, wire: Wire, streams: bool
 ) -> None:
