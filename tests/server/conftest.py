@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from format_services import send_to
 from served_api import api
 
 from genai_host.store import Store
 
-__all__ = ["api"]
+__all__ = ["api", "send_to"]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -20,14 +20,9 @@ from cited_replies import (
     said,
     unplaced,
 )
-from format_services import PLUGINS, provider_at
+from format_services import Send, provider_at
 
-from genai_host import Config
-from genai_host.api import Cancellation, RouteRequest
-from genai_host.config import ServerConfig
-from genai_host.serving import HttpRoutes
 from genai_host_testing.fake_service import FakeService
-from genai_host_testing.internal.fixtures import MakeHost
 
 pytestmark = pytest.mark.part
 
@@ -108,54 +103,35 @@ CLIENTS: Mapping[str, tuple[tuple[str, str], Any, Callable[[list[Any], bool], An
 
 
 @pytest.fixture
-def ask(make_host: MakeHost, service: FakeService) -> Iterator[Callable[..., bytes]]:
+def ask(service: FakeService, send_to: Send) -> Callable[..., bytes]:
     """Sends requests to a server with a service of a format."""
-    routes: list[HttpRoutes] = []
 
     def ask(
         kind: str, client: str, *, streamed: bool = False, model: str = "x", **more: Any
     ) -> bytes:
         reply, provider, settings = SERVICES[kind]
         service.replies = [reply(streamed)]
-        config = Config(
-            providers={"gate": provider_at(service.url, provider, settings)},
-            models={"chat": "x"},
-            provider_order=("gate",),
-            server=ServerConfig(pass_through=False),
-        )
-        host = make_host(config=config, **PLUGINS)
-        routes.append(HttpRoutes(host))
         (whole, stream), body, _ = CLIENTS[client]
         is_gemini = client == "gemini"
         named = {} if is_gemini else {"model": model, "stream": streamed}
-        body = {**body, **named, **more}
-        request = RouteRequest(
-            "POST", (stream if streamed else whole).format(model),
+        found = send_to(
+            (stream if streamed else whole).format(model), {**body, **named, **more},
+            {"gate": provider_at(service.url, provider, settings)},
             query={"alt": "sse"} if is_gemini else {},
-            headers={"content-type": "application/json"}, body=json.dumps(body).encode(),
-            limits=Cancellation(),
         )  # fmt: skip
-        found = routes[-1].answer(request)
         data = found.body if isinstance(found.body, bytes) else b"".join(map(bytes, found.body))
         assert found.status == 200, data
         return data
 
-    yield ask
-    for each in routes:
-        each.close()
+    return ask
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("kind", SERVICES)
 def test_citations_reach_clients_of_all_formats(
-    ask: Callable[..., bytes],
-    kind: str,
-    client: str,
-    streamed: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[..., bytes], kind: str, client: str, streamed: bool
 ) -> None:
-    monkeypatch.setenv("KEY", "k" * 20)
     values = data_in(ask(kind, client, streamed=streamed), streamed)
     assert CLIENTS[client][2](values, streamed) == (TEXT, True)
 
@@ -206,10 +182,9 @@ def test_blanks_are_no_block_of_their_own(
 
 
 def test_citations_of_others_are_not_sent_to_the_service_again(
-    ask: Callable[..., bytes], service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., bytes], service: FakeService
 ) -> None:
     """It accepts those that it has encrypted itself."""
-    monkeypatch.setenv("KEY", "k" * 20)
     [answer] = data_in(ask("gemini", "anthropic"), streamed=False)
     said = {"role": "assistant", "content": answer["content"]}
     ask("anthropic", "anthropic", messages=[*HI, said, *HI])
