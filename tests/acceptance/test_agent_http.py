@@ -243,10 +243,8 @@ class TestItem10:
         picture = Image(data=b"\x00\xff", media_type="image/png")
         model = in_turn(
             Completion(Message("assistant", ["I look. \u2028", wrong]), "tool_calls"),
-            calls("look", "draw", at="\ud800 \x00 \U0001f600"),
-            "done",
-            "and again",
-        )
+            calls("look", "draw", at="\ud800 \x00 \U0001f600"), "done", "and again",
+        )  # fmt: skip
         tools = Counting("look", "found"), Counting("draw", [picture, "a picture"])
         with RouteServer(http_host(make_host, model, *tools)) as server:
             first = ask(server)

@@ -75,10 +75,8 @@ class TestItem11:
         by_kind = {each.kind: each.data for each in lines}  # of those that come twice, the last
         assert by_kind["start"]["messageId"]
         assert by_kind["tool-call"] == {
-            "toolCallId": "look-0",
-            "toolName": "look",
-            "args": {"at": "x"},
-        }
+            "toolCallId": "look-0", "toolName": "look", "args": {"at": "x"},
+        }  # fmt: skip
         assert by_kind["tool-result"] == {"toolCallId": "look-0", "result": "found"}
         reaction, [state] = (each.data for each in lines if each.kind == "data")
         assert reaction == [{"type": "reaction", "value": {"type": "x", "n": 1}}]

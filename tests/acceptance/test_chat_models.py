@@ -78,12 +78,10 @@ class OwnTrip:
 
 
 CLASSES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
-    (lambda: SCHEMA, lambda form: TRIP),
-    (lambda: AttrsTrip, lambda form: form("Oslo", 3)),
-    (lambda: DataTrip, lambda form: form("Oslo", 3)),
-    (lambda: TypedTrip, lambda form: TRIP),
+    (lambda: SCHEMA, lambda form: TRIP), (lambda: AttrsTrip, lambda form: form("Oslo", 3)),
+    (lambda: DataTrip, lambda form: form("Oslo", 3)), (lambda: TypedTrip, lambda form: TRIP),
     (_pydantic_trip, lambda form: form(city="Oslo", days=3)),
-]
+]  # fmt: skip
 each_class = pytest.mark.parametrize(
     ("make", "expected"), CLASSES, ids=["schema", "attrs", "dataclass", "typed dict", "pydantic"]
 )

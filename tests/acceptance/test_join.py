@@ -31,11 +31,9 @@ both_streamed = pytest.mark.parametrize("streamed", [False, True], ids=["whole",
 
 PNG = b"\x89PNG\r\n\x1a\n"
 CITY = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}},
-    "required": ["name"],
+    "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
     "additionalProperties": False,
-}
+}  # fmt: skip
 SEES_NOTHING = "llama"
 CANNOT_STOP = "responses"  # the format has no place for it: it is an error before the call
 

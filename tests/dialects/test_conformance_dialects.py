@@ -112,11 +112,9 @@ class TestOpenAICompletions(CompleteDialectSuite):
     usage = Usage(3, 2)
     reply = text(" there", "stop", usage={"prompt_tokens": 3, "completion_tokens": 2})
     stream = (
-        text(" the"),
-        text("re"),
-        text("", "stop", usage={"prompt_tokens": 3, "completion_tokens": 2}),
-        b"[DONE]",
-    )
+        text(" the"), text("re"),
+        text("", "stop", usage={"prompt_tokens": 3, "completion_tokens": 2}), b"[DONE]",
+    )  # fmt: skip
     refusals = (
         (400, refusal("no logprobs"), BadRequest),
         (404, b'{"detail": "Not Found"}', BadRequest),

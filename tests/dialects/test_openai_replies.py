@@ -25,10 +25,8 @@ LOOK, WAIT = ToolCall("1", "look", {"at": "é"}), ToolCall("2", "g")
 WIRE_LOOK = {"id": "1", "type": "function",
              "function": {"name": "look", "arguments": '{"at":"é"}'}}  # fmt: skip
 CUSTOM: dict[str, Any] = {
-    "id": "1",
-    "type": "custom",
-    "custom": {"name": "patch", "input": '{"é"} "'},
-}
+    "id": "1", "type": "custom", "custom": {"name": "patch", "input": '{"é"} "'},
+}  # fmt: skip
 CUSTOM_2 = {**CUSTOM, "id": "2"}
 FLAT: list[dict[str, Any]] = [
     {"id": "1", "type": "custom", **CUSTOM["custom"]},

@@ -221,11 +221,9 @@ def sides(
 def test_a_conversation(sides: Sides) -> None:
     wire = sides.wire
     messages = [
-        Message("system", "be kind"),
-        Message("user", ["look", *wire.carries]),
-        Message("assistant", "so"),
-        Message("user", "and?"),
-    ]
+        Message("system", "be kind"), Message("user", ["look", *wire.carries]),
+        Message("assistant", "so"), Message("user", "and?"),
+    ]  # fmt: skip
     answer = Completion(Message("assistant", "a" * 20), usage=wire.usage)
     sides.fake.answer = lambda prompt: answer
     completion = sides.ask(*messages, parameters=wire.parameters)

@@ -110,11 +110,9 @@ pytestmark = [pytest.mark.peers, pytest.mark.weights]
 FOUND = "It is blue."
 SEEN = {"type": "writeback", "message": "looked"}
 MODELS = {
-    "chat": "chat/smollm2",
-    "responses": "responses/smollm2",
-    "messages": "messages/smollm2",
+    "chat": "chat/smollm2", "responses": "responses/smollm2", "messages": "messages/smollm2",
     "bedrock": "bedrock/arn:aws:bedrock:us-east-1:000000000000:inference-profile/smollm2",
-}
+}  # fmt: skip
 
 
 def _once(body: Any) -> None:

@@ -138,11 +138,9 @@ KEYS: Mapping[str, str] = {
 BY_KEY = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}
 BY_TOKEN = {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": "{url}/gate"}
 VERTEX = {
-    "CLOUDSDK_AUTH_ACCESS_TOKEN": GOOGLE_KEY,
-    "GOOGLE_CLOUD_PROJECT": "mine",
-    "GOOGLE_CLOUD_LOCATION": "europe-west4",
-    "GOOGLE_VERTEX_BASE_URL": "{url}",
-}
+    "CLOUDSDK_AUTH_ACCESS_TOKEN": GOOGLE_KEY, "GOOGLE_CLOUD_PROJECT": "mine",
+    "GOOGLE_CLOUD_LOCATION": "europe-west4", "GOOGLE_VERTEX_BASE_URL": "{url}",
+}  # fmt: skip
 
 
 def _client(url: str) -> Any:
@@ -179,11 +177,9 @@ class Way:
         def make_case(streamed: bool) -> Case:
             request = {**fields, "stream": True} if streamed else fields
             return self.case(
-                prompt,
-                lambda client: client.messages.create(**request),
-                claude("fine", streamed=streamed),
-                streamed=streamed,
-            )
+                prompt, lambda client: client.messages.create(**request),
+                claude("fine", streamed=streamed), streamed=streamed,
+            )  # fmt: skip
 
         return both_ways(name, make_case)
 

@@ -91,11 +91,9 @@ def test_item_3_a_client_that_leaves_is_noticed(url: str) -> None:
 
 def test_item_3_a_websocket_is_answered_with_what_there_is_instead(url: str) -> None:
     headers = {
-        "connection": "upgrade",
-        "upgrade": "websocket",
-        "sec-websocket-version": "13",
+        "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-    }
+    }  # fmt: skip
     reply = requests.get(f"{url}/v1/responses", headers=headers, timeout=30)
     # 403 without the extension of ASGI for replies to handshakes
     assert reply.status_code in (426, 403)

@@ -51,11 +51,9 @@ from genai_host_testing.services.bedrock import (
 _PNG, _PDF = b"\x89PNG\r\n\x1a\n", b"%PDF-1.7"
 _HI = [{"role": "user", "content": [{"text": "hi"}]}]
 _CITY = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}},
-    "required": ["name"],
+    "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
     "additionalProperties": False,
-}
+}  # fmt: skip
 _WIRE_LOOK = {
     "toolSpec": {
         "name": LOOK.name,
@@ -212,11 +210,9 @@ _PLACE = {
 }  # fmt: skip
 _BY_KEY = {**_PLACE, "AWS_BEARER_TOKEN_BEDROCK": KEY}
 _BY_SIGNATURE = {
-    **_PLACE,
-    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
-    "AWS_SECRET_ACCESS_KEY": "secret-canary-11",
+    **_PLACE, "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-canary-11",
     "AWS_SESSION_TOKEN": "session-canary-12",
-}
+}  # fmt: skip
 _SONNET = "global.anthropic.claude-sonnet-4-6"
 PLACES = {
     "by key": Place(_BY_KEY, _runtime, FURTHER),
@@ -264,11 +260,9 @@ def _use_tools(client: Any) -> None:
 def _invoke(client: Any) -> Any:
     """Claude in its maker's format."""
     body = {
-        "anthropic_version": "bedrock-2023-05-31",
-        "max_tokens": 16_000,
-        "system": "Be brief.",
+        "anthropic_version": "bedrock-2023-05-31", "max_tokens": 16_000, "system": "Be brief.",
         "messages": [{"role": "user", "content": "hi"}],
-    }
+    }  # fmt: skip
     return client.invoke_model(
         modelId=_SONNET, body=json.dumps(body), contentType="application/json"
     )
@@ -347,11 +341,9 @@ class TestBedrock(Oracle):
         assert content == [THOUGHT, {"text": "héllo"}, CALLED]
         use = content[2]["toolUse"]
         assert ours.message.content == (
-            Reasoning("hm"),
-            VendorPart("bedrock-converse", content[0]),
-            Text(content[1]["text"]),
+            Reasoning("hm"), VendorPart("bedrock-converse", content[0]), Text(content[1]["text"]),
             ToolCall(use["toolUseId"], use["name"], use["input"]),
-        )
+        )  # fmt: skip
         assert ours.vendor_finish == reason
         assert usage == USAGE
         cached, written = usage["cacheReadInputTokens"], usage["cacheWriteInputTokens"]

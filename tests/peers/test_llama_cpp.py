@@ -50,14 +50,12 @@ pytestmark = [pytest.mark.peers, pytest.mark.weights]
 SHORT = {"max_tokens": 24, "temperature": 0}
 COLOURS = ["red", "green", "blue"]
 LOOK = ToolSchema(
-    "look",
-    "looks at something",
+    "look", "looks at something",
     {
-        "type": "object",
-        "properties": {"at": {"type": "string", "enum": ["sky", "sea"]}},
+        "type": "object", "properties": {"at": {"type": "string", "enum": ["sky", "sea"]}},
         "required": ["at"],
     },
-)
+)  # fmt: skip
 LONG = {"type": "array", "items": {"const": "on and on"}, "minItems": 100, "maxItems": 100}
 """It takes some 900 tokens, whatever the model would rather say."""
 

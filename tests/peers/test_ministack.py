@@ -55,10 +55,8 @@ def host(
     use_ministack(url, monkeypatch)
     return make_host(
         config=Config(providers={"bedrock": provider_config("bedrock")}),
-        bedrock=genai_vendor_bedrock,
-        claude=genai_vendor_anthropic,
-        look=LOOKING,
-    )
+        bedrock=genai_vendor_bedrock, claude=genai_vendor_anthropic, look=LOOKING,
+    )  # fmt: skip
 
 
 def answer_of(host: Host, model: str, streamed: bool, feature: str = "chat", **more: Any) -> Answer:

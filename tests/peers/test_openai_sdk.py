@@ -57,13 +57,11 @@ OWN = Place(
 ELSEWHERE = Place({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}, _openai)
 DATED = Place(
     {
-        "AZURE_OPENAI_API_KEY": KEY,
-        "GENAI_HOST_PROVIDERS__MINE__API_KEY": KEY,
-        "AZURE_OPENAI_ENDPOINT": "{url}",
-        "OPENAI_API_VERSION": "2025-04-01-preview",
+        "AZURE_OPENAI_API_KEY": KEY, "GENAI_HOST_PROVIDERS__MINE__API_KEY": KEY,
+        "AZURE_OPENAI_ENDPOINT": "{url}", "OPENAI_API_VERSION": "2025-04-01-preview",
     },
     _azure,
-)
+)  # fmt: skip
 TOKEN = Place(_TOKEN, _azure_v1)
 PREVIEW = Place({**_TOKEN, "OPENAI_API_VERSION": "preview"}, _azure_preview)
 DEPLOYMENTS = {"gpt-5.4": "my-five", "gpt-4.1": "my four", "text-embedding-3-small": "vectors"}
@@ -101,18 +99,14 @@ class Way:
 
     def says(self, example: Example, streamed: bool) -> Case:
         fields = {
-            **self.fields(example),
-            "model": self.id,
-            **({"stream": True} if streamed else {}),
-        }
+            **self.fields(example), "model": self.id, **({"stream": True} if streamed else {}),
+        }  # fmt: skip
         method = "parse" if example.parsed else "create"
         reply = chat if self.dialect == "chat" else responses
         return self.case(
-            example.prompt,
-            lambda client: getattr(self.resource(client), method)(**fields),
-            reply('{"name": "Oslo", "people": null}', streamed=streamed),
-            streamed=streamed,
-        )
+            example.prompt, lambda client: getattr(self.resource(client), method)(**fields),
+            reply('{"name": "Oslo", "people": null}', streamed=streamed), streamed=streamed,
+        )  # fmt: skip
 
 
 _NO_FILES = ("file",)
@@ -225,14 +219,12 @@ def _cases() -> Iterator[tuple[str, Case]]:
     yield (
         "moderation",
         Case(
-            OWN,
-            "omni-moderation@openai",
-            Moderate("é", role="main"),
+            OWN, "omni-moderation@openai", Moderate("é", role="main"),
             lambda client: client.moderations.create(model="omni-moderation-latest", input="é"),
             [json_reply({"results": [{"flagged": False, "category_scores": {"hate": 0.1}}]})],
             operation="moderate",
         ),
-    )
+    )  # fmt: skip
     listed = json_reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
     yield "models", Case(OWN, "openai", None, lambda client: client.models.list(), [listed])
 

@@ -20,11 +20,9 @@ from genai_host_testing.internal.servers import served
 pytestmark = pytest.mark.peers
 
 MODELS = {
-    "open-responses": "gpt-5",
-    "openai-chat": "gpt-5",
-    "anthropic": "claude-sonnet-4-5",
+    "open-responses": "gpt-5", "openai-chat": "gpt-5", "anthropic": "claude-sonnet-4-5",
     "google-genai": "gemini-3-pro",
-}
+}  # fmt: skip
 """The suite requests reasoning of models with certain names."""
 
 

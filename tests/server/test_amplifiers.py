@@ -54,11 +54,9 @@ begin before the reply."""
 
 SIZE = 2**20
 PLUGINS = {
-    "agent": genai_feature_agent,
-    "assistants": genai_feature_assistants,
-    "mcp": genai_mcp,
+    "agent": genai_feature_agent, "assistants": genai_feature_assistants, "mcp": genai_mcp,
     "research": genai_feature_research,
-}
+}  # fmt: skip
 
 
 @pytest.fixture

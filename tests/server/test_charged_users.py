@@ -28,11 +28,9 @@ CHAT = {
     "arguments": {"message": "hi"},
 }
 HEADERS = {
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": VERSION[1],
-    "mcp-method": "tools/call",
-    "mcp-name": "ask_chat",
-}
+    "accept": "application/json, text/event-stream", "mcp-protocol-version": VERSION[1],
+    "mcp-method": "tools/call", "mcp-name": "ask_chat",
+}  # fmt: skip
 UI_MESSAGE = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 
 

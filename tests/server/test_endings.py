@@ -236,11 +236,9 @@ def test_what_fails_at_every_turn_leaves_nothing(
     chance = random.Random(7)
     done = [DELTA, b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', b"[DONE]"]
     replies = [
-        sse_reply(done),
-        sse_reply([DELTA, CUT]),
-        sse_reply([DELTA, HANG]),
+        sse_reply(done), sse_reply([DELTA, CUT]), sse_reply([DELTA, HANG]),
         service_reply({"error": {"message": "no"}}, 500),
-    ]
+    ]  # fmt: skip
 
     def goes(url: str) -> None:
         service.replies = [chance.choice(replies)]

@@ -97,18 +97,16 @@ def _replies(fault: str, streamed: bool) -> Reply:
     replies: dict[str, Callable[[], Reply]] = {
         "fine": lambda: fine,
         "busy": lambda: openai_service.failure(429, {"Retry-After": "86400"}),
-        "cut": lambda: Reply([cut, CUT]),
-        "reset": lambda: Reply([cut, RESET]),
+        "cut": lambda: Reply([cut, CUT]), "reset": lambda: Reply([cut, RESET]),
         "garbage": lambda: reply(b'data: {"choices": [\n\n{{' + os.urandom(500)),
         "broken": lambda: sse_reply([first, b'{"choices": [{"delta": ']),
         "endless": lambda: Reply([head, first * 3000, CUT]),
         "html": lambda: reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
-        "empty": lambda: reply(b""),
-        "hang": lambda: Reply([HANG]),
+        "empty": lambda: reply(b""), "hang": lambda: Reply([HANG]),
         "begin": lambda: sse_reply([first, first, HANG]),
         "flood": lambda: sse_reply([first] * 500),
         "hold": lambda: sse_reply([first, HOLD, b"[DONE]"]),
-    }
+    }  # fmt: skip
     return replies[fault]()
 
 
@@ -277,12 +275,10 @@ def _body(text: str, *, stream: bool = False, model: str = MODEL) -> bytes:
 def _request(body: bytes, path: str = PATH, method: str = "POST", **headers: str) -> bytes:
     """Return the bytes of a request; given headers replace the usual ones."""
     fields = {
-        "Host": "127.0.0.1",
-        "Content-Type": "application/json",
-        "Authorization": f"Bearer {TOKEN}",
-        "Content-Length": str(len(body)),
+        "Host": "127.0.0.1", "Content-Type": "application/json",
+        "Authorization": f"Bearer {TOKEN}", "Content-Length": str(len(body)),
         **{name.replace("_", "-"): value for name, value in headers.items()},
-    }
+    }  # fmt: skip
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 

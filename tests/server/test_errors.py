@@ -23,12 +23,10 @@ pytestmark = pytest.mark.part
 
 MISSING = ("nobody", "feature:nobody")
 ERRORS: Mapping[str, GenaiError] = {
-    "limit": RateLimited("slowly", retry_after=2.5),
-    "length": ContextOverflow("too long"),
-    "service": ServiceUnavailable("gone"),
-    "time": ProviderTimeout("too slow"),
+    "limit": RateLimited("slowly", retry_after=2.5), "length": ContextOverflow("too long"),
+    "service": ServiceUnavailable("gone"), "time": ProviderTimeout("too slow"),
     "key": AuthenticationFailed("no key"),
-}
+}  # fmt: skip
 FORMS: Mapping[str, Mapping[str, tuple[int, Mapping[str, Any]]]] = {
     "openai": {
         "limit": (429, {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),

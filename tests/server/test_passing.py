@@ -43,6 +43,26 @@ MESSAGE_REPLY = (
     b':"c2ln"},{"type":"text","text":"hello","new":1.0}],"stop_reason":"end_turn",'
     b'"usage":{"input_tokens":3,"output_tokens":5}}'
 )
+CONTENT = (
+    b'{"contents":[{"role":"user","parts":[{"text":"hi","new":1.0}]}],"tools":[{"googleSearch":{}}],'
+    b'"generationConfig":{"maxOutputTokens":9,"thinkingConfig":{"includeThoughts":true}}}'
+)
+CONTENT_REPLY = (
+    b'{"candidates":[{"content":{"role":"model","parts":[{"text":"hello","thoughtSignature":"c2"}]},'
+    b'"finishReason":"STOP","groundingMetadata":{"x":1.0}}],'
+    b'"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":5}}'
+)
+REQUEST = (
+    b'{ "model":"gate/m", "store":false, "input":[ {"type":"message","role":"user","id":"msg_1",'
+    b'"content":"h\\u0069","seen" : 1.50}, {"type":"reasoning","id":"rs_1","summary":[],'
+    b'"encrypted_content":"b3BlbmFp"} ], "tools":[{"type":"web_search"}], "tomorrow":{"a":[1e2]} }'
+)
+RESPONSE = (
+    b'{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message",'
+    b'"id":"msg_2","role":"assistant","status":"completed","content":[{"type":"output_text",'
+    b'"text":"so","annotations":[{"type":"new"}]}]}],"new" : 1.0,'
+    b'"usage":{"input_tokens":3,"output_tokens":5,"total_tokens":8}}'
+)
 
 HI = {"role": "user", "content": "hi"}
 
@@ -101,11 +121,9 @@ def gate(
     betas = {"betas": options.pop("betas")} if "betas" in options else {}
     instances: list[tuple[str, str, dict[str, Any]]] = [
         ("gate", "openai-compatible", {"serves": ["openai-responses", "openai-chat"]}),
-        ("chat", "openai-compatible", {}),
-        ("openai", "openai", {}),
-        ("anthropic", "anthropic", betas),
-        ("gemini", "gemini", {}),
-    ]
+        ("chat", "openai-compatible", {}), ("openai", "openai", {}),
+        ("anthropic", "anthropic", betas), ("gemini", "gemini", {}),
+    ]  # fmt: skip
     providers = {
         name: InstanceConfig(kind, settings={"base_url": service.url, **settings})
         for name, kind, settings in instances
@@ -120,15 +138,49 @@ def gate(
         yield Gate(host, server.url, service, observer)
 
 
-@pytest.mark.parametrize("is_deployment", [False, True])
-def test_item_3_a_chat_passes_with_all_of_its_fields(gate: Gate, is_deployment: bool) -> None:
-    gate.service.replies = [reply(CHAT_REPLY)]
-    path = f"{'/openai/deployments/gate%2Fm' if is_deployment else '/v1'}/chat/completions"
-    answer = gate.post(path, CHAT.replace(b'"gate/m"', b"null") if is_deployment else CHAT)
-    assert (answer.status_code, answer.content) == (200, CHAT_REPLY)
-    for spelling in (b'"seen" : 1.50', b"h\\u0069", b"[1e2]", b'"n":2'):
-        assert spelling in gate.service.requests[0].body
-    assert gate.sent() == {**json.loads(CHAT), "model": "m"}
+PLAIN_TEXT = (
+    b'{"model":"gate/m","messages":[{"role":"user","content":"hi","seen" : 1.50}],'
+    b'"response_format":{"type":"text"}}'
+)
+BARE_VALUE = (
+    b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":'
+    b'{"responseMimeType":"text/x.enum","responseSchema":{"type":"STRING","enum":["A"]}}}'
+)
+PASSING = {
+    "chat": ("/v1/chat/completions", CHAT, CHAT_REPLY, {"model": "m"}),
+    "deployment": (
+        "/openai/deployments/gate%2Fm/chat/completions",
+        CHAT.replace(b'"gate/m"', b"null"), CHAT_REPLY, {"model": "m"}),
+    "plain text": ("/v1/chat/completions", PLAIN_TEXT, CHAT_REPLY, {"model": "m"}),
+    "message": ("/v1/messages", MESSAGE, MESSAGE_REPLY, {}),
+    "response": ("/v1/responses", REQUEST, RESPONSE, {"model": "m"}),
+    "enum": ("/v1beta/models/gemini-4-neon:generateContent", BARE_VALUE, CONTENT_REPLY, {}),
+}  # fmt: skip
+SPELLINGS = (b'"seen" : 1.50', b"h\\u0069", b"[1e2]", b'"n":2', b'"tomorrow":1.0')
+
+
+@pytest.mark.parametrize(("path", "body", "written", "renamed"), PASSING.values(), ids=PASSING)
+def test_item_3_a_request_passes_with_all_of_its_fields(
+    gate: Gate, path: str, body: bytes, written: bytes, renamed: dict[str, str]
+) -> None:
+    gate.service.replies = [reply(written)]
+    answer = gate.post(path, body)
+    assert (answer.status_code, answer.content) == (200, written)
+    received = gate.service.requests[0].body
+    assert [each in received for each in SPELLINGS] == [each in body for each in SPELLINGS]
+    assert gate.sent() == {**json.loads(body), **renamed}
+    assert gate.usage == [Usage(3, 5)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_item_3_contents_pass_with_all_of_their_fields(gate: Gate, stream: bool) -> None:
+    gate.service.replies = [sse_reply([CONTENT_REPLY]) if stream else reply(CONTENT_REPLY)]
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    answer = gate.post(f"/v1beta/models/gemini-4-neon:{method}", CONTENT)
+    written = b"data: " + CONTENT_REPLY + b"\n\n" if stream else CONTENT_REPLY
+    assert (answer.status_code, answer.content) == (200, written)
+    assert gate.sent() == json.loads(CONTENT)
+    assert gate.service.requests[0].path.endswith(f"/models/gemini-4-neon:{method}")
     assert gate.usage == [Usage(3, 5)]
 
 
@@ -137,16 +189,6 @@ def test_item_6_a_field_that_clients_require_is_added(gate: Gate) -> None:
     gate.service.replies = [reply(CHAT_REPLY.replace(b', "system_fingerprint":null', b""))]
     answer = gate.chat(CHAT).json()
     assert answer == {**json.loads(CHAT_REPLY), "system_fingerprint": ""}
-
-
-def test_item_3_a_message_passes_with_all_of_its_fields(gate: Gate) -> None:
-    gate.service.replies = [reply(MESSAGE_REPLY)]
-    answer = gate.post("/v1/messages", MESSAGE, **{"anthropic-beta": "new-2026"})
-    assert (answer.status_code, answer.content) == (200, MESSAGE_REPLY)
-    assert gate.service.requests[0].headers["anthropic-beta"] == "new-2026"
-    assert gate.sent() == json.loads(MESSAGE)
-    assert b'"tomorrow":1.0' in gate.service.requests[0].body
-    assert gate.usage == [Usage(3, 5)]
 
 
 COUNT_REPLY = b'{"input_tokens":5 ,"context_management":{"original_input_tokens":7}}'
@@ -223,41 +265,6 @@ def test_blocks_that_the_host_wrote_for_other_services_are_left_out(gate: Gate, 
         assert b"signature" not in sent
         assert b"encrypted_index" not in sent
         assert b"then" in sent
-
-
-CONTENT = (
-    b'{"contents":[{"role":"user","parts":[{"text":"hi","new":1.0}]}],"tools":[{"googleSearch":{}}],'
-    b'"generationConfig":{"maxOutputTokens":9,"thinkingConfig":{"includeThoughts":true}}}'
-)
-CONTENT_REPLY = (
-    b'{"candidates":[{"content":{"role":"model","parts":[{"text":"hello","thoughtSignature":"c2"}]},'
-    b'"finishReason":"STOP","groundingMetadata":{"x":1.0}}],'
-    b'"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":5}}'
-)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_item_3_contents_pass_with_all_of_their_fields(gate: Gate, stream: bool) -> None:
-    gate.service.replies = [sse_reply([CONTENT_REPLY]) if stream else reply(CONTENT_REPLY)]
-    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    answer = gate.post(f"/v1beta/models/gemini-4-neon:{method}", CONTENT)
-    written = b"data: " + CONTENT_REPLY + b"\n\n" if stream else CONTENT_REPLY
-    assert (answer.status_code, answer.content) == (200, written)
-    assert gate.sent() == json.loads(CONTENT)
-    assert gate.service.requests[0].path.endswith(f"/models/gemini-4-neon:{method}")
-    assert gate.usage == [Usage(3, 5)]
-
-
-def test_a_bare_value_of_an_enum_passes(gate: Gate) -> None:
-    gate.service.replies = [reply(CONTENT_REPLY)]
-    config = {
-        "responseMimeType": "text/x.enum",
-        "responseSchema": {"type": "STRING", "enum": ["A"]},
-    }
-    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "generationConfig": config}
-    answer = gate.post("/v1beta/models/gemini-4-neon:generateContent", body)
-    assert answer.content == CONTENT_REPLY
-    assert gate.sent() == body
 
 
 BLOCKED = (
@@ -383,11 +390,14 @@ def test_item_3_a_body_that_is_no_json_is_refused_here(gate: Gate, body: bytes) 
     assert not gate.service.requests
 
 
-@pytest.mark.parametrize("gate", [{"betas": ["own-2026"]}], indirect=True)
-def test_item_3_betas_of_the_client_and_of_the_user_are_joined(gate: Gate) -> None:
+@pytest.mark.parametrize(("gate", "sent"), [
+    ({}, "new-2026"),
+    ({"betas": ["own-2026"]}, "own-2026,new-2026"),
+], indirect=["gate"])  # fmt: skip
+def test_item_3_betas_of_the_client_and_of_the_user_are_joined(gate: Gate, sent: str) -> None:
     gate.service.replies = [reply(MESSAGE_REPLY)]
     gate.post("/v1/messages", MESSAGE, **{"anthropic-beta": "new-2026"})
-    assert gate.service.requests[0].headers["anthropic-beta"] == "own-2026,new-2026"
+    assert gate.service.requests[0].headers["anthropic-beta"] == sent
 
 
 def test_item_3_before_the_first_byte_a_call_is_repeated(gate: Gate) -> None:
@@ -434,14 +444,6 @@ def test_item_3_what_is_looked_at_does_not_pass(gate: Gate, body: Any) -> None:
     assert gate.sent()["messages"][0]["seen"] == 1
 
 
-def test_item_3_a_plain_format_needs_no_mention_of_json(gate: Gate) -> None:
-    gate.service.replies = [reply(CHAT_REPLY)]
-    messages = [{"role": "user", "content": "hi", "seen": 1}]
-    body = {"model": "gate/m", "messages": messages, "response_format": {"type": "text"}}
-    assert gate.chat(body).content == CHAT_REPLY
-    assert gate.sent() == {**body, "model": "m"}
-
-
 @pytest.mark.parametrize("gate", [{"server": PASSING_USERS}], indirect=True)
 def test_item_3_requests_of_users_pass_if_enabled(gate: Gate) -> None:
     gate.service.replies = [reply(CHAT_REPLY)]
@@ -476,35 +478,13 @@ def test_item_3_tools_of_an_unknown_model_are_refused_first(gate: Gate) -> None:
     assert "googleSearch" in answer.json()["error"]["message"]
 
 
-REQUEST = (
-    b'{ "model":"gate/m", "store":false, "input":[ {"type":"message","role":"user","id":"msg_1",'
-    b'"content":"h\\u0069","seen" : 1.50}, {"type":"reasoning","id":"rs_1","summary":[],'
-    b'"encrypted_content":"b3BlbmFp"} ], "tools":[{"type":"web_search"}], "tomorrow":{"a":[1e2]} }'
-)
 PLAIN = {"model": "gate/m", "store": False, "input": "hi"}
-RESPONSE = (
-    b'{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message",'
-    b'"id":"msg_2","role":"assistant","status":"completed","content":[{"type":"output_text",'
-    b'"text":"so","annotations":[{"type":"new"}]}]}],"new" : 1.0,'
-    b'"usage":{"input_tokens":3,"output_tokens":5,"total_tokens":8}}'
-)
 RESPONSE_EVENTS = (
     b'{"type":"response.created","response":{"id":"resp_1","status":"in_progress"},"new":1.0}',
     b'{"type":"response.something_new","x":1.0}',
     b'{"type":"response.output_text.delta","item_id":"msg_2","output_index":0,"delta":"so"}',
     b'{"type":"response.completed","response":%b}' % RESPONSE,
 )
-
-
-def test_item_3_a_response_passes_with_all_of_its_fields(gate: Gate) -> None:
-    gate.service.replies = [reply(RESPONSE)]
-    answer = gate.post("/v1/responses", REQUEST)
-    assert (answer.status_code, answer.content) == (200, RESPONSE)
-    received = gate.service.requests[0].body
-    for spelling in (b'"seen" : 1.50', b"h\\u0069", b"[1e2]"):
-        assert spelling in received
-    assert gate.sent() == {**json.loads(REQUEST), "model": "m"}
-    assert gate.usage == [Usage(3, 5)]
 
 
 @pytest.mark.parametrize("names", [True, False])

@@ -91,12 +91,10 @@ def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
 
 
 _CHANGED: dict[str, Any] = {
-    "title": "mine",
-    "parameters": {"temperature": 0.5, "top_p": 1},
-    "settings": {"system_prompt": "x", "history_turns": 2},
-    "tools": [],
+    "title": "mine", "parameters": {"temperature": 0.5, "top_p": 1},
+    "settings": {"system_prompt": "x", "history_turns": 2}, "tools": [],
     "models": {"main": "other@fake", "support": "other@fake"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "after"), [

@@ -77,11 +77,9 @@ def test_what_is_asked(api: Api, service: FakeService) -> None:
     fields = {
         "max_tokens": 4096,
         "thinking": {"type": "enabled", "budget_tokens": 2048, "display": "omitted"},
-        "tools": [CLOCK],
-        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-        "output_config": {"effort": "low"},
-        "temperature": 1,
-    }
+        "tools": [CLOCK], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        "output_config": {"effort": "low"}, "temperature": 1,
+    }  # fmt: skip
     marked = user({"type": "text", "text": "hi", **cached})
     blocks_in(api, marked, in_pieces=False, **fields)
     blocks_in(api, HI, in_pieces=False, **fields, **cached)

@@ -91,10 +91,8 @@ class TestLists:
     def test_all(self, api: Api) -> None:
         models = {each["name"]: each for each in self.get(api, "").json()["models"]}
         assert models["models/fake@fake"]["supportedGenerationMethods"] == [
-            "generateContent",
-            "streamGenerateContent",
-            "countTokens",
-        ]
+            "generateContent", "streamGenerateContent", "countTokens",
+        ]  # fmt: skip
         assert models["models/fake-embed@fake"]["supportedGenerationMethods"] == [
             "embedContent",
             "batchEmbedContents",

@@ -16,11 +16,9 @@ from genai_host_testing.internal.fixtures import MakeHost
 pytestmark = pytest.mark.part
 
 SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}},
-    "required": ["a"],
+    "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
     "additionalProperties": False,
-}
+}  # fmt: skip
 ASK = {"role": "user", "content": "as JSON"}
 
 

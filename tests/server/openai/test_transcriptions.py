@@ -34,11 +34,9 @@ def api(make_host: MakeHost, service: FakeService) -> Iterator[Api]:
 
 def post(api: Api, *fields: tuple[str, str], model: str = "gate/m", path: str = "/v1") -> Any:
     return api.client.post(
-        f"{api.url}{path}/audio/transcriptions",
-        data=[("model", model), *fields],
-        files={"file": ("a b.wav", AUDIO)},
-        timeout=60,
-    )
+        f"{api.url}{path}/audio/transcriptions", data=[("model", model), *fields],
+        files={"file": ("a b.wav", AUDIO)}, timeout=60,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("model", "path", "id"), [
@@ -105,11 +103,9 @@ def test_invalid_fields_are_refused(
 
 def test_an_empty_recording_is_refused(api: Api) -> None:
     reply = api.client.post(
-        f"{api.url}/v1/audio/transcriptions",
-        data={"model": "gate/m"},
-        files={"file": ("a.wav", b"")},
-        timeout=60,
-    )
+        f"{api.url}/v1/audio/transcriptions", data={"model": "gate/m"},
+        files={"file": ("a.wav", b"")}, timeout=60,
+    )  # fmt: skip
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "file")
 
 
@@ -140,10 +136,8 @@ def test_an_error_of_the_service_and_the_log_lack_the_recording(
 def test_python(api: Api) -> None:
     transcription = api.host.transcribe(File(AUDIO, name="a.wav"), parameters={"language": "en"})
     assert (transcription.text, transcription.usage.input_tokens, transcription.cost) == (
-        "hello",
-        7,
-        None,
-    )
+        "hello", 7, None,
+    )  # fmt: skip
     assert transcription.route is not None
     assert transcription.route.model == "gate/whisper"
     with pytest.raises(NoRoute, match="does not transcribe"):

@@ -343,10 +343,8 @@ def test_a_summary_takes_the_place_of_answers_and_calls(api: Api) -> None:
     assert summary["type"] == "compaction"
     api.response([*compacted["output"], user("and in UTC?")])
     assert [message.text for message in api.fake.prompts[-1].messages] == [
-        "when?",
-        "Summary of the conversation so far:\n\nnoon in CET",
-        "and in UTC?",
-    ]
+        "when?", "Summary of the conversation so far:\n\nnoon in CET", "and in UTC?",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("summary", [

@@ -20,19 +20,15 @@ from genai_host.errors import ValidationError
 pytestmark = pytest.mark.part
 
 PATCH: dict[str, Any] = {
-    "type": "custom",
-    "name": "apply_patch",
-    "description": "edits files",
+    "type": "custom", "name": "apply_patch", "description": "edits files",
     "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'},
-}
+}  # fmt: skip
 SPAWN = {"type": "function", "name": "spawn", "description": "starts an agent", "parameters": {}}
 AGENTS = {"type": "namespace", "name": "agents", "description": "many agents", "tools": [SPAWN]}
 SEARCH = {
-    "type": "tool_search",
-    "execution": "client",
-    "description": "finds tools",
+    "type": "tool_search", "execution": "client", "description": "finds tools",
     "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
-}
+}  # fmt: skip
 ADDED = {"type": "additional_tools", "role": "developer", "tools": [AGENTS]}
 WEB_SEARCH = "web_search_2025_08_26"
 CHOSEN = {"type": WEB_SEARCH}
@@ -307,11 +303,9 @@ def test_a_tool_of_the_service_can_be_chosen(choice: Any, sent: Any) -> None:
     tools = read_tools(request)
     assert [*tools.repeated][1] == search
     call = ChatCall(
-        model_id="m",
-        messages=[Message("user", "hi")],
-        tools=tools.offered,
+        model_id="m", messages=[Message("user", "hi")], tools=tools.offered,
         tool_choice=tools.choice,
-    )
+    )  # fmt: skip
     body = json.loads(OpenAIResponses().prepare_request(call).data())
     assert body["tools"][-1] == search
     assert body.get("tool_choice") == sent
