@@ -502,6 +502,3 @@ def test_item_08_waits_may_be_longer_than_a_turn(mocks: MakeHost, clock: ManualC
     clock.advance(1800)
     clock.advance(1800)
     assert second.result(30).text == "2"
-
-
-# 9: two kinds of response

@@ -35,7 +35,6 @@ CITY = {
     "additionalProperties": False,
 }  # fmt: skip
 SEES_NOTHING = "llama"
-CANNOT_STOP = "responses"  # the format has no place for it: it is an error before the call
 
 
 def exchange(
@@ -122,16 +121,6 @@ def test_picture_and_system_prompt(host: Host, service: FakeService, model: str,
     request = json.dumps(sent)
     assert base64.b64encode(PNG).decode() in request
     assert request.count("You are brief.") == 1
-
-
-@ways(but=CANNOT_STOP)
-def test_a_word_to_stop_at(host: Host, service: FakeService, model: str, way: Way) -> None:
-    options: dict[str, Any] = {"parameters": {"stop": ["END"], "max_tokens": 99}}
-    history, (sent,) = exchange(host, service, model, way, [way.says("so")], "go", **options)
-    assert history[-1] == Message("assistant", "so")
-    request = json.dumps(sent)
-    assert '"END"' in request
-    assert "99" in request
 
 
 @each_way

@@ -10,41 +10,23 @@ from typing import Any
 import genai_wire_openai
 import pytest
 from assistants_tour import CALL, CLOCK, NOTE, POLL, QUIET, SEARCH, Side, calling, touring
-from assistants_tour_code import CODE, SANDBOX, CodeTour
-from assistants_tour_objects import ObjectsTour
-from assistants_tour_runs import RunsTour
-from assistants_tour_search import SearchTour
-from assistants_tour_streams import StreamsTour
+from assistants_tour_code import CODE, SANDBOX, CodeTour as TestCode
+from assistants_tour_objects import ObjectsTour as TestObjects
+from assistants_tour_runs import RunsTour as TestRuns
+from assistants_tour_search import SearchTour as TestSearch
+from assistants_tour_streams import StreamsTour as TestStreams
 from genai_feature_assistants import genai_http_routes
 from peers.openai_document import CheckedClient, Document, plain
 
 from genai_host_testing.internal.fixtures import MakeHost
+
+__all__ = ["TestCode", "TestObjects", "TestRuns", "TestSearch", "TestStreams"]
 
 pytestmark = [pytest.mark.peers, *QUIET]
 
 TEXT = {"role": "user", "content": "when?"}
 ENDED = ("completed", "failed", "cancelled", "expired", "incomplete", "requires_action")
 OURS = ("/assistants", "/files", "/threads", "/vector_stores")
-
-
-class TestObjects(ObjectsTour):
-    """See there."""
-
-
-class TestRuns(RunsTour):
-    """See there."""
-
-
-class TestStreams(StreamsTour):
-    """See there."""
-
-
-class TestSearch(SearchTour):
-    """See there."""
-
-
-class TestCode(CodeTour):
-    """See there."""
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 from format_services import send_to
 from served_api import api
 
@@ -18,3 +19,10 @@ __all__ = ["api", "send_to"]
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "kept.db") as store:
         yield store
+
+
+@pytest.fixture
+def client() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session

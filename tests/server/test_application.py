@@ -110,13 +110,6 @@ def url(host: Host) -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture
-def client() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
-
-
 def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
     reply = client.post(f"{url}/shop/a%2Fb?x=1&y=&x=%C3%A9", json={"a": 1})
     assert reply.json() == {

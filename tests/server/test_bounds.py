@@ -94,13 +94,6 @@ def host(make_host: MakeHost, clock: ManualClock) -> Host:
     return make_host(clock=clock, mine=InlinePlugin(http_routes=routes))
 
 
-@pytest.fixture
-def client() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
-
-
 class TestBodies:
     def test_that_are_declared_too_large_are_not_waited_for(self, host: Host) -> None:
         with served(host) as server:

@@ -288,7 +288,7 @@ class TestOverHttp:
         routes = [HttpRoute(method, "/x", f"{__name__}:called") for method in ("GET", "POST")]
         return make_host(mine=InlinePlugin(http_routes=routes), clock=clock)
 
-    def test_nothing_runs_for_who_is_not_let_in(self, host: Host) -> None:
+    def test_nothing_runs_for_who_is_not_let_in(self, host: Host, client: requests.Session) -> None:
         """No reply or log contains a token. test_faults_access.py does so with every route."""
         good = {"authorization": "Bearer the-token-of-ann", **JSON}
         wrong: list[tuple[dict[str, Any], int]] = [
@@ -299,11 +299,7 @@ class TestOverHttp:
             ({"content-encoding": "gzip"}, 415),
         ]
         entries: list[AccessLogEntry] = []
-        with (
-            served(host, tokens=TOKENS, access_log=entries.append) as server,
-            requests.Session() as client,
-        ):
-            client.trust_env = False
+        with served(host, tokens=TOKENS, access_log=entries.append) as server:
             for change, status in wrong:
                 headers = {**good, **change}
                 reply = client.post(f"{server.url}/x?key=secret", b"{}", headers=headers)
@@ -321,13 +317,10 @@ class TestOverHttp:
         assert "secret" not in str(lines)
         assert "token-of" not in str(lines)
 
-    def test_tokens_wait_after_wrong_ones(self, host: Host, clock: ManualClock) -> None:
-        with (
-            ThreadPoolExecutor(1) as pool,
-            served(host, tokens=TOKENS) as server,
-            requests.Session() as client,
-        ):
-            client.trust_env = False
+    def test_tokens_wait_after_wrong_ones(
+        self, host: Host, client: requests.Session, clock: ManualClock
+    ) -> None:
+        with ThreadPoolExecutor(1) as pool, served(host, tokens=TOKENS) as server:
 
             def status(path: str = "/x", **headers: str) -> int:
                 return client.get(f"{server.url}{path}", headers=headers).status_code
@@ -344,17 +337,14 @@ class TestOverHttp:
             assert status() == 401  # not an attempt
             assert status("/health", authorization="Bearer wrong") == 200
 
-    def test_a_page_of_another_origin_that_may(self, host: Host) -> None:
+    def test_a_page_of_another_origin_that_may(self, host: Host, client: requests.Session) -> None:
         origin = {"origin": "https://app.example"}
         asks = {
             **origin,
             "access-control-request-method": "POST",
             "access-control-request-headers": "Authorization, content-type, x y,(",
         }
-        with (
-            served(host, tokens=TOKENS, cors_origins=["https://app.example"]) as server,
-            requests.Session() as client,
-        ):
+        with served(host, tokens=TOKENS, cors_origins=["https://app.example"]) as server:
             preflight = client.options(f"{server.url}/x", headers=asks)
             assert preflight.status_code == 204
             assert preflight.headers["access-control-allow-origin"] == "https://app.example"
